@@ -203,7 +203,7 @@ fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
     let until = Instant::now() + LONG;
     while balance.workers() != (2, 2) {
         assert!(Instant::now() < until, "{}", balance.show());
-        // As much as one worker can do.
+        // Offers as much as one worker can do.
         let frame = ip4()
             .udp(1, 2)
             .ether("02:00:00:00:00:03", "42:00:00:00:00:01");

@@ -23,7 +23,7 @@ const WITHOUT_PACKETS: &[&str] = &[
     "Idle",
     // Makes a device, of which this test has none.
     "KernelTun",
-    // As ControlPlanePolicer.
+    // Same as ControlPlanePolicer.
     "LinuxARP",
     "LinuxMPLSEtherEncap",
     "LinuxND",

@@ -69,7 +69,7 @@ fn transmit_queues_are_served_by_priority_and_in_turn_when_the_port_is_slow() {
     let mut router = Whole::new(&text("transmit-queues.click"), DEVICES, Walker::Strict);
     let slow = router.far(1);
     slow.limit(1024, 0);
-    // What the port was given before is behind the scheduler.
+    // Packets that the port was given before have passed the scheduler.
     let before: Vec<_> = (0..8).map(|n| of_priority(2, n, 64)).collect();
     let later = [0, 2, 5, 7].map(|p| (8..12).map(move |n| of_priority(p, n, 64)));
     let later: Vec<_> = later.into_iter().flatten().collect();
@@ -232,7 +232,7 @@ fn the_pcap_router_accounts_for_every_packet_of_a_file() {
     assert_eq!(sent, (low.len() + high.len()) as u64);
     let dropped: u64 = books.drops().iter().map(|d| d.1).sum();
     assert_eq!(sent + dropped, frames.len() as u64, "{:?}", books.drops());
-    // Where packets go is in their destination: 198.18.0.0/15 is high, 2001:db8::/32 low.
+    // The destination decides: 198.18.0.0/15 is high, 2001:db8::/32 low.
     let version4 = |frame: &&Vec<u8>| frame[12..14] == [8, 0];
     assert!(high.len() > 3000 && high.iter().all(|f| version4(&f) && f[30] >= 128));
     assert!(low.iter().filter(version4).all(|f| f[30] < 128));

@@ -115,7 +115,7 @@ fn run_with(
     let names = plan.elements.iter().map(|e| e.name.clone());
     let stats = graph.stats().iter().map(|stats| NodeStats {
         cycles: 0,
-        // Which packets travel together is the walker's business.
+        // The walker decides which packets travel together.
         batches: 0,
         ..stats.clone()
     });
@@ -350,7 +350,7 @@ fn counters_between_the_elements_of_a_fused_loop_count_what_they_do_apart() {
         past += usize::from(loops.iter().any(|names| names.contains(" -> Counter@")));
         let [fused, apart] = [true, false].map(|fuse| {
             let (mut sent, stats, bytes) = run(&text, &[], &[], &frames, fuse);
-            // Which of two ways goes first is the walker's business; packets of one way keep their order.
+            // The walker decides which of two paths goes first; packets of one path keep their order.
             sent[1].sort_by_key(|frame| frame[..14].to_vec());
             (sent.swap_remove(1), stats, bytes)
         });
@@ -440,7 +440,7 @@ fn captures_and_reloads_leave_what_fused_loops_do_and_count_as_it_is() {
     let frames = frames(&mut Rng::seed(21), 1890);
     let [fused, apart] = [true, false].map(|fuse| {
         let (mut sent, stats, _) = run_with(ROUTES, &[], &[], &frames, fuse, disturb(fuse));
-        // Which of two ways goes first is the walker's business; packets of one way keep their order.
+        // The walker decides which of two paths goes first; packets of one path keep their order.
         sent[1].sort_by_key(|frame| frame[..14].to_vec());
         (sent.swap_remove(1), stats)
     });
@@ -461,7 +461,7 @@ fn a_plan_names_the_elements_that_run_as_one_loop() {
         !found.iter().any(|names| names.contains("rt4 -> ")),
         "{found:?}"
     );
-    // What leaves by an output beside the main one goes by itself.
+    // Packets that leave by another output than the main one go by themselves.
     let beside = "FromDevice(DEV0) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
         ttl[1] -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(DEV1);";
     let found = loops(&plan(beside, &[], true, &InMemory::default()));

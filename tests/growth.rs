@@ -472,7 +472,7 @@ fn work_grows_as_configurations_do() {
                 .into();
             large / small.max(1)
         };
-        // What disturbs does not do so three times.
+        // Other work of the machine does not disturb three measurements in a row.
         let growth = (0..3)
             .map(|_| growth())
             .find(|&growth| growth <= GROWTH_MAX);

@@ -112,7 +112,7 @@ fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
         ..Options::new(1, &*ports)
     };
     let (plan, errors) = planner::make(router, registry(), &options);
-    // What a Message says is the configuration's.
+    // The text of a Message is the configuration's.
     assert!(
         errors
             .iter()
@@ -211,7 +211,7 @@ fn attempts(class: &Class) -> Vec<String> {
         }
     }
     eprintln!("{} of {} ran", ran, infos.len() * values().len());
-    // Those that reach beyond the router are for its own elements.
+    // Handlers that reach beyond the router are for its own elements.
     for handler in (class.handlers)().iter().filter(|handler| !handler.inner) {
         let what = format!("{}.{}", class.name, handler.name);
         let used = attempt(&what, || run(&router, at, Some(handler.name)));
@@ -231,7 +231,7 @@ fn child(name: &str) {
         },
     )
     .expect("it may be lowered");
-    // What bursts without end can take.
+    // Time that bursts without end can take.
     pool::configure(2048, 8192);
     let folder = std::env::temp_dir().join(format!("ashlar-arguments-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the temporary folder takes folders");

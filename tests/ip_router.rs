@@ -475,7 +475,7 @@ fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
         }
     }
     links.router.books().check();
-    // What the router itself tells a host about several packets is no flow: no order is promised.
+    // Errors of the router itself about several packets are no flow: no order is promised.
     for (_, packets) in flows.iter_mut().filter(|((port, _), _)| *port == 0) {
         packets.sort();
     }

@@ -53,7 +53,7 @@ fn to_b() -> Build {
 }
 
 fn receive(site: &mut Whole, port: usize, frames: &[Vec<u8>]) {
-    // As many as a port's ring takes at once.
+    // A port's ring takes as many at once.
     for some in frames.chunks(64) {
         site.receive(port, some.iter().map(Vec::as_slice));
         site.settle();

@@ -307,7 +307,7 @@ fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
         ] {
             assert_eq!(steered.send(0, &up), [(TWIN, up)]);
         }
-        // What the kernel sends goes out as it is.
+        // Packets of the kernel go out as they are.
         let down = arp_request(us(1), "10.0.1.1", "10.0.1.9");
         assert_eq!(steered.send(TWIN + 1, &down), [(1, down)]);
     });
@@ -374,12 +374,12 @@ fn neighbours_come_change_fail_and_go() {
         steered.says(1, "10.0.1.9", Neighbour::Reachable(host(1, 9).0));
         steered.router.advance(Duration::from_millis(5));
         assert_eq!(steered.sent(), [(1, onward(&packet, 1, host(1, 9)))]);
-        // It has got another network card.
+        // The neighbour has got another network card.
         steered.says(1, "10.0.1.9", Neighbour::Stale(host(1, 10).0));
         let out = steered.send(0, &frame(&packet));
         assert_eq!(out, [(1, onward(&packet, 1, host(1, 10)))]);
         assert_eq!(steered.asked().len(), 1, "its use asks");
-        // It has gone.
+        // The neighbour has gone.
         steered.says(1, "10.0.1.9", Neighbour::Failed);
         let up = frame(&packet);
         assert_eq!(
@@ -410,7 +410,7 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_its_own_only() {
                 let out = steered.send(0, &frame(&flow(n)));
                 assert_eq!(out.len(), 1);
                 match &out[0] {
-                    // It goes back, and its source could go straight.
+                    // The packet goes back, and its source could go straight.
                     (TWIN, _) => host(0, 3),
                     (_, frame) => EtherAddr(*frame.first_chunk().expect("a frame")),
                 }

@@ -324,7 +324,7 @@ fn queues_hold_two_to_one_whatever_is_offered_and_a_port_in_line_does_not() {
     print!("{table}");
     assert!(queues <= 0.01, "{queues}");
     assert!(hardware <= 0.01, "{hardware}");
-    // As in the paper, forwarded packets follow the offered ones.
+    // Forwarded packets follow the offered ones, as in the paper.
     assert!(inline > 0.2, "{inline}");
     let [high, low] = two_to_one(Scheme::Software(IN_LINE), 3.0);
     assert!((high / low - 2.0 / 3.0).abs() < 0.02, "{high} {low}");
@@ -379,9 +379,9 @@ fn a_neighbours_overload_costs_neither_packets_nor_more_than_turns() {
         let seen = beside(&graph, gap, |_, _, _| ());
         println!("{what}: parts {:.3?}, p95 {} ns", seen.parts(), seen.p95());
         let (is, ought) = (seen.delays[0].len(), alone.delays[0].len());
-        // Those that are under way at the end are no loss.
+        // Packets under way at the end are no loss.
         assert!(is.abs_diff(ought) <= 64, "{what}: {is} of {ought}");
-        // It waits for a turn of the neighbour and of the port, and those before it in its own.
+        // A packet waits for a turn of the neighbour and of the port, and for those before it.
         assert!(seen.p95() <= 2 * BUSY_TURN, "{what}: {}", seen.p95());
     }
 }

@@ -289,7 +289,7 @@ fn what_an_element_needs_is_proved_on_the_way_to_it() {
         errors.contains("needs an Ethernet header at the start"),
         "{errors}"
     );
-    // Where two paths meet, both must bring it.
+    // Both paths that meet must bring the header.
     let errors = refused(
         1,
         "t :: ToDevice(one); FromDevice(one1) -> t; InfiniteSource -> t",

@@ -496,14 +496,14 @@ fn a_load_that_falls_to_a_tenth_and_rises_again_is_followed_by_workers_without_l
 fn a_worker_whose_core_is_slower_gets_less_until_it_is_as_fast_again() {
     for seed in 0..4 {
         let stand = Stand::new(seed, Duration::from_millis(2));
-        // As much time as a card's ring has at such a load.
+        // A card's ring has as much time at such a load.
         let world = stand.world.borrow();
         world.ports.inner.far("IN").limit(4 * RING, 0);
         drop(world);
         let begin = stand.begin(0, 1.1 * ONE);
         let balance = balancer(Mode::Even);
         stand.balance(&balance, begin + SECOND);
-        // It does half of what it did, and has 0.55.
+        // The worker does half of what it did, and has 0.55.
         stand.world.borrow_mut().slower = [100, 200];
         stand.balance(&balance, begin + 4 * SECOND);
         let shown = balance.show();
@@ -595,7 +595,7 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
         let shown = balance.show();
         assert!(shown.contains("f: the port follows"), "{shown}");
         assert!(!shown.contains("late"), "{shown}");
-        // It may have moved something a moment ago.
+        // The balancer may have moved something a moment ago.
         balance.set(&stand, "now").expect("it can be told");
         let before = stand.crossed();
         assert!(before > 0, "{shown}");

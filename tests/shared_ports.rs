@@ -93,7 +93,7 @@ fn neighbours() -> [(&'static str, String); 3] {
 #[test]
 fn a_neighbours_overload_costs_no_packet_inside_a_share() {
     for (what, graph) in neighbours() {
-        // It has room for less than comes at once.
+        // The share has room for less than comes at once.
         let small = ShareOf {
             queue: 16,
             ..share("blue", 200)

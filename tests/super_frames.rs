@@ -125,7 +125,7 @@ fn messages_are_about_segments() {
             router.handler("i0/arp.insert", "10.0.1.9 02:00:00:00:09:0a");
             router.handler("i0/nd6.insert", "fd00:1::2 02:00:00:00:09:09");
         }
-        // Where none is left whole, all frames are the same, though messages may come earlier.
+        // All frames are the same where none is left whole, though messages may come earlier.
         for port in [0, 1] {
             whole.far(port).carry_super_frames(false);
         }

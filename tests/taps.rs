@@ -73,7 +73,7 @@ fn captures_know_where_a_frame_ends_to_be_one() {
         let (to, records) = sync_channel(10);
         let taps = bench.graph().taps();
         taps.capture((1, 7), at, 100, Box::new(|_, _| true), to);
-        // As a port receives it.
+        // A port receives it so.
         let frame = testkit::ip4()
             .udp(1, 2)
             .ether("02:00:00:00:00:03", "02:00:00:00:00:01")

@@ -347,7 +347,7 @@ fn a_host_cannot_send_frames_into_the_cluster() {
         via: 3,
         cookie: cookie("test"),
     };
-    // What looks like an internal frame to node 2 is an external one to node 1, by its IP header.
+    // A frame that looks internal to node 2 is an external one to node 1, by its IP header.
     let mut frame = forged.bytes().to_vec();
     frame.extend([8, 0]);
     frame.extend(host_packet(0, 1, 1));

@@ -210,7 +210,7 @@ impl Stand {
             let count = offered.len() as u64;
             let due = self.due_by(u64::MAX).saturating_sub(queue as u64);
             let due = due.div_ceil(count).max(own.due.load(Acquire));
-            // What nobody has polled for was due all the same: its ring was full, or is as good as lost.
+            // Packets nobody has polled for were due all the same: their ring was full, or they are as good as lost.
             let unseen = due - own.due.load(Acquire);
             let missed = own.missed.load(Acquire) + unseen;
             for number in [due, missed, own.deepest.load(Acquire)] {

@@ -287,7 +287,7 @@ impl Cluster {
             let books = node.check();
             // Heartbeats are not what hosts have sent.
             let heard = |(path, _): &(String, u64)| !path.ends_with(" heard");
-            // What looked like a heartbeat, or was for the node itself.
+            // Frames that looked like heartbeats, or were for the node itself.
             taken += books.ended_at("Discard");
             drops.extend(books.drops().into_iter().filter(heard));
         }

@@ -294,7 +294,7 @@ impl Whole {
 
     /// Takes turns until nothing moves at this time.
     pub fn settle(&mut self) {
-        // As a worker says it between turns: no test waits for this one to free what it has replaced.
+        // A worker says this between turns: no test waits for this one to free what it has replaced.
         self.graph.quiescent();
         let mut still = 0;
         for _ in 0..1_000_000 {

@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(named_text(&file("text")).expect("it is text"), "Idle;");
         fs::write(file("bytes"), b"\xff").expect("the folder is ours");
         assert!(named(&file("bytes")).is_ok() && named_text(&file("bytes")).is_err());
-        // It takes no room on the disk, and would take it in memory.
+        // A sparse file takes no room on the disk, and would take it in memory.
         let long = File::create(file("long")).expect("the folder is ours");
         long.set_len(MOST + 1).expect("it has holes");
         mknodat(CWD, file("pipe"), FileType::Fifo, Mode::RUSR, 0).expect("the folder is ours");

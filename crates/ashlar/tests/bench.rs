@@ -43,7 +43,7 @@ fn the_throughput_of_a_known_bottleneck_is_found_and_who_drops_beyond_it() {
         "10",
     ]);
     assert_eq!((&found["from"], &found["to"]), (&"a".into(), &"b".into()));
-    // What waits in the queue at the end of a second is carried, too.
+    // Packets that wait in the queue at the end of a second count as carried.
     for (goal, least, most) in [(0, 19_700.0, 20_100.0), (1, 20_700.0, 21_150.0)] {
         let goal = &found["throughput"][goal];
         let (lower, upper) = (

@@ -207,7 +207,7 @@ fn another(mut keep: Child, socket: &str, pid: Pid) {
 fn keep_after_panic() {
     let folder = Folder::new();
     let (keep, _bound, socket, pid) = kept(&folder, &with_class(), &[]);
-    // It gives no answer to that.
+    // The router gives no answer to that.
     assert_eq!(ask(&socket, "PUT /v1/handlers/boom.panic"), None);
     another(keep, &socket, pid);
 }

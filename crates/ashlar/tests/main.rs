@@ -11,5 +11,6 @@ mod newcomer;
 mod offline;
 mod online;
 mod operator;
+mod reloads;
 mod shell;
 mod terminal;

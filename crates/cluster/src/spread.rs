@@ -342,7 +342,7 @@ impl Spread {
             return Ok(self.send(packet, link, stop));
         }
         match best {
-            // Where carried packets have brought it to their floor, each of these would let one more in.
+            // Packets carried for others may bring a link to its floor: each of them would let one more packet in.
             Some((room, link, stop)) if room > -256 => Ok(self.send(packet, link, stop)),
             Some(_) => Err(Refusal::Full),
             None => self.detour(ways, packet),

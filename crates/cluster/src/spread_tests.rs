@@ -71,7 +71,7 @@ impl Cluster {
             if at == to {
                 break;
             }
-            // As in `transit`: nodes choose independently of each other.
+            // Nodes choose independently of each other, as in `transit`.
             let (ways, hash) = (&self.ways[at], scramble(flow ^ (at as u32) << 16));
             let next = match via {
                 NO_NODE => ways.link_on(node, hash, from as NodeId),
@@ -404,7 +404,7 @@ fn flows_are_spread_by_the_rates_of_nodes_and_the_output_node_has_its_turn() {
         let (to, mut visits, fresh) = (n - 1, vec![0.0; n], 4000);
         for flow in 0..fresh {
             let now = u64::from(flow) * MS / 100;
-            // What the quota holds would go straight first of all.
+            // Packets within the quota would go straight first of all.
             spread.targets[to].quota = Bucket::new(Moment::of(now + MS));
             let choice = spread.choose(now, &ways, to as NodeId, 1, scramble(flow));
             match choice.unwrap().via {

@@ -382,7 +382,7 @@ mod tests {
     fn a_worker_may_be_late_by_all_that_its_queue_holds() {
         let windows = Windows::default();
         let start = number(3, 1 << 40);
-        // Of two flows of a lane one comes to each worker, and the second worker begins when the first has ended.
+        // One of a lane's two flows comes to each worker, and the second worker begins when the first has ended.
         let backlog = 2 * 40_000;
         let take = |first: u64| {
             let numbers = (start + first..start + backlog).step_by(2);

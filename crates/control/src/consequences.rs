@@ -31,7 +31,7 @@ fn leave_out_uses(diagnostics: &mut Vec<Diagnostic>) {
 /// has quoted, or a name that a wrong AddressInfo would have given.
 pub(crate) fn leave_out(diagnostics: &mut Vec<Diagnostic>, router: &Router, map: &SourceMap) {
     leave_out_uses(diagnostics);
-    // Of each value, the mistake that stays.
+    // Lists the mistake that stays of each value.
     let mut first: HashMap<String, usize> = HashMap::new();
     let mut kept: Vec<Diagnostic> = Vec::new();
     let mut more: HashMap<usize, usize> = HashMap::new();

@@ -130,7 +130,7 @@ mod tests {
                     seen += 1;
                     assert!(!own, "{file}: a fused loop has a class with `process`");
                 }
-                // What a class of routes, or of an IP version, is made from.
+                // Shared code of classes of routes, or of an IP version.
                 None => assert!(
                     ["route/", "vlb/", "linux/"]
                         .iter()
@@ -140,7 +140,7 @@ mod tests {
             }
         }
         assert!(seen >= 15, "only {seen} classes");
-        // It finds one that has.
+        // `own` finds a class that has `process`.
         assert_eq!(own(&read(&sources.join("queue/queue.rs"))), Some(true));
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_librarys_sequence_is_that_of_the_c_library() {
         let mut random = Random::library(1);
-        // What every Linux program prints that calls random() without a seed.
+        // Every Linux program prints this that calls random() without a seed.
         let first = [0; 4].map(|_| random.next() >> 1);
         assert_eq!(
             first,

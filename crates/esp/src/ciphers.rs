@@ -28,7 +28,7 @@ impl Ciphers {
     #[inline]
     fn keep(&mut self, mut jobs: Vec<Job<'_>>) {
         jobs.clear();
-        // As there is none, all may be said to live for ever.
+        // The list is empty, so its type may have any lifetime.
         let all = jobs
             .into_iter()
             .map(|_| -> Job<'static> { unreachable!("it was cleared") });

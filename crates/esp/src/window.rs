@@ -78,7 +78,7 @@ impl Window {
         let top = self.top();
         let high = top >> 32;
         let bottom = (top as u32).wrapping_sub((self.size as u32).saturating_sub(1));
-        // Whether the window lies within one half, or reaches back into the one before.
+        // The window lies within one half, or reaches back into the one before.
         let high = if u64::from(top as u32) >= self.size.saturating_sub(1) {
             high + u64::from(low < bottom)
         } else if low >= bottom {
@@ -337,7 +337,7 @@ mod tests {
                 }
             }
         }
-        // Of nothing that was before the first.
+        // Nothing was before the first.
         let window = Window::new(64);
         window.take(1);
         assert_eq!(window.extend(u32::MAX), None);

@@ -24,7 +24,7 @@ mod tests {
     fn program_inherits_no_descriptor_of_a_library() {
         let path = std::env::current_exe().unwrap();
         let file = File::open(&path).unwrap();
-        // As C libraries open files.
+        // Keeps the file open over exec, as C libraries do.
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
         let has_file = |mut command: Command| {
             let listed = command.args(["-l", "/proc/self/fd"]).output().unwrap();

@@ -159,7 +159,7 @@ fn rules_reach_a_driver_that_takes_them(directory: &Directory) {
     let one = rules(0)[0].0;
     port.direct(&[(one, None)], false);
     assert_eq!(settled(&*port).held, 6);
-    // As many as Flow Director has, again and again.
+    // Adds as many rules as Flow Director has, again and again.
     let flow = |n: u32, port| {
         let flow = Flow {
             src: (0x0a00_0000 + n).into(),

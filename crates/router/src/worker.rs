@@ -524,7 +524,7 @@ mod tests {
         };
         assert_eq!(after(&[(1_000, true); 2]), 4);
         assert_eq!(after(&[(10, true); 9]), ROUNDS);
-        // As many as fill the time.
+        // Takes as many as fill the time.
         assert_eq!(
             after(&[(1_000, true), (2_000, true), (4_000, true), (4_000, true)]),
             4
@@ -538,7 +538,7 @@ mod tests {
 
     #[test]
     fn bursts_are_as_large_as_fits_into_a_turn() {
-        // What bursts come to, from the greatest, of packets that take so long, where up to 64 are there.
+        // Sizes that bursts come to, from the greatest, if packets take so long and up to 64 are there.
         let of = |packet: u64| {
             let round = |most: u32| u64::from(most.min(64)) * packet;
             (0..30).fold(BURST_MAX, |most, _| next_most(most, round(most), true))

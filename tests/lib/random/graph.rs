@@ -268,7 +268,7 @@ impl RandomGraph {
             4 if !way.wrapped => {
                 // Fragments keep eight bytes for the mark.
                 self.left = self.left.saturating_sub(1);
-                // They are new packets, without the frame's header before them.
+                // Fragments are new packets, without the frame's header before them.
                 (way.pieces, way.stripped) = (true, false);
                 self.fork(from, way, "IPFragmenter(252, HONOR_DF true)", 2);
             }

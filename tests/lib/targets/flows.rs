@@ -117,7 +117,7 @@ impl Flows {
         match self.router.try_handler("flows.add", text) {
             Ok(answer) => {
                 assert_eq!(answer.lines().count(), lines);
-                // Those that were there are changed.
+                // Flows that were there are changed.
                 let new = self.length() == length + lines;
                 self.plain &= new;
                 if let Some(would) = would.filter(|_| new) {

@@ -71,7 +71,7 @@ mod tests {
         let file = map.add("test", text);
         let (router, _) = lang::parse(&mut map, file, &[]);
         let names = names(&router, &engine::port::NoPorts);
-        // Where the tests run without any interface that is up, there is none.
+        // No interface may be up where the tests run.
         if let Some(address) = names.get("lo", Kind::Ip) {
             assert_eq!(address, "127.0.0.1");
         }

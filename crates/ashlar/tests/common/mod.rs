@@ -2,12 +2,21 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
+
+/// Packets for ever, slowly enough to leave the machine to others.
+pub const SLOW: &str = "in :: FromDevice(pace:20k/null:64) -> t :: Tee -> c :: Counter
+    -> q :: Queue(100) -> u :: Unqueue -> d :: Discard;
+    t[1] -> l :: CheckLength(10) -> e :: Discard;";
+
+/// A configuration in which nothing happens.
+pub const IDLE: &str = "Idle -> c :: Counter -> Discard;";
 
 /// The program.
 pub fn ashlar() -> Command {
@@ -181,7 +190,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -255,4 +264,21 @@ pub fn until(what: &str, is: impl Fn() -> bool) {
     while !is() {
         assert!(std::time::Instant::now() < end, "never: {what}");
     }
+}
+
+/// A request as bytes; the answer's head and body.
+pub fn raw(socket: &str, request: &str) -> String {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = Vec::new();
+    // A server that refuses may close before it has read all.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+pub fn get(socket: &str, target: &str) -> String {
+    raw(
+        socket,
+        &format!("GET {target} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"),
+    )
 }

@@ -68,6 +68,14 @@ fn mend(lab: &mut Lab, fault: Fault, at: At) {
     }
 }
 
+/// A mesh whose links are all up.
+fn met(nodes: usize, seed: u64) -> Lab {
+    let mut lab = Lab::new(Map::mesh(nodes, 1e9), Config::default(), seed);
+    assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
+    lab.lost.clear();
+    lab
+}
+
 fn all_up(lab: &Lab) -> bool {
     let links = || 0..lab.map.links.len();
     (0..lab.nodes()).all(|node| {
@@ -207,9 +215,7 @@ fn late_loops_and_single_lost_frames_are_no_failures() {
 #[test]
 fn nodes_that_share_processors_are_no_failures_and_one_that_dies_is_found() {
     for seed in 0..SEEDS {
-        let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), seed);
-        assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
-        lab.lost.clear();
+        let mut lab = met(4, seed);
         for round in 0..400 {
             // Nothing is known of the first ones, which are shorter than DEAD even if two follow each other.
             let longest = (16 + round).min(90);
@@ -240,9 +246,7 @@ fn nodes_that_share_processors_are_no_failures_and_one_that_dies_is_found() {
 #[test]
 fn frames_that_waited_for_the_same_processor_make_no_link_slow() {
     for seed in 0..SEEDS {
-        let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), seed);
-        assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
-        lab.lost.clear();
+        let mut lab = met(4, seed);
         for _ in 0..100 {
             let node = At::Node(lab.dice.below(4) as usize);
             let stall = 5 + lab.dice.below(25);
@@ -260,8 +264,7 @@ fn frames_that_waited_for_the_same_processor_make_no_link_slow() {
 
 #[test]
 fn what_a_peer_was_late_is_forgotten() {
-    let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), 5);
-    assert!(lab.run_while(1_000 * MS, |lab| !all_up(lab)));
+    let mut lab = met(2, 5);
     for _ in 0..20 {
         lab.hang(1, 35 * MS);
         lab.run(100 * MS);

@@ -483,7 +483,7 @@ mod tests {
                     .partition(|&via| ways.stop(via, to) == to)
                     .into();
                 assert!(back.iter().all(|&via| !ways.allowed(via, to)));
-                // Those in line with `from`, across the line to `to`.
+                // Nodes in line with `from`, across the line to `to`.
                 assert_eq!(back.len(), [3, 0][usize::from(reach.hops(from, to)) - 1]);
                 for via in on {
                     assert!(ways.allowed(via, to) && ways.stop(via, to) == via);

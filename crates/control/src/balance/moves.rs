@@ -134,7 +134,7 @@ fn mean(loads: &[u64], of: &[usize]) -> f64 {
 fn worst(loads: &[u64], of: &[usize], mean: f64) -> Option<(usize, f64)> {
     let off = |w: usize| (loads[w] as f64 - mean).abs() / mean;
     let worst = of.iter().copied().max_by(|&a, &b| {
-        // Of equal deviations, the first worker counts.
+        // The first worker counts if deviations are equal.
         off(a).total_cmp(&off(b)).then(b.cmp(&a))
     });
     worst.map(|w| (w, off(w)))

@@ -98,7 +98,7 @@ fn what_is_not_its_own(reader: &mut Reader, sections: &[Section]) {
             let help = "name a user for each: processes of one user can control each other";
             reader.wrong("router-isolation", section.place, wrong, help);
         }
-        // Of two isolated routers, the error is reported at the later one.
+        // The later one of two isolated routers gets the error.
         let shares = |(other, of): &(usize, &Section)| {
             let is_told = of.isolation.is_none() || *other < at;
             is_told && section.netns.is_some() && of.netns == section.netns

@@ -108,7 +108,7 @@ fn a_daemon_that_returns_keeps_its_routes_and_what_it_does_not_name_goes_later()
     bench.reconnect();
     let before = bench.way(51);
     assert_eq!(bench.v4.len(), 7);
-    // It numbers its next hops anew: 23 (0x17) is the gateway 10.0.0.3 now, and 60.0.0.0/8 is all it has.
+    // The daemon numbers next hops anew: 23 (0x17) is the gateway 10.0.0.3 now, and 60.0.0.0/8 is its only route.
     let frame = |at: usize| {
         let length = |bytes: &[u8]| usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         let start = (0..at).fold(0, |start, _| start + length(&ALL[start..]));

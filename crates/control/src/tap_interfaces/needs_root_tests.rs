@@ -70,7 +70,7 @@ fn carrier_of_a_restarted_router_stays_while_the_other_end_of_its_device_comes_a
         descriptors: 0,
         promiscuous: false,
     };
-    // As a router that starts: it opens the interface, which the one before has left.
+    // Like a router that starts: it opens the interface that the one before has left.
     let open = || {
         let namespace = Namespace::open(&space.0).expect("it was made");
         let directory = Directory::new().in_namespace(Arc::new(namespace));

@@ -457,7 +457,7 @@ mod tests {
         bench.push_packets("a", 0, packets(&[3, 4]));
         assert_eq!(bench.read("a.banner"), "two");
         assert_eq!(bench.read("a.aggregate_call"), "", "it is done once");
-        // What comes behind the stop is not counted.
+        // Packets after the stop are not counted.
         assert_eq!(
             ["count", "active"].map(|name| bench.read(&format!("a.{name}"))),
             ["3", "false"]

@@ -182,7 +182,7 @@ mod tests {
             (WAITING_MAX, 3000 - WAITING_MAX)
         );
         ready.clear();
-        // Those that began to wait first have gone, so that the last one still gets its ports.
+        // Fragments that began to wait first have gone, so that the last one still gets its ports.
         fragments.learn((2999, 1, 7, 17), [1, 2], 100);
         wait(&mut fragments, 2999, 100, &mut ready);
         let ports: Vec<_> = ready.drain(..).map(|(_, ports)| ports).collect();

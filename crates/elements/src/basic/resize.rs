@@ -41,7 +41,7 @@ impl Element for Resize {
     const CLASS: &'static str = "Resize";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // As for Strip, the position of headers is unknown afterwards.
+    // Header positions are unknown afterwards, as after Strip.
     const SPOILS: Facts = Facts::ETHER
         .and(Facts::AT_NETWORK)
         .and(Facts::IP4)

@@ -262,7 +262,7 @@ impl Field {
     }
 
     fn within(self, lo: u64, hi: u64, outside: bool) -> Expr<Within> {
-        // As eight bytes from an aligned word on: the field may reach into the second word.
+        // Reads eight bytes from an aligned word on: the field may reach into the second word.
         let into = u32::from(self.offset % 4);
         let up = 64 - 8 * (into + u32::from(self.len));
         let mask = (u64::from(self.mask) << self.shift) << up;

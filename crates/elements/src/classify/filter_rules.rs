@@ -285,7 +285,7 @@ impl FilterRules {
     /// Executes lines, all or none. The answer is a warning or empty. The error names the line.
     pub(super) fn change(&self, text: &str) -> Result<String, (usize, String)> {
         let mut state = self.lock();
-        // Where a rule has no slot yet, it gets one when all is known to be right.
+        // Rules without a slot get one when everything is known to be right.
         let mut rules = state.rules.clone();
         let mut warning = String::new();
         for (number, line) in lines(text) {

@@ -134,7 +134,7 @@ pub(super) fn lower(within: &Within) -> Expr<Test> {
     match (is_direct, inside.is_empty(), others.is_empty()) {
         (_, true, _) => Expr::FALSE,
         (_, _, true) => Expr::Leaf(Test {
-            // It can only fail for want of bytes.
+            // Only a want of bytes can make the test fail.
             word,
             mask: 0,
             value: 0,

@@ -227,7 +227,7 @@ impl Input {
                         return Some(either(begun.read, begun.handler, data));
                     }
                     if line.open {
-                        // Whether a line feed follows is not known yet.
+                        // A line feed may follow: that is not known yet.
                         self.seen = line.end;
                         break;
                     }

@@ -242,7 +242,7 @@ fn find(
         return denied();
     }
     match cx.find(path, wanted) {
-        // As in Click, inner handlers do not exist for clients.
+        // Inner handlers do not exist for clients, as in Click.
         Ok(Found::Own(_, _, info)) if info.inner => {
             Err((511, format!("No handler named '{name}'")))
         }

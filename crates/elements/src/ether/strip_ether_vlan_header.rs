@@ -28,7 +28,7 @@ impl Element for StripEtherVlanHeader {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out", "untagged?"]);
     const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    // As with Strip; and a frame without tag keeps its header.
+    // Header positions are unknown as after Strip; and a frame without a tag keeps its header.
     const SPOILS: Facts = Facts::ETHER
         .and(Facts::AT_NETWORK)
         .and(Facts::IP4)

@@ -235,7 +235,7 @@ mod tests {
     fn nobody_else_is_told_anything() {
         both(TEXT, |bench| {
             for (src, dst, target, paint) in [
-                // It came by another interface.
+                // This packet came by another interface.
                 ("2001:db8:1::5", "2001:db8:1::9", "2001:db8:1::9", 1),
                 // The source is no neighbour, the router itself, or the target.
                 ("2001:db8:2::5", "2001:db8:1::9", "2001:db8:1::9", 3),

@@ -211,7 +211,7 @@ impl IP6Reassembler {
             *sources.entry(source(&datagram.id)).or_insert(0usize) += 1;
         }
         let count = |(_, datagram): &(usize, &Datagram)| sources.get(source(&datagram.id));
-        // Of those with as many, the first one is the oldest.
+        // The first one is the oldest of those with as many.
         let most = some().max_by_key(|one| (count(one), std::cmp::Reverse(one.0)));
         most.map(|(at, _)| at)
     }

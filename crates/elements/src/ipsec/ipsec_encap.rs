@@ -316,7 +316,7 @@ fn frame_transport<'p>(
 ) -> Result<Verdict, Verdict> {
     let data = packet.data();
     let is_v4 = data[0] >> 4 == 4;
-    // How long the headers before ESP are, where they name what follows, and what that is.
+    // Length of the headers before ESP, the place where they name what follows, and its number.
     let (header, next_at, next) = if is_v4 {
         let ip = Ipv4::new_unchecked(data);
         if ip.is_fragment() {

@@ -164,7 +164,7 @@ fn outbound<'t>(tables: &'t Tables, sealed: &[u8]) -> Option<&'t Arc<Sa>> {
         .first_chunk()
         .copied()
         .map(u32::from_be_bytes);
-    // Of UDP eight bytes are quoted at least, which do not have the SPI: the ports tell.
+    // At least eight bytes of UDP are quoted, which do not have the SPI: the ports tell.
     let ends = |sa: &Sa| {
         let tunnel = sa.outer().tunnel();
         tunnel.is_none_or(|tunnel: &esp::outer::Tunnel| (tunnel.src, tunnel.dst) == ends_of(&flow))

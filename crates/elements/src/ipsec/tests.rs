@@ -176,7 +176,7 @@ fn the_kernel_is_shown_who_comes_from_elsewhere() {
     for words in [TUNNEL4, ""] {
         let words = format!("{words} udp 4500 4501");
         let (mut on, _) = sealed(&mut router("aes128gcm16", &words), &packets, &[]);
-        // They come by another port.
+        // The packets come by another port.
         on.iter_mut()
             .for_each(|packet| packet[20..22].copy_from_slice(&[1, 2]));
         let mut bench = Bench::new(
@@ -357,7 +357,7 @@ fn policies_decide_on_the_way_out_and_in() {
     );
     assert_eq!(bench.drops("e", "policy"), 2);
     let on = bench.take("sealed4");
-    // What should have been protected must have been.
+    // Packets that a policy protects must have been protected.
     bench.push("clear", &[from("10.1.0.1"), from("10.9.0.1")]);
     assert_eq!(
         (bench.take("checked").len(), bench.drops("check", "policy")),

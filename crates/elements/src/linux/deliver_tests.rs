@@ -76,7 +76,7 @@ fn packets_wait_in_order_until_the_kernel_knows() {
     link.bench.push("c", &[to("10.0.0.2", 3)]);
     assert_eq!(link.bench.take("out"), [frame(A, "10.0.0.2", 3)]);
     assert!(link.asked().is_empty(), "it is reachable");
-    // It has moved; then our own address changes.
+    // The neighbour has moved; then our own address changes.
     link.says("10.0.0.2", Neighbour::Reachable(B));
     link.bench.push("c", &[to("10.0.0.2", 4)]);
     assert_eq!(link.bench.take("out"), [frame(B, "10.0.0.2", 4)]);

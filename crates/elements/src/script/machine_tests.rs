@@ -389,7 +389,7 @@ fn a_handler_that_fails_is_said_and_one_that_is_not_there_stays_as_written() {
         "print $(kill 0)",
     ]);
     script.run(Call::default(), &mut world).expect("no error");
-    // As in Click, a text with a mistake in it has no end of line.
+    // A text with a mistake in it has no end of line, as in Click.
     assert_eq!(world.out, "<$(no.such)>");
     assert_eq!(world.killed, [(10, 4711)]);
     assert_eq!(

@@ -80,7 +80,7 @@ fn a_move_that_fails_anywhere_loses_and_reorders_nothing_and_leaves_nothing_park
             if fails.failed.get() {
                 (failed, carried_on) = (failed + 1, carried_on + usize::from(moved));
             }
-            // It can be tried again, and then succeeds.
+            // The move can be tried again, and then succeeds.
             let again = move_buckets(&router, &plan, "s", &buckets, to);
             assert_eq!(
                 again.map(|moved| (moved.held.waiting, moved.late)),

@@ -367,7 +367,7 @@ mod tests {
         both.table.assign(&[0, 1]);
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);
         assert_eq!((told(1), told(2)), (Some(0), Some(1)));
-        // As on a reload: nothing is new.
+        // Nothing is new, as on a reload.
         let calls = *card.calls.lock();
         rules.come_from(&source);
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);

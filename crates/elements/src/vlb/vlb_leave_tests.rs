@@ -239,7 +239,7 @@ fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
                         .for_each(|bench| bench.push("t", &frames));
                 }
             }
-            // What waits leaves with the next packet that comes there, or when it is time to look.
+            // Waiting packets leave with the next packet that comes there, or when it is time to look.
             benches
                 .iter_mut()
                 .for_each(|bench| bench.advance(Duration::from_millis(3)));

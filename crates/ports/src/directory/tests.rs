@@ -100,7 +100,7 @@ fn a_port_belongs_to_one_router_until_it_is_given_back() {
     assert!(blue.take("eth0").is_err(), "red has it by another name");
     red.leave("af_xdp:eth0");
     blue.take("eth0").expect("nobody has it");
-    // What fails to open is given back.
+    // A port that fails to open is given back.
     let request = PortRequest {
         rx_queues: 1,
         tx_queues: 0,

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn nobody_is_inside_once_the_door_is_shut() {
         let door = Arc::new(Door::to(Device::of(7)));
-        // What the device is here: 1 while it may be used.
+        // State of the device: 1 while it may be used.
         let (device, wrong) = (AtomicUsize::new(1), AtomicUsize::new(0));
         let (visits, ends) = (AtomicUsize::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -398,7 +398,7 @@ fn what_waits_for_a_port_that_closes_is_gone_and_so_is_the_port_when_it_is_descr
     let (gather, split, whole) = open(&joints, "wan", "shares:wan");
     let (red_rx, mut red, red_port) = open(&joints, "red", "wan");
     assert_eq!(send(&mut red, &[frame(HERE, &[], 1)]), 1);
-    // It has not been heard of yet.
+    // The share has not been heard of yet.
     drop(gather);
     let (mut gather, again, _) = open(&joints, "wan", "shares:wan");
     assert!(take(&mut gather).is_empty());

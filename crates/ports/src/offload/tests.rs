@@ -194,7 +194,7 @@ fn a_super_frame_that_is_carried_leaves_as_it_came() {
                 usize::from(u16::from_ne_bytes([bytes[2], bytes[3]])),
                 shape.payload
             );
-            // What does not fit its segments, or is none.
+            // Super-frames that do not fit their segments, or are none.
             let other = |vnet: VnetHeader, room| whole(&vnet, head, f.len(), room).is_none();
             assert!(other(came, shape.payload + usize::from(size) - 1));
             assert!(other(

@@ -328,7 +328,7 @@ mod tests {
         let all = [(1, gold), (3, gold), (1, iron), (1, iron), (1, iron)];
         let had = in_groups(all, |_, _| true);
         is_near(had, [20_000, 60_000, 13_333, 13_333, 13_333]);
-        // What one does not use goes to the others of its group.
+        // Unused parts of a share go to the others of its group.
         let had = in_groups(all, |n, _| n != 1 && n != 4);
         is_near(had, [80_000, 0, 20_000, 20_000, 0]);
         // Without the whole of gold all is iron's; a router without a group stands beside the groups.

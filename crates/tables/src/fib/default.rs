@@ -72,7 +72,7 @@ mod tests {
         let mut find = || {
             looks += 1;
             if looks == 1 {
-                // It finds nothing; meanwhile the address gets a route, and the default changes there
+                // The reader finds nothing; meanwhile the address gets a route, and the default changes there
                 // and back.
                 default.set(NonZeroU16::new(3));
                 default.set(NonZeroU16::new(1));

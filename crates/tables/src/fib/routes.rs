@@ -243,7 +243,7 @@ mod tests {
         let mut random = Random::new(8);
         let all = routes4(9, 6000, 255);
         let (mut routes, mut map) = (Routes::<4>::default(), BTreeMap::new());
-        // It grows, shrinks to nothing, and grows in order.
+        // The table grows, shrinks to nothing, and grows in order.
         for step in 0..40_000u64 {
             let (prefix, id) = all[random.below(all.len() as u64) as usize];
             let grows = if step < 20_000 { 70 } else { 30 };

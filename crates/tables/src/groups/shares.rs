@@ -31,7 +31,7 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
     let total: usize = members.iter().map(|m| usize::from(m.weight)).sum();
     let share = |m: &Member| usize::from(m.weight) * buckets;
     let mut quotas: Vec<usize> = members.iter().map(|m| (share(m) / total).max(1)).collect();
-    // Where the rounding went against a member most, a bucket is added; where least, taken.
+    // The member that rounding went against most gets a bucket; the one that it favoured most loses one.
     loop {
         let sum: usize = quotas.iter().sum();
         let owed = |i: &usize| share(&members[*i]) as isize - (quotas[*i] * total) as isize;

@@ -314,7 +314,7 @@ fn what_sends_little_does_not_wait_for_those_that_send_much() {
 
 #[test]
 fn a_queue_that_is_short_at_times_gets_no_more_than_its_share() {
-    // It empties and comes back as often as it can.
+    // The queue empties and comes back as often as it can.
     let members = [(0, even(1)), (0, even(1)), (0, even(1))];
     let mut shares = Shares::new(Settings::default(), &[even(1)], &[even(1)], &members).unwrap();
     let mut sent = [0u32; 3];

@@ -154,7 +154,7 @@ fn a_deadline_moves_the_rest_and_says_so() {
 fn each_crash_loses_at_most_detection_times_share() {
     for how in [Fault::Crash, Fault::OneWay] {
         let mut config = quiet(12_000, 3);
-        // Those that fail again come back later each time: here they are back before another fails.
+        // Boxes that fail again come back later each time: here all are back before another fails.
         config.health.answers = 1;
         let failure = |n: u64| {
             fails(

@@ -209,7 +209,7 @@ impl Lab {
             Event::Tick(..) => {}
             Event::Wake(node) => {
                 self.nodes[node].hung = false;
-                // Whether the timer or the frames come first is chance.
+                // Chance decides whether the timer or the frames come first.
                 if self.dice.below(2) == 0 {
                     self.look(node);
                 }

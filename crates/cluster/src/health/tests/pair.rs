@@ -338,7 +338,7 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
         beat.write(records, 0, (None, &Names::default()), &mut bytes);
         a.heard(0, &bytes, 5 * MS)
     };
-    // Of another node, and of the node itself.
+    // A record of another node, and one of the node itself.
     for version in [u64::MAX, u64::MAX - 1, i64::MAX as u64, today + 2 * HORIZON] {
         let lies = [of_victim, 0].map(|node| Record {
             node,
@@ -372,7 +372,7 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
     };
     assert_eq!(say(&beat, &[next], &mut a), Ok(()));
     assert_eq!(a.gossip.record(of_victim), next);
-    // Of itself.
+    // A record of the node itself.
     beat.incarnation = u64::MAX;
     beat.sequence = 1;
     assert_eq!(say(&beat, &[], &mut a), Err(Refused::Malformed));

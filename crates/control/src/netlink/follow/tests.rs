@@ -65,7 +65,7 @@ fn a_message_that_cannot_be_read_is_left_out_and_the_others_hold() {
     let known = eth0.neighbours();
     assert!(matches!(known[..], [(_, Neighbour::Stale(_))]), "{known:?}");
     assert_eq!(count(&follower, "bad_messages"), 1);
-    // What it has changed is asked for, but not at once: there may be more like it.
+    // Changed parts are asked for, but not at once: more changes may follow.
     assert!(follower.due().expect("it is asked for") > Instant::now() + UNREAD / 2);
 }
 
@@ -197,7 +197,7 @@ fn labels_are_taken_from_links_where_the_kernel_takes_them() {
         (eth0.takes_labels(), follower.state.model.doubt().labels)
     };
     assert_eq!(told(&[link(UP)]), (false, false));
-    // It learns by this that the kernel has MPLS, and asks for its routes.
+    // The follower learns by this that the kernel has MPLS, and asks for its routes.
     assert_eq!(told(&[input(1)]), (true, true));
     assert_eq!(told(&[link(UP)]), (true, true));
     assert_eq!(told(&[input(0)]), (false, true));

@@ -358,7 +358,7 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
         Some(vec![hop("1.1.1.8", 4)])
     );
     assert_eq!(bench.v4.members("10.3.0.0/16"), None);
-    // Of routes beyond a bound the kernel cannot be asked; one that changes is none more.
+    // The kernel cannot be asked for routes beyond a bound; a route that changes is not one more.
     let mut bounded = |most: usize, routes: &[(&str, &str)]| {
         bench.model().set_most(most);
         fpm(&mut bench, routes, false);

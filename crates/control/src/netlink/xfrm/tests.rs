@@ -261,7 +261,7 @@ fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
     let mut bed = Bed::new("192.0.2.1");
     bed.hear(GCM);
     bed.hear(GONE);
-    // It seals a little longer: its successor may not be there yet.
+    // The association seals a little longer: its successor may not be there yet.
     assert!(bed.sa(Direction::Out, 0x1001).is_some());
     bed.now += 1_000_000_000;
     bed.told();
@@ -275,7 +275,7 @@ fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
     let mut other = Bed::new("192.0.2.2");
     other.hear(GCM);
     other.hear(GONE);
-    // It opens a little longer, too: the same may come again with another address.
+    // The association opens a little longer, too: the same one may come again with another address.
     assert!(other.sa(Direction::In, 0x1001).is_some());
     other.now += 1_000_000_000;
     other.told();

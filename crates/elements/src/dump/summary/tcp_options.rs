@@ -78,7 +78,7 @@ pub(in crate::dump) fn push_binary(bytes: &[u8], which: Which, out: &mut Vec<u8>
 
 /// Reads options into the bytes of a header.
 pub(super) fn parse(text: &str) -> Option<Vec<u8>> {
-    // Where the last option starts, if it is a SACK: blocks that follow each other share one option.
+    // Start of the last option, if it is a SACK: blocks that follow each other share one option.
     let mut sack = None;
     super::options::parse(text, |word, bytes| {
         let before = sack.take();

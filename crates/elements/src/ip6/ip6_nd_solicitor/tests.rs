@@ -226,7 +226,7 @@ fn a_flood_of_destinations_takes_bounded_memory_and_books_balance() {
         // 200 at once and 1,000 a second, and a bit for one who asks for little. Nor is one asked for anew whose place
         // in the table a later one has taken.
         assert!(asked <= 600, "{asked}");
-        // Those who are there are still found.
+        // Hosts that are there are still found.
         seconds(bench, 10);
         left(bench);
         send(bench, HOST, b"one");

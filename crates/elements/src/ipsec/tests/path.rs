@@ -64,7 +64,7 @@ fn senders_are_told_what_the_path_of_a_tunnel_carries() {
                     (1250..1400).contains(&most),
                     "{suite} {tunnel} {words}: {most}"
                 );
-                // As long as that is right; one byte more is too much.
+                // A packet of that length is right; one byte more is too much.
                 bench.push("in4", &[df(most), df(most + 1)]);
                 let sealed = bench.take(outer);
                 assert_eq!((sealed.len(), bench.take("told4").len()), (1, 1));

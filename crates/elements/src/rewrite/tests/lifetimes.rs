@@ -219,7 +219,7 @@ fn all_ports_to_one_resolver_last_as_the_timeouts_say() {
     let rw = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1, drop, UDP_TIMEOUT 100)";
     let mut b = bench(rw, 2, 2);
     let ports = 64_512_u32;
-    // As many mappings in a timeout as there are ports: none is refused, however long it continues.
+    // There are as many mappings in a timeout as ports: none is refused, however long it continues.
     let mut random = testkit::Rng::seed(7);
     for i in 0..3 * ports {
         if i % 64 == 0 {

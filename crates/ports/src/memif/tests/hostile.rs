@@ -189,7 +189,7 @@ fn connections_use_the_same_memory_again() {
         assert!(place.read(end, &mut bytes));
         seen.insert(bytes);
     }
-    // As many as queues, and one more.
+    // One more than there are queues.
     assert!(seen.len() <= 3, "{seen:?}");
 }
 

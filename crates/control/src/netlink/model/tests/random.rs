@@ -251,7 +251,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
                     count <= *allowed + own,
                     "{seed} {step} {what}: {count} of {allowed}"
                 );
-                // Those that are there stay when the bound falls.
+                // Routes that are there stay when the bound falls.
                 *allowed = most.max(count).min(*allowed);
             }
             if random.below(10) > 0 {

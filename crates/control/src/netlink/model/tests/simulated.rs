@@ -231,7 +231,7 @@ impl Simulated {
         let had = self.objects.insert(id, object).is_some();
         self.say_object(id, if had { NLM_F_REPLACE } else { NLM_F_CREATE });
         if had {
-            // As with net.ipv4.nexthop_compat_mode.
+            // The kernel does so with net.ipv4.nexthop_compat_mode.
             let mut using = self.using(id);
             for (group, object) in &self.objects {
                 if matches!(object, SimObject::Group(m) if m.iter().any(|m| m.0 == id)) {
