@@ -18,8 +18,10 @@
 //! destination must not lie in network 0, network 127 or class E (but may be 255.255.255.255). `ashlar click`
 //! checks only the list of bad sources.
 //!
-//! With `KERNEL true`, packets that come from an address of the router itself, as the kernel knows them, or from a
-//! broadcast address of its networks, are bad, too (`own_source`): Linux drops such packets from outside as martians.
+//! With `KERNEL true`, packets to other hosts that come from an address of the router itself, as the kernel knows them,
+//! or from a broadcast address of its networks, are bad, too (`own_source`): Linux drops such packets from outside as
+//! martians. Packets to the router itself are left to the kernel: a daemon's BFD echo comes back with the router's
+//! address at both ends (RFC 5880, 6.4).
 //!
 //! Arguments:
 //!
@@ -217,10 +219,12 @@ impl Config {
         self.bad_sources.contains(src) || own.is_some_and(|own| own.contains(src))
     }
 
-    /// Drop reason for the addresses (RFC 1812, 5.3.7). Bad sources count only for packets to other hosts, except the
-    /// router's own addresses.
+    /// Drop reason for the addresses (RFC 1812, 5.3.7). Bad sources count only for packets to other hosts.
     fn judge(&self, src: Ipv4Addr, dst: Ipv4Addr, list_alone: bool, reader: &Reader) -> Option<u8> {
-        if self.own(reader).is_some_and(|own| own.contains(src)) {
+        if let Some(own) = self.own(reader)
+            && own.contains(src)
+            && !own.contains(dst)
+        {
             return Some(OWN_SOURCE);
         }
         let bad = match self.bad_sources.contains(src) {
