@@ -248,14 +248,15 @@ fn a_few_packets_that_go_back_go_up_so_that_the_kernel_redirects_their_source() 
 #[test]
 fn nobody_outside_has_an_address_of_the_router() {
     on_both(|steered| {
+        // The kernel judges packets to the router itself, such as a daemon's BFD echo that comes back.
         steered.route("10.0.1.255/32", &[at(LOCAL)]);
         let from = |source: &str| to4("10.0.1.2").src(source);
         for source in ["10.0.0.1", "10.0.1.1", "10.0.1.255"] {
             assert_eq!(steered.send(0, &frame(&from(source))), []);
             let own = frame(&to4("10.0.0.1").src(source));
-            assert_eq!(steered.send(0, &own), [], "{source}");
+            assert_eq!(steered.send(0, &own), [(TWIN, own)], "{source}");
         }
-        assert_eq!(steered.drops("own_source"), 6);
+        assert_eq!(steered.drops("own_source"), 3);
         // An address that the router no longer has.
         let via = steered.hop(1, None);
         steered.route("10.0.1.1/32", &[via]);
@@ -264,7 +265,7 @@ fn nobody_outside_has_an_address_of_the_router() {
             let out = steered.send(0, &frame(&packet));
             assert_eq!(out, [(1, onward(&packet, 1, host(1, 2)))]);
         }
-        assert_eq!(steered.drops("own_source"), 6);
+        assert_eq!(steered.drops("own_source"), 3);
     });
 }
 
@@ -415,12 +416,13 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_its_own_only() {
                     (_, frame) => EtherAddr(*frame.first_chunk().expect("a frame")),
                 }
             };
-            (0..300).map(way).collect()
+            (0..1200).map(way).collect()
         };
         let before = ways(steered);
         for to in [host(1, 2), host(1, 3), host(0, 3)] {
             let share = before.iter().filter(|mac| **mac == to).count();
-            assert!((70..130).contains(&share), "{to}: {share}");
+            // Six standard deviations: the hash has another key in each run.
+            assert!((300..500).contains(&share), "{to}: {share}");
         }
         let routes = steered.kernel.routes4().expect("memory");
         routes

@@ -1,8 +1,8 @@
 //! Rate limits per router: one bucket for all workers, kept over reloads.
 
 use crate::prelude::*;
+use crate::secret;
 use engine::publish::{Published, domain};
-use std::hash::{BuildHasher, RandomState};
 use tables::bucket::{FairBucket, FairRate};
 
 /// Limit of sent messages: of one element, or of the whole router.
@@ -27,7 +27,7 @@ impl Bucket {
     fn new(setting: Setting, is_fair: bool) -> Bucket {
         let rate = rate(setting, is_fair);
         Bucket {
-            bucket: FairBucket::new(&rate, RandomState::new().hash_one(0)),
+            bucket: FairBucket::new(&rate, secret()),
             setting: Published::new(domain(), (setting, rate)),
             is_fair,
         }

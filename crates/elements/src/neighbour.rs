@@ -22,9 +22,10 @@
 //! that each question is asked by one worker and at most once per `Timing::retry`.
 
 use crate::prelude::Args;
+use crate::secret;
 use engine::clock::Time;
 use engine::packet::Packet;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -107,7 +108,7 @@ impl<K: Key> Link<K> {
                 (0, _) => None,
                 (rate, burst) => {
                     let rate = FairRate::new(rate, burst, burst);
-                    let seed = RandomState::new().hash_one(1);
+                    let seed = secret();
                     Some((rate, FairBucket::new(&rate, seed)))
                 }
             },
@@ -175,7 +176,7 @@ impl<K: Key> Link<K> {
     #[inline]
     pub(crate) fn table(&self) -> &Neighbours<K> {
         self.table.get_or_init(|| {
-            let seed = RandomState::new().hash_one(0);
+            let seed = secret();
             Neighbours::new(self.bounds.entries, self.bounds.timing, seed)
         })
     }

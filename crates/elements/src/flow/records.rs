@@ -4,10 +4,10 @@
 //! packet of the flow is on. A record is given to another flow only when no worker can have found it for the old one.
 
 use super::key::{self, By, Id};
+use crate::secret;
 use engine::packet::Packet;
 use engine::publish::{Epoch, domain};
 use std::collections::{BTreeMap, VecDeque};
-use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -181,7 +181,7 @@ pub(super) struct Records {
 impl Records {
     pub(super) fn new(shape: Shape) -> Records {
         let keys = || {
-            let seed = RandomState::new().hash_one(0);
+            let seed = secret();
             ExactWriter::with_slots(shape.capacity, shape.buckets, 5, seed)
         };
         let (index, keys) = match shape.by.tag_max() {

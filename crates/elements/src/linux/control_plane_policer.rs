@@ -45,10 +45,10 @@
 
 use super::origin::{self, Class, NAMES};
 use crate::prelude::*;
+use crate::secret;
 use arguments::Names;
 use arguments::units::FromArg;
 use engine::publish::{Published, domain};
-use std::hash::{BuildHasher, RandomState};
 use tables::bucket::{FairBucket, FairRate};
 
 const CLASSES: usize = NAMES.len();
@@ -128,7 +128,7 @@ impl Limit {
         let setting = Setting::new(allowance);
         Limit {
             configured: allowance,
-            bucket: FairBucket::new(&setting.rate, RandomState::new().hash_one(0)),
+            bucket: FairBucket::new(&setting.rate, secret()),
             setting: Published::new(domain(), setting),
         }
     }

@@ -46,7 +46,7 @@ use crate::mpls::switch::{self, Stop, Switch};
 use crate::mpls::syntax;
 use crate::mpls::table::Hop;
 use crate::prelude::*;
-use std::hash::{BuildHasher, RandomState};
+use crate::secret;
 use std::net::IpAddr;
 use wire::ether;
 
@@ -114,7 +114,7 @@ impl Element for LinuxMPLSLookup {
             switch: Switch {
                 table: Arc::clone(routes.table()),
                 mode,
-                seed: RandomState::new().hash_one(0) as u32,
+                seed: secret() as u32,
             },
             interfaces,
             routes,

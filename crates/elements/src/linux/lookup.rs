@@ -7,7 +7,7 @@ use crate::prelude::*;
 use crate::route::bulk::Bulk;
 use crate::route::family::Family;
 use crate::route::lookup::flow_hash;
-use std::hash::{BuildHasher, RandomState};
+use crate::secret;
 use std::net::IpAddr;
 use tables::fib::NoMemory;
 
@@ -89,7 +89,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             routes,
             interfaces,
             kernel,
-            seed: RandomState::new().hash_one(0) as u32,
+            seed: secret() as u32,
         }
     }
 

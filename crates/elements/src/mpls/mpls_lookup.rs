@@ -44,9 +44,9 @@ use super::switch::{self, Stop, Switch};
 use super::syntax;
 use super::table::{Entry as Known, Hop, LabelTable};
 use crate::prelude::*;
+use crate::secret;
 use arguments::Names;
 use std::collections::BTreeSet;
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -252,7 +252,7 @@ impl Element for MplsLookup {
             switch: Switch {
                 table: Arc::new(LabelTable::new()),
                 mode,
-                seed: RandomState::new().hash_one(0) as u32,
+                seed: secret() as u32,
             },
             expired: expired.unwrap_or(NOWHERE),
             no_label: no_label.unwrap_or(NOWHERE),

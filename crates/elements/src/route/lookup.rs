@@ -6,11 +6,11 @@ use super::family::Family;
 use super::syntax::{Hops, PORTS_MAX, Parser, show_hops};
 use super::table::{Table, Which};
 use crate::prelude::*;
+use crate::secret;
 use arguments::{Arg, Names};
 use engine::outputs;
 use lang::Severity;
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tables::fib::{Prefix, Structure};
@@ -267,7 +267,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             no_route,
             port_max: port_max.filter(|&port| port < PORTS_MAX),
             outputs: AtomicUsize::new(0),
-            seed: RandomState::new().hash_one(0) as u32,
+            seed: secret() as u32,
         }
     }
 

@@ -35,11 +35,10 @@ use super::hashing::Hashing;
 use super::place;
 use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
+use crate::secret;
 use engine::port::Match;
 use engine::publish::{Epoch, domain};
 use std::collections::VecDeque;
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use sync::Lock;
@@ -239,7 +238,7 @@ impl Element for BucketByFlow {
                 Err(wrong) => args.error_with_help(arg, wrong, "a rule is VALUES=BUCKET"),
             }
         }
-        let table = ExactWriter::new(capacity, fields.words(), RandomState::new().hash_one(0));
+        let table = ExactWriter::new(capacity, fields.words(), secret());
         let mut writer = Writer {
             rules: table,
             limbo: VecDeque::new(),
