@@ -25,7 +25,7 @@ pub const HOPS_MAX: u8 = 15;
 /// Length of the two addresses in bytes.
 pub const LEN: usize = 12;
 
-/// Number of links that a detour takes more: one, where all nodes are next to each other.
+/// Maximum number of links by which a detour is longer than the shortest path, in a full mesh: one.
 const DETOUR: u8 = 1;
 
 const LOCAL: u8 = 0b10;
@@ -61,12 +61,12 @@ pub struct Address {
     pub cookie: u8,
 }
 
-/// Reason why addresses are none of an internal frame.
+/// Reason why two addresses are not those of an internal frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// Addresses of another form than above.
+    /// The bytes do not have the form of an internal frame's addresses.
     Malformed,
-    /// Addresses of another cluster.
+    /// The addresses carry another cluster's cookie.
     Foreign,
 }
 
@@ -115,7 +115,7 @@ impl Address {
     }
 }
 
-/// The byte of the lane.
+/// Index of the byte that holds the lane.
 const LANE: usize = 6;
 
 /// A frame's lane, 0 to 63. Where several links lead to the next node, the lane chooses the link.
@@ -128,13 +128,13 @@ pub fn lane(bytes: &[u8; LEN]) -> u8 {
 /// All frames then have lane 0, so that nodes remember fewer paths.
 #[inline]
 pub fn set_lane(bytes: &mut [u8; LEN], flow_hash: u32) {
-    // Bits that neither choose a table's place nor the first link.
+    // Hash bits that choose neither a table entry nor the first link.
     bytes[LANE] = (flow_hash >> 8) as u8 & !LOW | LOCAL;
 }
 
-/// Number of links that a frame may pass after its first, if its input node expects `links` in all. It suffices for a
-/// detour by a node that knows of more failures. It is no larger, so that frames never circle between nodes of
-/// different knowledge.
+/// Number of links that a frame may pass after its first link; its input node expects `links` in all. The number
+/// allows a detour by a node that knows of more failures. It is bounded, so frames never circle between nodes whose
+/// knowledge differs.
 #[inline]
 pub fn allowance(links: u8) -> u8 {
     (links.saturating_add(DETOUR) - 1).min(HOPS_MAX)

@@ -24,7 +24,7 @@ const SALT: &[u8] = b"Ashlar cluster, format 2";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Life(pub [u8; 16]);
 
-/// A link and a direction, by names that both ends use whatever else they know of the cluster.
+/// A link and a direction. Both ends use the same names, even if they know different versions of the cluster file.
 #[derive(Clone, Copy, Debug)]
 pub struct Way<'a> {
     /// The cluster.
@@ -88,14 +88,14 @@ impl Key {
         code
     }
 
-    /// True if `code` is the code of a heartbeat; takes constant time.
+    /// True if `code` authenticates a heartbeat between `ends`; compares in constant time.
     pub fn proves(&self, ends: &Ends, heartbeat: &[u8], code: &Code) -> bool {
         let whole = self.beats(ends).chain_update(heartbeat);
         whole.verify_truncated_left(code).is_ok()
     }
 
-    /// Begins the code of a heartbeat with the names of its ends. The heartbeat itself has their numbers, which another
-    /// description of the cluster may give to other nodes.
+    /// Starts a MAC over the names of a heartbeat's ends. The heartbeat itself contains only node numbers, which
+    /// another cluster file may assign differently.
     fn beats(&self, ends: &Ends) -> Hmac<Sha256> {
         let mut beats = self.beats.clone();
         for name in [ends.cluster, ends.from, ends.to] {
@@ -171,7 +171,7 @@ impl Keys {
         Some(Keys(keys))
     }
 
-    /// The keys in the format that [`parse`](Self::parse) reads: to pass them on, never to show them.
+    /// The keys as text that [`parse`](Self::parse) reads. The text is secret: never log or show it.
     pub fn secret_text(&self) -> String {
         let digits = |key: &Key| {
             let bytes = key.secret.iter();
@@ -181,7 +181,7 @@ impl Keys {
         keys.join(" ")
     }
 
-    /// The one to send with.
+    /// The key to sign with.
     pub fn first(&self) -> &Key {
         &self.0[0]
     }
@@ -265,7 +265,7 @@ mod tests {
                 to: ("b", Life([3; 16])),
                 ..WAY
             },
-            // The same letters in other places.
+            // The same letters, but split differently between the two names.
             Way {
                 cluster: "",
                 from: ("ta", WAY.from.1),

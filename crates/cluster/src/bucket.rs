@@ -1,7 +1,7 @@
 //! Token buckets whose update costs one subtraction.
 //!
-//! A bucket is one moment, up to which the link's time is used by packets sent. A moment in the past means tokens, one
-//! in the future means debt. Both are times, so no bucket has to be refilled (virtual scheduling, ITU-T I.371).
+//! A bucket is one point in time, up to which packets have used the link. A point in the past means tokens, one in
+//! the future means debt. Both are times, so no bucket has to be refilled (virtual scheduling, ITU-T I.371).
 
 /// Units of 1/4096 ns: a byte's time at 100 Gbit/s is 328 of them.
 const SHIFT: u32 = 12;
@@ -9,19 +9,19 @@ const SHIFT: u32 = 12;
 /// Minimum depth of a bucket, in bytes: with a depth below a packet's length, packets would pass too cheaply.
 const LEAST: u32 = 1 << 14;
 
-/// A rate, as the time that a byte takes.
+/// A rate, stored as the time per byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Price(u32);
 
 impl Price {
-    /// Price at `rate` bits per second. Rates below 8 kbit/s, also 0, cost as much as that.
+    /// Time per byte at `rate` bits per second. Rates below 8 kbit/s count as 8 kbit/s.
     pub(crate) fn of(rate: f64) -> Price {
         let units = 8e9 * f64::from(1u32 << SHIFT) / rate.max(0.0);
         // A float-to-integer cast saturates; a rate of 0 gives infinity.
         Price(units.round() as u32)
     }
 
-    /// Tokens that a bucket of this rate holds where `ns` is wanted.
+    /// Tokens that a bucket of this rate collects in `ns` nanoseconds.
     #[inline]
     pub(crate) fn depth(self, ns: u32) -> i64 {
         let least = u64::from(self.0) * u64::from(LEAST);
@@ -41,7 +41,7 @@ impl Price {
 pub(crate) struct Moment(u64);
 
 impl Moment {
-    /// A moment from nanoseconds. The scale wraps in 52 days; only differences count.
+    /// Converts nanoseconds. The scale wraps after 52 days; only differences are meaningful.
     #[inline]
     pub(crate) fn of(ns: u64) -> Moment {
         Moment(ns << SHIFT)
@@ -62,7 +62,7 @@ impl Bucket {
     #[inline]
     pub(crate) fn tokens(&self, now: Moment, depth: i64) -> i64 {
         let tokens = now.0.wrapping_sub(self.0) as i64;
-        // A bucket that was idle for half the scale looks as if it were far in the future.
+        // A bucket that was idle for half the scale seems to lie far in the future.
         if tokens < -(depth << 8) {
             return depth;
         }

@@ -42,11 +42,11 @@ pub struct Flowlets {
     sets: Box<[Set]>,
     delta: u64,
     ways: Counts,
-    /// The set that is looked through next for flows that have ended.
+    /// Index of the set that is searched next for ended flows (clock hand).
     hand: usize,
 }
 
-/// Flows in the table with an intermediate node, including flows that have ended lately.
+/// Number of flows in the table by intermediate node, including flows that have ended recently.
 #[derive(Clone, Debug, Default)]
 struct Counts {
     /// Number of nodes in all; 0: nothing is counted.
@@ -104,8 +104,8 @@ fn counted(flows: usize, nodes: usize) -> usize {
 pub struct Place(usize, usize);
 
 impl Flowlets {
-    /// A table for about `flows` flows, rounded up to a power of two; with 0 it keeps none. A flow keeps its path while
-    /// at most `delta` nanoseconds pass between packets.
+    /// A table for about `flows` flows, rounded up to a power of two; 0 disables it. A flow keeps its path while
+    /// packets follow each other within `delta` nanoseconds.
     pub fn new(flows: usize, delta: u64) -> Flowlets {
         Flowlets {
             sets: vec![EMPTY; sets(flows)].into(),
@@ -115,7 +115,7 @@ impl Flowlets {
         }
     }
 
-    /// Starts to count paths, if there are flows and the number of nodes is within the limit.
+    /// Starts to count paths, unless the table is disabled or there are more than `COUNTED` nodes.
     pub fn count(&mut self, nodes: usize) {
         let mut ways = Counts::new(counted(self.sets.len(), nodes));
         let flows = self.sets.iter().flat_map(|set| set.0.iter());
@@ -123,7 +123,8 @@ impl Flowlets {
         self.ways = ways;
     }
 
-    /// Number of flows to an output node that visit `via` first, and of those that visit any node first.
+    /// Number of flows to an output node through `via`, and number of flows to that node through any intermediate
+    /// node.
     #[inline]
     pub fn visitors(&self, to: NodeId, via: NodeId) -> (u32, u32) {
         match self.ways.place(to, via) {
@@ -149,7 +150,7 @@ impl Flowlets {
             let fresh = now.saturating_sub(set[way].seen) < self.delta;
             return Some((Place(at, way), fresh.then_some(set[way].via)));
         }
-        // An empty place was never seen.
+        // An entry that was never used counts as oldest.
         let older = |a: usize, b: usize| if set[b].seen < set[a].seen { b } else { a };
         Some((Place(at, older(older(0, 1), older(2, 3))), None))
     }
@@ -162,7 +163,8 @@ impl Flowlets {
         }
     }
 
-    /// Stops counting ended flows of a set. Otherwise all new flows would go to a node that has come back.
+    /// Stops counting the ended flows of a set. If they were still counted, a node that has come back would have the
+    /// fewest and would get all new flows.
     #[inline]
     fn forget(&mut self, at: usize, now: u64) {
         let flows = self.sets.get_mut(at).into_iter().flat_map(|set| &mut set.0);

@@ -1,9 +1,9 @@
-//! Liveness of links: every node watches the heartbeats of its peers, and tells all other nodes which links are up.
+//! Liveness of links: each node watches the heartbeats of its peers, and tells all other nodes which links are up.
 //!
-//! Each node sends heartbeats on each of its links. A link is up for a node if the peer's heartbeats arrive well, and
-//! the peer reports the same of this node's; so a cable that carries one direction only is down. These states of a
-//! node's links are its *record*. Heartbeats pass records on, changed ones first and at once. A link is used if it is
-//! up in the records of both its ends.
+//! Each node sends heartbeats on each of its links. A link is up for a node if it receives the peer's heartbeats well
+//! and the peer reports the same of this node's. So a cable that carries one direction only is down. These states of
+//! a node's links are its *record*. Heartbeats pass records on, changed ones first and at once. A link is used if it
+//! is up in the records of both its ends.
 //!
 //! Heartbeats do not arrive well if the peer is silent for too long, if too many heartbeats are missing, or if they
 //! take too long. At the first missing heartbeat both ends send heartbeats five times as often. So a lossy link is
@@ -13,9 +13,9 @@
 //! A node whose own loop was late received nothing in that time. It counts that time neither as silence of its peers
 //! nor as losses or delays.
 //!
-//! A peer that was late, because it shares its processor, may be late again. The send times in its heartbeats show how
-//! late it was, independently of the link. For [`Config::settle`] its silence and its round trips may then be longer. A
-//! peer is never dead before `dead`, and always after five times `dead`.
+//! A peer that shares its processor may be late again. The send times in its heartbeats show how late it was,
+//! independently of the link. For [`Config::settle`] its silence and its round-trip times may then be longer. A peer
+//! is never dead before `dead`, and always after five times `dead`.
 //!
 //! Where frames of packets have codes, heartbeats also exchange the [lives](Life) of a link's ends, from which the keys
 //! of those frames are derived. A pair of lives is agreed when the peer's heartbeat contains its own life and echoes
@@ -41,9 +41,9 @@ use std::sync::Arc;
 
 /// Number of heartbeats per interval at the first missing heartbeat, and for changed records.
 const HASTE: u64 = 5;
-/// Factor by which a slow link takes longer than the best one.
+/// Factor by which a slow link's round-trip time exceeds that of the best link.
 const SLOWER: u64 = 4;
-/// Minimum distance of two heartbeats of a link, in nanoseconds: the shortest interval, in haste.
+/// Minimum time between two heartbeats of a link, in nanoseconds: the shortest interval divided by `HASTE`.
 const SOONEST: u64 = 100_000 / HASTE;
 /// Maximum time in nanoseconds that a node may have run after the last heartbeat that a peer received from it: one
 /// hour.
@@ -61,9 +61,9 @@ pub struct Config {
     pub interval: u64,
     /// Silence after which a peer is dead.
     pub dead: u64,
-    /// Good heartbeats that bring a link up; one that is missing or slow takes back `window` of them.
+    /// Number of good heartbeats that bring a link up; each missing or slow one cancels `window` of them.
     pub good: u32,
-    /// A link that fails within this time after it came up needs twice as many the next time.
+    /// A link that fails within this time after it came up needs twice as many good heartbeats the next time.
     pub settle: u64,
     /// Number of recent heartbeats among which losses are counted, at most 64.
     pub window: u32,
@@ -71,15 +71,15 @@ pub struct Config {
     pub loss: f64,
     /// Acceptable round-trip time of a heartbeat; more if all links of a node are slow.
     pub slow: u64,
-    /// Maximum number of records in a heartbeat; [`RECORDS_MAX`] are the most that are read.
+    /// Number of records in a sent heartbeat; at most [`RECORDS_MAX`] of a received one are read.
     pub records: usize,
     /// Cookie of the cluster's name.
     pub cookie: u8,
-    /// Heartbeats without a code of one of these are refused.
+    /// Keys that authenticate heartbeats; heartbeats without a valid code are refused.
     pub keys: Option<Keys>,
     /// Names that authentication codes cover.
     pub names: Names,
-    /// The lives of the node's own links; all zero where there are none.
+    /// The lives of the node's own links; all zero without keys.
     pub lives: Vec<Life>,
 }
 
@@ -119,7 +119,7 @@ pub enum Refused {
     Foreign,
     /// Signed with another key than the cluster's.
     Forged,
-    /// The heartbeat is meant for another cable.
+    /// The heartbeat was sent for another link.
     Misplaced,
     /// A duplicate, or older than the newest.
     Replayed,
@@ -172,9 +172,9 @@ struct Sent {
     sequence: u64,
     at: u64,
     told: Told,
-    /// Newest number of a frame; see [`Health::tell`].
+    /// Newest frame number to report; see [`Health::tell`].
     newest: u64,
-    /// True if a heartbeat with news should be sent soon.
+    /// True if a heartbeat with changed records should be sent soon.
     news: bool,
 }
 
@@ -190,9 +190,9 @@ pub struct Health {
     hearings: Vec<Hearing>,
     sent: Vec<Sent>,
     gossip: Gossip,
-    /// True if another life was agreed on since this was last asked.
+    /// True if a new life was agreed on since the last call of [`Health::take_agreement`].
     agreed: bool,
-    /// Time of the last check, and end of the time in which heartbeats may be late by this node's own fault.
+    /// Time of the last check, and time until which heartbeats may be late by this node's own fault.
     looked: u64,
     blind: u64,
     /// Recent delays of this node.
@@ -242,7 +242,8 @@ impl Health {
 
     /// Continues the state of `old` after the cluster has changed. `old_of` returns a node's number in the old cluster.
     ///
-    /// Nothing is lost while other nodes still have the old cluster, if new nodes and links come after the old ones.
+    /// No link goes down while other nodes still have the old cluster, provided that new nodes and links have the
+    /// highest numbers.
     pub fn follow(&mut self, old: &Health, old_of: impl Fn(NodeId) -> Option<NodeId>) {
         self.incarnation = old.incarnation;
         (self.looked, self.blind, self.late) = (old.looked, old.blind, old.late);
@@ -254,7 +255,8 @@ impl Health {
                 let Sent { sequence, at, .. } = old.sent[was];
                 (self.sent[own].sequence, self.sent[own].at) = (sequence, at);
             } else {
-                // The peer may know this link from before: go on after all that can have been sent in this life.
+                // The peer may know this link from before: continue after all sequence numbers that can have been
+                // used since the start.
                 let sent = &mut self.sent[own];
                 (sent.sequence, sent.at) = (old.looked / SOONEST, old.looked);
             }
@@ -284,22 +286,23 @@ impl Health {
         self.gossip.links()
     }
 
-    /// True if these have changed since this was last asked.
+    /// True if [`links`](Self::links) has changed since the last call.
     pub fn take_change(&mut self) -> bool {
         self.gossip.take_change()
     }
 
-    /// The life of an own link at the peer, if both ends know each other's.
+    /// The peer's life of an own link, if both ends know each other's.
     pub fn agreed(&self, own: usize) -> Option<Life> {
         self.hearings.get(own)?.agreed
     }
 
-    /// True if [that](Self::agreed) has changed for some link since this was last asked.
+    /// True if [`agreed`](Self::agreed) has changed for some link since the last call.
     pub fn take_agreement(&mut self) -> bool {
         std::mem::take(&mut self.agreed)
     }
 
-    /// Sets the number to report to the peer: the newest frame number of a lane of an own link, each lane in turn.
+    /// Sets the frame number that the next heartbeat reports: the newest one sent on a lane of an own link. Lanes
+    /// take turns.
     pub fn tell(&mut self, own: usize, newest: u64) {
         if let Some(sent) = self.sent.get_mut(own) {
             sent.newest = newest;
@@ -312,8 +315,8 @@ impl Health {
         self.hearings.get(own).map_or(0, |hearing| hearing.newest)
     }
 
-    /// Compares the peer's counts with those received here: the newest number of that lane, and the number of refused
-    /// frames of the link. A link whose frames do not arrive is not used.
+    /// Compares a frame number that the peer reported with those received here: `come` is the newest of that lane,
+    /// and `refused` the number of refused frames of the link. A link whose frames do not arrive is not used.
     pub fn compare(&mut self, own: usize, come: (u64, u64), now: u64) {
         if let Some(hearing) = self.hearings.get_mut(own)
             && hearing.progress.is_stuck(hearing.newest, come, now)
@@ -342,7 +345,7 @@ impl Health {
         })
     }
 
-    /// Time of this node's last check.
+    /// Time of the last call of [`tick`](Self::tick).
     pub fn looked(&self) -> u64 {
         self.looked
     }
@@ -384,10 +387,9 @@ impl Health {
         }
     }
 
-    /// Round-trip time from which on an own link counts as slow. Queues are no failure: taking the link down for them
-    /// would move its load to the others, until all were down. So a link is slow only relative to the best of those
-    /// that could carry its load; without such a link it is not.
-    /// Time that heartbeats wait for a node that is late is not the link's.
+    /// Round-trip time above which an own link counts as slow. A full queue is no failure: taking the link down would
+    /// move its load to other links until all were down. So a link is slow only relative to the best link that could
+    /// carry its load. Time that heartbeats wait for a late node does not count.
     fn slow(&self, own: usize) -> u64 {
         let others = self.hearings.iter().enumerate().filter(|(i, _)| *i != own);
         let up = others.filter(|(_, hearing)| hearing.up());
@@ -431,7 +433,7 @@ impl Health {
         hearing.hear(&beat, me, (late, slow), &self.config, now);
         self.agreed |= agreed != hearing.agreed;
         let mut news = before != (hearing.hears, hearing.heard);
-        // The peers know a later life of this node, whose clock was ahead of the present one. So the incarnation must
+        // A peer knows a later run of this node, made while this node's clock was ahead. So the incarnation must
         // exceed that one.
         let echo = (beat.echo.incarnation, beat.echo.time);
         if echo > (self.incarnation, self.sent[own].at) {
@@ -454,17 +456,17 @@ impl Health {
         Ok(())
     }
 
-    /// Time since this node's last check.
+    /// Nanoseconds since this node's last check.
     pub fn lateness(&self, now: u64) -> u64 {
         now.saturating_sub(self.looked)
     }
 
-    /// True if this node has not run its checks for too long.
+    /// True if this node's last check was too long ago.
     fn is_late(&self, now: u64) -> bool {
         self.lateness(now) > 2 * self.config.interval
     }
 
-    /// Time at which a heartbeat should leave by an own link.
+    /// Time at which the next heartbeat of an own link is due.
     fn send_due(&self, own: usize, now: u64) -> u64 {
         let (sent, hearing) = (&self.sent[own], &self.hearings[own]);
         let haste = sent.news || hearing.is_probed(now) || hearing.suspect(&self.config, now);
@@ -476,7 +478,7 @@ impl Health {
         sent.at + step
     }
 
-    /// Makes this node's record newer than one from an earlier life that others tell.
+    /// Makes this node's record newer than a record from an earlier run that other nodes still pass on.
     fn outbid(&mut self, record: Record) -> bool {
         let mine = self.gossip.record(self.me);
         record.version > mine.version && {

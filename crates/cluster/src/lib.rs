@@ -23,7 +23,7 @@ pub mod map;
 pub mod plan;
 /// Restoration of the order in which packets entered the cluster.
 pub mod resequencer;
-/// Agreement of both ends of a link before frames with codes pass.
+/// Agreement of both ends of a link on keys, before data frames pass.
 pub mod session;
 /// A cluster in virtual time.
 pub mod simulate;

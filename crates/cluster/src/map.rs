@@ -1,8 +1,7 @@
 //! Members of a cluster, their links, and the paths over live links.
 //!
-//! A [`Map`] is the operator's description, which is constant while all nodes live. [`Links`] has the links that are
-//! up. [`Ways`] is one node's view of both: its links on shortest paths to each other node, and the possible
-//! intermediate nodes.
+//! A [`Map`] is the operator's description. [`Links`] has the links that are up. [`Ways`] is one node's view of both:
+//! its links on shortest paths to each other node, and the possible intermediate nodes.
 
 use crate::address::NodeId;
 pub use ways::{Fabric, Reach, UNREACHABLE, Ways};
@@ -12,7 +11,7 @@ mod ways;
 /// A server of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// Rate of all its external ports together, in bits per second; 0: none, it only carries others' packets.
+    /// Rate of all its external ports together, in bits per second; 0 for a node that only carries others' packets.
     pub rate: f64,
 }
 
@@ -60,7 +59,7 @@ impl Map {
         }
     }
 
-    /// A full mesh of equal nodes, made from one with fewer: numbers of nodes and links remain, and new ones follow.
+    /// A larger full mesh of equal nodes. Nodes and links keep their numbers, and new ones follow.
     pub fn mesh_with(&self, more: usize) -> Map {
         let (old, nodes) = (self.nodes.len(), self.nodes.len() + more);
         let mut map = self.clone();
@@ -78,7 +77,7 @@ impl Map {
         map
     }
 
-    /// The greatest rate of a node, in bits per second.
+    /// The greatest external rate of a node, in bits per second.
     pub fn most(&self) -> f64 {
         self.nodes.iter().map(|node| node.rate).fold(1.0, f64::max)
     }
@@ -106,8 +105,8 @@ impl Map {
         }
     }
 
-    /// The default rate of a link: that for a full mesh, 2AB/S between nodes of the rates A and B out of S in all,
-    /// which is 2R/N between N equal nodes. None if one of them only carries others' packets.
+    /// The default rate of a link: that of a full mesh, 2AB/S between nodes of the rates A and B out of S in all.
+    /// This is 2R/N between N equal nodes. `None` if one of the nodes has no external ports.
     pub fn usual_rate(&self, ends: [NodeId; 2]) -> Option<f64> {
         let [a, b] = ends.map(|end| Some(self.nodes.get(usize::from(end))?.rate));
         let rate = 2.0 * a? * b? / self.rate();
@@ -119,7 +118,7 @@ impl Map {
         self.nodes.iter().map(|node| node.rate).sum()
     }
 
-    /// A node's links, by number, in their order: those are the node's link 0, 1, ...
+    /// A node's links by their numbers in the cluster; the first is the node's link 0.
     pub fn links_of(&self, node: NodeId) -> impl Iterator<Item = usize> {
         let links = self.links.iter().enumerate();
         links
@@ -143,7 +142,7 @@ impl Links {
         self.0.get(link).is_some_and(|&up| up)
     }
 
-    /// Sets a link up or down. Returns true if that is new.
+    /// Sets a link up or down. Returns true if this is a change.
     pub fn set(&mut self, link: usize, up: bool) -> bool {
         match self.0.get_mut(link) {
             Some(now) if *now != up => {

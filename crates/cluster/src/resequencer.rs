@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 const TAGS: usize = 1 << 16;
 /// Number of an input node's workers with streams of their own.
 pub const WORKERS: usize = TAGS / CHUNK;
-/// Streams that are known together: a worker's of an input node.
+/// Number of streams of one worker of an input node.
 const CHUNK: usize = 1 << TAG_BITS;
-/// Number of bits of a flow's hash that are in a tag; the others are its worker's.
+/// Number of bits of a tag that come from the flow's hash; the others are the worker's number.
 const TAG_BITS: u32 = 12;
 /// Number of packets that the first packet of a stream may have overtaken.
 const OVERTAKEN: u16 = 8192;
@@ -97,11 +97,11 @@ const FRESH: Stream = Stream {
 
 #[derive(Debug)]
 struct Slot<T> {
-    /// The item; `None` in a free slot.
+    /// The packet; `None` in a free slot.
     item: Option<T>,
     number: u16,
     after: u32,
-    /// Changes when the slot is used again.
+    /// Generation of the slot: it changes each time the slot is used again.
     life: u32,
 }
 
@@ -146,7 +146,7 @@ impl<T> Resequencer<T> {
         let at = usize::from(input) * TAGS + usize::from(flow);
         let stream = self.stream(at);
         if !stream.known {
-            // This first packet may have overtaken others: it waits for up to OVERTAKEN earlier numbers.
+            // The first packet of a stream may have overtaken others: it waits for up to OVERTAKEN earlier numbers.
             stream.known = true;
             stream.next = number.wrapping_sub(OVERTAKEN);
         }
@@ -159,7 +159,7 @@ impl<T> Resequencer<T> {
         }
         if ahead > u16::MAX / 2 {
             if ahead.wrapping_neg() > LATE {
-                // The number is far too old, so the input node has restarted its numbers.
+                // The number is far too old, so the input node has restarted numbering.
                 self.flush(at, out);
                 self.stream(at).next = number.wrapping_add(1);
             }
@@ -167,7 +167,7 @@ impl<T> Resequencer<T> {
             return out(item);
         }
         if self.held >= self.bounds.capacity {
-            // The stream that asks for more room waits no longer.
+            // The buffer is full: the stream that needs room releases its packets now.
             self.flush(at, out);
             let stream = self.stream(at);
             let ahead = number.wrapping_sub(stream.next);
@@ -242,7 +242,7 @@ impl<T> Resequencer<T> {
         } = *self.stream(at);
         let ahead = |slot: &Slot<T>| slot.number.wrapping_sub(next);
         let mine = number.wrapping_sub(next);
-        // Mostly it is the last.
+        // A packet usually belongs at the end.
         let mut before = match tail {
             NONE => NONE,
             last if ahead(&self.slots[last as usize]) <= mine => last,
@@ -294,7 +294,7 @@ impl<T> Resequencer<T> {
         slot
     }
 
-    /// Releases the next packets of a stream; first all up to a number, with gaps.
+    /// Releases the next packets of a stream. First it releases all packets up to a number, with gaps.
     fn release(&mut self, at: usize, up_to: Option<u16>, out: &mut impl FnMut(T)) {
         let mut forced = up_to.is_some();
         loop {
@@ -331,7 +331,8 @@ impl<T> Resequencer<T> {
     }
 }
 
-/// Number of packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not seen.
+/// Number of packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not
+/// received.
 fn missed(ahead: u16) -> u64 {
     u64::from(if ahead < OVERTAKEN / 2 { ahead } else { 0 })
 }

@@ -19,10 +19,10 @@ impl Draw {
     }
 }
 
-/// A packet: its stream, its place in it, and when it comes.
+/// A packet: arrival time, input node, stream, and position in the stream.
 type Sent = (u64, NodeId, u32, usize);
 
-/// Packets of some streams, each delayed by up to `skew`, in the order in which they come; one in `lost` never does.
+/// Packets of several streams in order of arrival, each delayed by up to `skew`. One packet in `lost` never arrives.
 fn arrivals(seed: u64, skew: u64, lost: u64) -> Vec<Sent> {
     let mut draw = Draw(seed);
     let mut sent = Vec::new();
@@ -42,7 +42,7 @@ fn arrivals(seed: u64, skew: u64, lost: u64) -> Vec<Sent> {
     sent
 }
 
-/// Runs arrivals through a resequencer. Gives what left, and when.
+/// Runs arrivals through a resequencer. Returns the packets that left, with their times.
 fn run(sent: &[Sent], capacity: usize) -> (Vec<(u64, Sent)>, Counts) {
     let mut resequencer = resequencer(capacity);
     let mut left = Vec::new();
@@ -51,7 +51,7 @@ fn run(sent: &[Sent], capacity: usize) -> (Vec<(u64, Sent)>, Counts) {
         while let Some(due) = resequencer.due().filter(|&due| due <= now) {
             resequencer.tick(due, &mut |packet| left.push((due, packet)));
         }
-        // Numbers begin close to where they go round.
+        // Numbers start just before they wrap around.
         let number = (65_000 + place) as u16;
         let key = (flow as u16, number);
         resequencer.take(now, input, key, packet, &mut |packet| {
@@ -100,7 +100,7 @@ fn a_packet_leaves_when_the_naive_rule_lets_it() {
     }
 }
 
-/// Per stream a sorted list and the number that is next; every rule applied anew at each moment.
+/// Naive model: for each stream a sorted list and the next number; every rule is applied anew at each moment.
 fn naive(sent: &[Sent]) -> Vec<(u64, Sent)> {
     let mut next: BTreeMap<(NodeId, u32), usize> = BTreeMap::new();
     let mut waiting: Vec<Sent> = Vec::new();

@@ -1,12 +1,12 @@
-//! An own link whose frames have codes: its life, its keys, and the newest frame numbers of both directions.
+//! An own link with authenticated frames: its life, its keys, and the newest frame numbers of both directions.
 
 use crate::auth::{FrameKey, Keys, Life, Way};
 use crate::tag::{Bad, Lanes, Tag, Windows};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An own link, from the time when the node learns of it until the node forgets it. Frame numbers begin and end with
-/// it, so no number is used twice under one key.
+/// An own link while the node's configuration has it. Frame numbers start with it, so no number is used twice under
+/// one key.
 #[derive(Debug)]
 pub struct Cable {
     life: Life,
@@ -15,7 +15,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// A link with a life that no link had before.
+    /// Makes a link with a life that no link had before.
     pub fn new(life: Life) -> Cable {
         Cable {
             life,
@@ -29,7 +29,7 @@ impl Cable {
         self.life
     }
 
-    /// The newest number that a worker has given to a frame: of one worker after the other, by `turn`. 0: none has.
+    /// The newest frame number of one worker; `turn` selects the worker. 0: none.
     pub fn sent(&self, turn: u64) -> u64 {
         self.lanes.newest(turn)
     }
@@ -65,13 +65,13 @@ pub struct Session {
     cable: Arc<Cable>,
     peer: Life,
     send: FrameKey,
-    /// The first one is the peer's, probably.
+    /// Keys to check frames with, the most likely one first.
     receive: Vec<FrameKey>,
     windows: Arc<Windows>,
 }
 
 impl Session {
-    /// Makes a session with a peer's life from which no frame has arrived yet.
+    /// Makes a session for a peer's new life, of which no frame has arrived yet.
     pub fn new(keys: &Keys, names: &Names, cable: Arc<Cable>, peer: Life) -> Session {
         let own = (names.own, cable.life);
         let there = (names.peer, peer);
@@ -91,7 +91,7 @@ impl Session {
         }
     }
 
-    /// Continues with other keys or names; arrived frame numbers stay known.
+    /// Continues the session with other keys or names; it still knows the frame numbers that have arrived.
     pub fn renew(&self, keys: &Keys, names: &Names) -> Session {
         Session {
             windows: Arc::clone(&self.windows),
@@ -104,15 +104,15 @@ impl Session {
         self.peer
     }
 
-    /// Writes a tag to a frame, with the next number of a worker and the code. The frame has room for it, and the
-    /// addresses and the packet in place.
+    /// Writes a tag to a frame: the worker's next number and the code. The frame must have room for it, and must
+    /// already contain the addresses and the packet.
     #[inline]
     pub fn seal(&self, worker: usize, mut tag: Tag, frame: &mut [u8]) {
         tag.link = self.cable.lanes.next(worker);
         tag.write(frame, Some(&self.send));
     }
 
-    /// Reads the tag of a frame, if the peer wrote it for this link in this life. It loses its code.
+    /// Reads the tag of a frame if the peer wrote it for this link in this life. Removes the code from the frame.
     #[inline]
     pub fn open(&self, frame: &mut [u8]) -> Result<Tag, Bad> {
         let opened = Tag::open(frame, &self.receive);
@@ -133,7 +133,7 @@ impl Session {
         new
     }
 
-    /// The newest number that was taken of the lane of a number.
+    /// The newest accepted number on the lane of `number`.
     pub fn newest(&self, number: u64) -> u64 {
         self.windows.newest(number)
     }

@@ -1,47 +1,48 @@
 //! Direct Valiant load balancing with local information (RB7, 3.2): the choice of a packet's path at its input node.
 //!
-//! Packets within the quota of their output node go straight. The quota is the input node's rate times the output
-//! node's share of all rates, R/N between equal nodes. The rest is spread over all other nodes by their rates,
-//! including the output node, as in Valiant's scheme. (Without the output node, a permutation would ask links for
-//! (N-1)/(N-2) times 2R/N. Where nodes are several links apart, packets that would come back here go straight, too: see
-//! [`Ways::stop`].)
+//! Packets within the quota of their output node take the direct path. The quota is the input node's rate times the
+//! output node's share of all rates, R/N between equal nodes. All other packets are spread over all other nodes by
+//! their rates, including the output node, as in Valiant's scheme. (Without the output node, a permutation would load
+//! links with (N-1)/(N-2) times 2R/N. Where nodes are several links apart, packets that would come back here take the
+//! direct path, too: see [`Ways::stop`].)
 //!
 //! These shares alone keep the load of other nodes' packets below R/N per link, but quota, phase 1 and phase 2 could
-//! still meet on one link. So a node counts what it sent by each of its links, also for others. It avoids a link
-//! without tokens while another has some. Of the links with tokens, a flow takes one that few flows to its output node
-//! use: packets of several nodes to one output node add up on links of an intermediate node that none of them sees. A
-//! link deeper in debt loses some of its flows first, by their hash, and all of them only at the end, so that few flows
-//! are reordered. All this information is local.
+//! still meet on one link. So a node counts what it sends on each of its links, including packets of others. It
+//! avoids a link without tokens while another has some. Among links with tokens, a flow takes one that few flows to
+//! its output node use. The reason: packets of several nodes to one output node add up on links of an intermediate
+//! node, and none of the senders sees these links. A link deep in debt loses some of its flows first, chosen by their
+//! hash, and all of them only at the end, so that few flows are reordered. All this information is local.
 //!
-//! Elements and simulator call the same [`Spread::choose`].
+//! Elements and the simulator call the same [`Spread::choose`].
 
 use crate::address::{NO_NODE, NodeId};
 use crate::bucket::{Bucket, Moment, Price};
 use crate::flowlet::Flowlets;
 use crate::map::Ways;
 
-/// Intermediate nodes that are tried for one packet before it waits in the queue of the best of them, or is refused.
+/// Number of intermediate nodes that are tried for one packet. After that the packet takes the best of them and waits
+/// in its queue, or is refused.
 const TRIES: u32 = 32;
 
 /// Number of intermediate nodes with room among which the one with the fewest flows to the output node is chosen.
 const LOOKS: u32 = 8;
 
-/// The fraction of the golden section: steps of it fall everywhere on the scale equally often (Weyl), so that
-/// a word of state spreads as smoothly as a round-robin.
+/// Golden ratio as a fraction of 2^32: its multiples are evenly distributed (Weyl sequence), so one word of state
+/// spreads as smoothly as round robin.
 const GOLDEN: u32 = 0x9e37_79b9;
 
 /// Parameters of a node's spreading.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Part of all rates that is this spreader's: 1 over the number of workers that spread.
+    /// This worker's share of all rates: 1 divided by the number of workers that spread.
     pub share: f64,
-    /// Nanoseconds for which quotas and links may be saved up, and links be in debt.
+    /// Nanoseconds for which quotas and links may save tokens or go into debt.
     pub burst: u32,
     /// Time in nanoseconds within which packets of a flow keep their path.
     pub delta: u64,
     /// Number of flows whose path is remembered; 0: every packet chooses for itself.
     pub flows: usize,
-    /// Makes the spreading of different nodes and workers differ.
+    /// Seed that makes the choices of different nodes and workers differ.
     pub seed: u32,
 }
 
@@ -67,21 +68,21 @@ pub struct Choice {
     pub via: NodeId,
 }
 
-/// Reason why a packet has no path.
+/// Reason why a packet gets no path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Living links do not lead to the output node.
+    /// No path of live links leads to the output node.
     NoPath,
-    /// Links lead there, but all that were tried are loaded beyond their rate.
+    /// All paths that were tried are loaded beyond their rate.
     Full,
 }
 
-/// Packet counts by the reason for the chosen path.
+/// Number of packets by the reason for their path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Straight, within the quota.
+    /// Direct path, within the quota.
     pub direct: u64,
-    /// Straight, where spreading chose the output node.
+    /// Direct path, because spreading chose the output node.
     pub straight: u64,
     /// Number of packets sent to an intermediate node first.
     pub phase1: u64,
@@ -95,22 +96,22 @@ pub struct Counts {
     pub full: u64,
 }
 
-/// Knowledge about an output node.
+/// Spreading state for one output node.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     quota: Bucket,
     price: Price,
     /// Depth of the quota.
     depth: i64,
-    /// Share of all rates, of 2^32.
+    /// Share of all rates, on a scale of 2^32.
     part: u32,
-    /// Sum of the shares of all possible intermediate nodes: without the output node and the input node.
+    /// Sum of the shares of all nodes except the output node and the input node.
     between: i64,
-    /// Position on the scale of all rates at which packets were spread last.
+    /// Position on the scale of all rates where the last packet was spread.
     point: u32,
 }
 
-/// Knowledge about an own link.
+/// State of an own link.
 #[derive(Clone, Copy, Debug)]
 struct Out {
     bucket: Bucket,
@@ -144,15 +145,15 @@ impl Spread {
         spread
     }
 
-    /// Adapts to a changed map: link rates change, and the used parts of the rates remain. A change of links over the
-    /// same map needs no such call.
+    /// Adapts to a changed map: link rates change, but the debts remain. A change of live links on the same map needs
+    /// no such call.
     pub fn adapt(&mut self, ways: &Ways, now: u64) {
         let map = ways.reach().fabric().map();
         let now = Moment::of(now);
         let rate = |node: usize| map.nodes.get(node).map_or(0.0, |node| node.rate);
         let own = rate(usize::from(ways.node())) * self.settings.share / map.rate().max(1.0);
         let seed = self.settings.seed ^ u32::from(ways.node()).wrapping_mul(0x85eb_ca6b);
-        // A float-to-integer cast saturates: a node may have all there is.
+        // A float-to-integer cast saturates: a single node may have the whole rate.
         let part = |node: usize| (rate(node) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32;
         let others = (0..map.nodes.len()).filter(|&node| node != usize::from(ways.node()));
         let others: i64 = others.map(|node| i64::from(part(node))).sum();
@@ -184,10 +185,10 @@ impl Spread {
         self.flowlets.count(map.nodes.len());
     }
 
-    /// Chooses the way of a packet of `bytes` bytes to another node.
+    /// Chooses the path of a packet of `bytes` bytes to another node.
     ///
     /// # Errors
-    /// There is none, or all are full: the packet is to be dropped under that name.
+    /// There is no path, or all are full: the caller drops the packet under that name.
     #[inline]
     pub fn choose(
         &mut self,
@@ -228,14 +229,14 @@ impl Spread {
         choice
     }
 
-    /// Notes the bytes that the node carried for others by an own link since the last call: its own packets yield to
-    /// these.
+    /// Records the number of bytes that the node has carried for others on an own link since the last call. The
+    /// node's own packets yield to these.
     pub fn carried(&mut self, now: u64, link: u16, bytes: u32) {
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
             let depth = out.depth;
-            // Own packets within the quota may go deeper: others cannot take a node's guaranteed part. All other own
-            // packets leave the link before: what is carried beyond this would be forgotten, and the link asked for
-            // more.
+            // Own packets within the quota may go into deeper debt, so others cannot take a node's guaranteed share.
+            // All other own packets leave the link earlier. Bytes carried beyond this limit would be forgotten, and
+            // the link overloaded.
             out.bucket
                 .take(Moment::of(now), depth, bytes, out.price, -depth);
         }
@@ -279,7 +280,7 @@ impl Spread {
         Some(Choice { link, via })
     }
 
-    /// A path for a packet that has none, and does not go directly within the quota.
+    /// Chooses a path for a packet that has none yet, and exceeds the quota.
     #[inline(never)] // so that what comes before keeps its registers
     fn balance(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let mut best: Option<(i64, u16, NodeId)> = None;
@@ -295,13 +296,13 @@ impl Spread {
                 point = point.wrapping_add(GOLDEN);
                 ways.reach().fabric().node_at(point)
             } else if best.is_none() {
-                // Chance has found none: few are left, if any.
+                // Random tries have failed: few nodes have room, if any.
                 (tried - TRIES as usize) as NodeId
             } else {
                 break;
             };
-            // The next packet continues after the first possible node, however many nodes this packet tries. So each
-            // node, the output node included, has its turn equally often.
+            // The next packet continues after the first possible node, however many nodes this packet tries. So every
+            // node, including the output node, is first equally often.
             if best.is_none()
                 && let Some(target) = self.targets.get_mut(usize::from(packet.to))
             {
@@ -342,7 +343,7 @@ impl Spread {
             return Ok(self.send(packet, link, stop));
         }
         match best {
-            // Packets carried for others may bring a link to its floor: each of them would let one more packet in.
+            // Packets carried for others may bring a link to its floor: each of them would admit one more packet.
             Some((room, link, stop)) if room > -256 => Ok(self.send(packet, link, stop)),
             Some(_) => Err(Refusal::Full),
             None => self.detour(ways, packet),
@@ -361,7 +362,7 @@ impl Spread {
         i64::from(all) * part - i64::from(flows) * between
     }
 
-    /// Straight, within the quota. This is guaranteed: only own packets can take the tokens of its link.
+    /// Direct path within the quota. This is guaranteed: only own packets can take the tokens of its link.
     #[inline]
     fn direct(&mut self, ways: &Ways, packet: &Asked) -> Option<Choice> {
         let target = self.targets.get(usize::from(packet.to))?;
@@ -381,7 +382,7 @@ impl Spread {
         Some(choice)
     }
 
-    /// Along what living links leave, where no two halves are whole.
+    /// Chooses among live links where no intermediate node has both halves of its path at full length.
     #[cold]
     fn detour(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let link = ways.link(packet.to, packet.flow_hash);
@@ -427,9 +428,9 @@ impl Spread {
     }
 }
 
-/// Node that packets to `stop` should not pass, namely the output node. In Valiant's scheme packets that pass it would
-/// come back to it from `stop`. Here they would have arrived already, so the links of `to` would get fewer of them and
-/// other links more.
+/// Node that packets to `stop` should not pass, namely the output node. In Valiant's scheme such packets would return
+/// to the output node from `stop`. Here they would already have arrived, so the links of `to` would carry fewer of
+/// them and other links more.
 #[inline]
 fn past(stop: NodeId, to: NodeId) -> NodeId {
     if stop == to { NO_NODE } else { to }

@@ -6,17 +6,17 @@ const R: f64 = 1e9;
 const BYTES: u32 = 1000;
 const MS: u64 = 1_000_000;
 
-/// A cluster in which a packet that is sent has arrived; it measures what links are asked to carry.
+/// A cluster without delays: a sent packet arrives at once. It measures the load of links.
 struct Cluster {
     reach: Arc<Reach>,
     ways: Vec<Ways>,
     spreads: Vec<Spread>,
     /// Bytes by node and own link.
     loads: Vec<Vec<u64>>,
-    /// Bytes between input and output nodes: offered and refused.
+    /// Bytes for each pair of input and output node: offered and refused.
     offered: Vec<Vec<u64>>,
     refused: Vec<Vec<u64>>,
-    /// Packets that a node has seen come or go.
+    /// Number of packets that each node sent or received.
     handled: Vec<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Cluster {
         Some(choice)
     }
 
-    /// Sends traffic by a matrix of rates relative to R; the second half is measured.
+    /// Sends traffic by a matrix of rates relative to R, and measures the second half.
     fn run(&mut self, matrix: &[Vec<f64>], duration: u64) {
         let n = matrix.len();
         let gap = f64::from(BYTES) * 8e9 / R;
@@ -122,7 +122,7 @@ impl Cluster {
         self.check(seconds);
     }
 
-    /// Checks that no link carries more than its rate, and no pair gets less than its share, by more than 5 %.
+    /// Asserts that no link exceeds its rate by more than 5 %, and that no pair gets 5 % less than its share.
     fn check(&self, seconds: f64) {
         for (node, loads) in self.loads.iter().enumerate() {
             for (load, rate) in loads.iter().zip(self.ways[node].rates()) {
@@ -168,7 +168,8 @@ fn permutation(n: usize, shift: usize) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Traffic with a hot spot: each node sends the most that one node can take to that node, and the rest in a circle.
+/// Traffic with a hot spot: all nodes together send to one node as much as it can take, and the rest goes round in a
+/// circle.
 fn hot_spot(n: usize) -> Vec<Vec<f64>> {
     let to_hot = 1.0 / (n - 1) as f64;
     let part = |from: usize, to: usize| match (from, to) {
@@ -188,7 +189,7 @@ fn hot_spot(n: usize) -> Vec<Vec<f64>> {
     matrix
 }
 
-/// A mix of permutations: every row and column sums up to one, except for traffic of a node to itself.
+/// A weighted mean of permutations: every row and column sums up to one, except for traffic of a node to itself.
 fn random_admissible(n: usize, seed: u32) -> Vec<Vec<f64>> {
     let mut rng = seed;
     let mut draw = move |below: usize| {
@@ -218,7 +219,7 @@ fn no_pair_goes_straight_beyond_its_quota_within_any_time() {
     let (quota, gap) = (R / n as f64, 8 * u64::from(BYTES));
     let mut direct = Vec::new();
     for packet in 0..100_000u64 {
-        // Bursts and rests, to one node and another.
+        // Bursts and pauses, to alternating nodes.
         if packet / 1000 % 3 == 2 {
             continue;
         }
@@ -298,7 +299,7 @@ fn flowlets_load_links_no_more() {
 
 #[test]
 fn a_fly_carries_admissible_traffic_over_several_links() {
-    // Pairs that differ in both digits, in one (whatever the other is), and some of each.
+    // Pairs of nodes whose numbers differ in both digits, in one digit, and mixed pairs.
     let permutations = [5, 4, 1].map(|shift| permutation(16, shift));
     let others = [uniform(16), random_admissible(16, 3)];
     for matrix in permutations.into_iter().chain(others) {
@@ -328,14 +329,14 @@ fn many_inputs_into_one_output_get_the_same() {
     let n = 8;
     let mut cluster = Cluster::new(Map::mesh(n, R), &packets());
     let (gap, mut arrived) = (u64::from(BYTES) * 8, vec![0.0; n]);
-    // Capacity of the links into the output node, and then of its external port: half of the packets go.
+    // The capacity of the links into the output node, then that of its external port: half of the packets pass.
     let mut port = Bucket::new(Moment::of(0));
     let mut links = vec![port; n];
     let (port_price, link_price) = (Price::of(R), Price::of(2.0 * R / n as f64));
     let mut rng = 1u32;
     for turn in 0..25_000u64 {
-        // Sources have clocks of their own: with one clock for all, whoever comes right after a place in a full
-        // queue has become free would always win it.
+        // Each source has its own clock. With one clock for all, the source that sends right after a queue slot
+        // becomes free would always get it.
         let mut moments = Vec::new();
         for from in 1..n {
             rng = scramble(rng.wrapping_add(GOLDEN));
@@ -404,7 +405,7 @@ fn flows_are_spread_by_the_rates_of_nodes_and_the_output_node_has_its_turn() {
         let (to, mut visits, fresh) = (n - 1, vec![0.0; n], 4000);
         for flow in 0..fresh {
             let now = u64::from(flow) * MS / 100;
-            // Packets within the quota would go straight first of all.
+            // Without an empty quota, packets would first take the direct path.
             spread.targets[to].quota = Bucket::new(Moment::of(now + MS));
             let choice = spread.choose(now, &ways, to as NodeId, 1, scramble(flow));
             match choice.unwrap().via {
@@ -434,7 +435,7 @@ fn of_the_flows_on_a_link_that_carries_too_much_some_stay() {
         spread.targets[3].quota = Bucket::new(Moment::of(now + MS));
         spread.choose(now, &ways, 3, 1, flow).unwrap();
     }
-    // Three quarters of the debt that is borne.
+    // Three quarters of the permitted debt.
     now += MS;
     let debt = spread.outs[0].price.depth(spread.settings.burst) * 3 / 4;
     for out in &mut spread.outs {
@@ -522,7 +523,7 @@ fn flows_to_each_output_node_visit_others_evenly_whatever_links_were_full_meanwh
     let ways = Ways::of(&map, &Links::all(&map), 0);
     let mut spread = Spread::new(Settings::default(), &ways, 0);
     let mut rng = 3u32;
-    // In each 4 ms three other links carry all they can for others.
+    // In each 4 ms three other links are full with packets carried for others.
     for packet in 0..40_000u64 {
         let now = packet * 10_000;
         for link in 0..3 {
@@ -536,7 +537,7 @@ fn flows_to_each_output_node_visit_others_evenly_whatever_links_were_full_meanwh
             .unwrap();
     }
     for to in 12..16 {
-        // Links to the output nodes themselves also carry what goes straight.
+        // Links to the output nodes also carry direct packets.
         let visits = (1..12).map(|via| spread.flowlets.visitors(to, via).0);
         let visits: Vec<u32> = visits.collect();
         let [least, most] = [visits.iter().min(), visits.iter().max()].map(|v| *v.unwrap());

@@ -14,7 +14,7 @@
 //! reorder packets. The bytes before the code are copied over the code's place while it is computed, so that the
 //! covered bytes lie in one piece.
 //!
-//! Every worker counts for itself: the upper 8 bits of a link sequence are the worker's number, its *lane*. A frame
+//! Each worker has its own sequence: the upper 8 bits of a link sequence are the worker's number, its *lane*. A frame
 //! with a code is never shorter than Ethernet's minimum, so it is never padded.
 
 use crate::address;
@@ -31,14 +31,14 @@ pub const PACKET: usize = address::LEN + LEN;
 /// Number of workers of a node that may send on one link.
 pub const LANES: usize = 256;
 /// Maximum lag of a frame behind the newest of its lane. It is several times the content of a late worker's receive
-/// queue while others go on (an AF_PACKET socket holds some 40,000 short frames). A lane takes 64 KiB for it.
+/// queue while other workers go on (an AF_PACKET socket holds some 40,000 short frames). It takes 64 KiB per lane.
 pub const WINDOW: u64 = (WORDS as u64 - 1) * EACH;
 
 /// Bytes of the tag with both ethertypes.
 const LEN: usize = 32;
 /// Offset of the code: after an Ethernet header.
 const CODE_AT: usize = 14;
-/// Start of the covered bytes, while a copy of the Ethernet header is there.
+/// Start of the bytes that the code covers; a copy of the Ethernet header is placed there first.
 const COVERED: usize = LINK - CODE_AT;
 const LINK: usize = 30;
 const INNER: usize = 42;
@@ -63,7 +63,7 @@ pub struct Tag {
     pub ethertype: u16,
 }
 
-/// Reason why a frame has no good tag.
+/// Reason why a frame has no valid tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
     /// The frame has no tag.
@@ -73,8 +73,8 @@ pub enum Bad {
 }
 
 impl Tag {
-    /// Writes the tag to a frame that has room for it at 12, with its addresses and the packet in place. A frame that
-    /// is too short is left alone.
+    /// Writes the tag at offset 12 of a frame that has room for it and already contains the addresses and the packet.
+    /// A frame that is too short is left alone.
     #[inline]
     pub fn write(&self, frame: &mut [u8], key: Option<&FrameKey>) {
         let Some(head) = frame.first_chunk_mut::<PACKET>() else {
@@ -105,8 +105,7 @@ impl Tag {
         }
     }
 
-    /// Reads and checks the tag of a frame, by any of the keys. The code is overwritten. A refused frame is left
-    /// changed.
+    /// Reads the tag and checks it with any of the keys. Overwrites the code. A refused frame is also modified.
     #[inline]
     pub fn open(frame: &mut [u8], keys: &[FrameKey]) -> Result<Tag, Bad> {
         let head: &mut [u8; PACKET] = frame.first_chunk_mut().ok_or(Bad::Malformed)?;
@@ -139,12 +138,12 @@ impl Tag {
     }
 }
 
-/// A lane's newest number, where no other lane is written.
+/// A lane's newest number, on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Newest(AtomicU64);
 
-/// The numbers of the frames that all workers send on one link.
+/// Frame numbers that all workers have used on one link.
 #[derive(Debug)]
 pub struct Lanes(Box<[Newest; LANES]>);
 
@@ -163,7 +162,7 @@ impl Lanes {
         number(lane, before + 1)
     }
 
-    /// The newest number of a lane on which frames were sent: of each in its `turn`. 0: none were.
+    /// The newest number of a lane on which frames were sent; `turn` selects the lane. 0: none.
     pub fn newest(&self, turn: u64) -> u64 {
         let lanes = self.0.iter().enumerate();
         let numbers = lanes.map(|(lane, newest)| (lane, newest.0.load(Ordering::Relaxed)));
@@ -202,7 +201,7 @@ impl Default for Window {
 }
 
 impl Window {
-    /// Takes a number that is new and not too old. Only of frames whose code is right.
+    /// Accepts a number if it is new and not too old. Call it only for frames whose code is valid.
     #[inline]
     pub fn take(&self, number: u64) -> bool {
         let number = number & ((1 << LANE_SHIFT) - 1);
@@ -234,7 +233,8 @@ impl Default for Windows {
 }
 
 impl Windows {
-    /// Takes a link sequence that is new and not too old in its lane. The first frame of a lane makes room for it.
+    /// Accepts a link sequence if it is new and not too old in its lane. The first frame of a lane allocates the
+    /// lane's window.
     #[inline]
     pub fn take(&self, link: u64) -> bool {
         self.0[lane(link)].get_or_init(Box::default).take(link)
@@ -382,7 +382,8 @@ mod tests {
     fn a_worker_may_be_late_by_all_that_its_queue_holds() {
         let windows = Windows::default();
         let start = number(3, 1 << 40);
-        // One of a lane's two flows comes to each worker, and the second worker begins when the first has ended.
+        // Each of a lane's two flows arrives at another worker, and the second worker starts when the first has
+        // finished.
         let backlog = 2 * 40_000;
         let take = |first: u64| {
             let numbers = (start + first..start + backlog).step_by(2);

@@ -3,7 +3,7 @@
 use crate::address::{self, Address, Bad, Kind, LEN, NO_NODE, NodeId};
 use crate::map::Ways;
 
-/// Next step of a frame.
+/// Next step for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The frame goes to the next node by an own link, with these addresses.
@@ -13,13 +13,13 @@ pub enum Step {
         /// New addresses.
         addresses: [u8; LEN],
     },
-    /// Arrived: to the output stage.
+    /// The frame has arrived at its output node.
     Here,
     /// A neighbour's heartbeat.
     Heartbeat,
 }
 
-/// Reason why a frame goes nowhere.
+/// Reason why a frame is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The addresses are not of a cluster.
@@ -60,10 +60,10 @@ impl Fault {
     }
 }
 
-/// Next step of a frame at the node whose paths these are.
+/// Next step for a frame at the node with the paths `ways`.
 ///
-/// If several links lead on, frames choose one by their lane: a flow keeps its order, and the flows of two nodes are
-/// spread even if no others meet here.
+/// If several links lead to the destination, frames choose one by their lane. So a flow keeps its order, and the
+/// flows of two nodes are spread even if they are the only ones here.
 ///
 /// # Errors
 /// The frame is to be dropped under the fault's name.
@@ -94,15 +94,15 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
     let first = (via != me && via != NO_NODE).then(|| ways.link(via, hash));
     let (link, via) = match first.flatten() {
         Some(link) => (link, via),
-        // The intermediate node has been visited or cannot be reached, so the frame goes directly to the output node.
-        // The input node may know sooner than this node that a link is up.
+        // The intermediate node was visited or cannot be reached, so the frame goes directly to the output node. The
+        // input node may have learnt earlier than this node that a link is up.
         None => (
             ways.link_on(node, hash, input).ok_or(Fault::NoPath)?,
             NO_NODE,
         ),
     };
-    // A node that needs more links than the frame may pass knows of a failure that earlier nodes did not: no path is
-    // left.
+    // If this node needs more links than the frame may still pass, it knows of a failure that earlier nodes did not:
+    // no path is left.
     if ways.passes(via, node) > address.hops {
         return Err(Fault::NoPath);
     }
@@ -111,7 +111,7 @@ pub fn pass(addresses: &[u8; LEN], ways: &Ways, cookie: u8) -> Result<Step, Faul
     Ok(Step::On { link, addresses })
 }
 
-/// A hash by which a node chooses among links: nodes choose independently of each other.
+/// Hash for a node's choice among links; nodes choose independently of each other.
 #[inline]
 fn hash(me: NodeId, input: NodeId, node: NodeId, lane: u8) -> u32 {
     let pair = u32::from(input) << 16 | u32::from(node);
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_frame_arrives_or_has_passed_as_many_links_as_it_may() {
-        // Whatever neighbours believe of links, a frame ends.
+        // Every frame ends, whatever its neighbours believe about links.
         let map = Map::fly(3, 2, 1e9);
         let fabric = Fabric::new(map.clone());
         let mut seed = 3u32;

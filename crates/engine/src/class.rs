@@ -1,4 +1,4 @@
-//! Element classes as the rest of the program sees them: their types are erased.
+//! Element classes with their types erased, as used outside their own files.
 
 use crate::facts::Facts;
 use crate::handler_info::HandlerInfo;
@@ -17,23 +17,23 @@ pub type Extensions = &'static [&'static (dyn Any + Send + Sync)];
 pub struct Attached(Vec<Box<dyn Any + Send + Sync>>);
 
 impl Attached {
-    /// Attaches a value, in the place of one of the same type.
+    /// Attaches a value; replaces an earlier one of the same type.
     pub fn set<T: Any + Send + Sync>(&mut self, value: T) {
         self.0.retain(|one| !one.is::<T>());
         self.0.push(Box::new(value));
     }
 
-    /// The value of this type.
+    /// The attached value of this type.
     pub fn get<T: 'static>(&self) -> Option<&T> {
         self.0.iter().find_map(|one| one.downcast_ref())
     }
 }
 
-/// An extension: elements of the class never send a packet, so the needs of elements downstream of them are met (Idle).
+/// Extension for classes whose elements never send a packet (Idle). The needs of elements downstream are then met.
 pub struct Silent;
 
-/// An extension: packets may reach elements of the class without annotations although an element downstream reads some.
-/// Where `Init::annotates` is true, such an element gives packets fresh annotations by `Packet::arrived`, unless
+/// Extension: packets without annotations may reach elements of the class although an element downstream reads
+/// annotations. Where `Init::annotates` is true, such an element initialises annotations by `Packet::arrived`, unless
 /// packets are watched. `Element::READS_ANNOTATIONS` must be false.
 pub struct Annotates;
 
@@ -63,10 +63,10 @@ pub enum Runs {
     AsTaskIfPush,
 }
 
-/// A configuration whose class is not known here.
+/// A configuration with its type erased.
 pub type AnyConfig = Arc<dyn Any + Send + Sync>;
 
-/// An element class as the rest of the program sees it.
+/// An element class with its type erased.
 pub struct Class {
     /// The class name.
     pub name: &'static str,
@@ -134,7 +134,8 @@ impl Class {
         text
     }
 
-    /// The folder of the class's source, which is its topic: `ip4`, or the crate's name if the source is in none.
+    /// The folder of the class's source file, which is its topic, such as `ip4`. It is the crate's name if the file
+    /// is in no folder.
     pub fn folder(&self) -> &'static str {
         let mut parts = (self.path)().split("::");
         let (first, second) = (parts.next().unwrap_or_default(), parts.next());
@@ -176,7 +177,7 @@ impl std::fmt::Debug for Class {
     }
 }
 
-/// A configuration that was parsed and is not yet shared.
+/// A parsed configuration before copies share it.
 pub trait ErasedConfig {
     /// See `Element::inherit`.
     fn inherit(&mut self, old: &AnyConfig);

@@ -41,9 +41,9 @@ impl Sub for Time {
 pub enum Clock {
     /// The machine's monotonic clock (the time-stamp counter where it is reliable).
     Real(quanta::Clock),
-    /// The machine's clock by the system's account, perhaps made faster or slower.
+    /// The system's clock, possibly at another speed.
     Warped(Warp),
-    /// A clock that only its owner moves; its clones show the same time.
+    /// A virtual clock, advanced only by [`set`](Clock::set); its clones show the same time.
     Virtual(Arc<AtomicU64>),
 }
 
@@ -59,7 +59,7 @@ pub struct Warp {
     epoch: u64,
 }
 
-/// The process's start: by the cycle counter, and in nanoseconds since the Unix epoch.
+/// Start of the process: value of the cycle counter, and nanoseconds since the Unix epoch.
 fn origin() -> (u64, u64) {
     static ORIGIN: OnceLock<(u64, u64)> = OnceLock::new();
     *ORIGIN.get_or_init(|| {
@@ -80,8 +80,8 @@ impl Clock {
         Clock::Real(quanta::Clock::new())
     }
 
-    /// The machine's clock as the system tells it. It costs more to read, and nothing to make: the
-    /// cycle counter has to be calibrated first, which takes milliseconds.
+    /// The machine's clock, read by system calls. It costs more to read than the cycle counter, but nothing to make:
+    /// the cycle counter must be calibrated first, which takes milliseconds.
     pub fn plain() -> Clock {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH);
         Clock::Warped(Warp {
@@ -97,7 +97,7 @@ impl Clock {
         Clock::Virtual(Arc::new(AtomicU64::new(now.0)))
     }
 
-    /// Moves a virtual clock to this time; false if it is none.
+    /// Sets a virtual clock to this time; returns false if the clock is not virtual.
     pub fn set(&self, now: Time) -> bool {
         match self {
             Clock::Virtual(time) => {
@@ -124,7 +124,7 @@ impl Clock {
         }
     }
 
-    /// Seconds of this clock in a second of the machine's; 0 for a virtual clock.
+    /// Speed relative to the machine's clock; 0 for a virtual clock.
     pub fn speed(&self) -> f64 {
         match self {
             Clock::Real(_) => 1.0,
@@ -147,8 +147,8 @@ impl Clock {
         });
     }
 
-    /// Nanoseconds since the Unix epoch at a moment of this clock. A virtual clock's moments are
-    /// themselves such times.
+    /// Nanoseconds since the Unix epoch at a time of this clock. Times of a virtual clock already count from the Unix
+    /// epoch.
     pub fn wall(&self, now: Time) -> u64 {
         match self {
             Clock::Real(_) => wall(now),
@@ -167,7 +167,7 @@ impl Clock {
     }
 }
 
-/// Nanoseconds since the Unix epoch at a moment of the real clock.
+/// Nanoseconds since the Unix epoch at a time of the real clock.
 pub fn wall(now: Time) -> u64 {
     origin().1.saturating_add(now.0)
 }

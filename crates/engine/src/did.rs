@@ -9,6 +9,6 @@ pub enum Did {
     Nothing,
     /// Nothing to do; a notifier or a timer will wake the task, see `Cx::rest`.
     Sleep,
-    /// No more work ever: the task's file has ended, or its limit is reached.
+    /// The task will never have work again: its file has ended, or its limit is reached.
     End,
 }

@@ -1,4 +1,4 @@
-//! Elements that decide when the router ends, and those that hear signals (Script, DriverManager).
+//! Elements that decide when the router stops, and elements that receive signals (Script, DriverManager).
 
 use crate::element::Element;
 use crate::element::extension::{config_of, element_of, element_of_mut};
@@ -6,7 +6,7 @@ use crate::graph::{Cx, DriverOfClass};
 
 /// A class that handles signals, or requests to stop.
 pub trait Driver: Element {
-    /// Signals that this element wants to hear of now, by number. The driver of `ashlar click` delivers them.
+    /// Numbers of the signals that this element wants to receive now. The driver of `ashlar click` delivers them.
     fn signals(&self) -> Vec<i32> {
         Vec::new()
     }

@@ -7,10 +7,10 @@ use crate::graph::DynamicOfClass;
 
 /// A class whose configurations name handlers, such as Script's `define`.
 pub trait DynamicHandlers: Element {
-    /// True if there is a handler of this name beside [`Element::HANDLERS`].
+    /// True if the configuration defines a handler of this name, in addition to [`Element::HANDLERS`].
     fn offers(config: &Self::Config, name: &str, wanted: Use) -> bool;
 
-    /// The job of a handler that [`offers`](Self::offers) knows.
+    /// Job that runs a handler for which [`offers`](Self::offers) returns true.
     fn offered(&self, name: &str, value: &str, wanted: Use) -> Job;
 }
 

@@ -29,13 +29,13 @@ pub mod handler;
 pub trait Element: Sized + 'static {
     /// The class name that configurations use.
     const CLASS: &'static str;
-    /// The manual page: write `manual!("my_element.rs")`, which is the documentation at the head of that file.
+    /// The manual page: write `manual!("my_element.rs")`, which takes the documentation at the head of that file.
     const MANUAL: &'static str;
     /// Ports by name.
     const PORTS: Ports;
     /// Facts that must hold for packets at each input; the last entry is for all further inputs.
     const NEEDS: &'static [Facts] = &[Facts::NONE];
-    /// Facts that hold for packets that leave, per output; the last counts for all further outputs.
+    /// Facts that hold for packets at each output; the last entry is for all further outputs.
     const GIVES: &'static [Facts] = &[Facts::NONE];
     /// Facts that no longer hold for packets that leave the element.
     const SPOILS: Facts = Facts::NONE;
@@ -43,7 +43,7 @@ pub trait Element: Sized + 'static {
     const DROPS: &'static [&'static str] = &[];
     /// Number of copies that may run.
     const COPIES: Copies = Copies::PerCore;
-    /// True if the class reads annotations, or passes packets on by a copy or a queue to an element that may. If no
+    /// True if the class reads annotations, or passes packets by a copy or a queue to an element that may. If no
     /// class downstream of a device does, the port skips initialising them. The hash and the annotations that `NEEDS`
     /// guarantees are always valid.
     const READS_ANNOTATIONS: bool = false;
@@ -54,13 +54,13 @@ pub trait Element: Sized + 'static {
     /// Extensions that the class implements beside this trait; see [`extension`](crate::element::extension).
     const EXTENSIONS: Extensions = &[];
 
-    /// The parsed configuration, which all copies share. What copies share and control changes is here, too, as
-    /// atomics, published tables or rings; a setting of each copy may be in the copy, where
+    /// The parsed configuration, which all copies share. State that copies share and control changes is here, too, as
+    /// atomics, published tables or rings. A setting of each copy may be in the copy, where
     /// [`Handler::set`](crate::handler::Handler::set) changes it.
     type Config: Send + Sync + 'static;
 
-    /// Parses the configuration. It never fails: `args` records mistakes and returns a stand-in.
-    /// It runs on control, sometimes only to describe itself, so it opens and changes nothing.
+    /// Parses the configuration. It cannot fail: `args` records mistakes and returns a stand-in. It runs on the
+    /// control thread, sometimes only to describe the class, so it must not open or change anything.
     fn configure(args: &mut Args) -> Self::Config;
 
     /// True if the element processes a super-frame like any packet (see [`super_frame`](crate::packet::super_frame)).
@@ -75,16 +75,17 @@ pub trait Element: Sized + 'static {
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
 
-    /// Handles one packet and returns its output. Packets that it emits itself may overtake earlier packets that leave
-    /// by verdicts other than [`Verdict::ON`], as those leave together.
+    /// Handles one packet and returns its output. Packets that return [`Verdict::ON`] leave together at the end; so
+    /// packets that the element emits itself, and packets with other verdicts, may leave before them in another
+    /// order.
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let _ = (packet, cx);
         Verdict::ON
     }
 
-    /// Handles a batch that came by `input`. Packets that are left in `batch` go on by output 0, after
-    /// those that were emitted. The default has [`step`](Self::step) look at each packet.
+    /// Handles a batch that arrived at `input`. Packets left in `batch` leave by output 0, after those that were
+    /// emitted. The default calls [`step`](Self::step) for each packet.
     #[inline]
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let _ = input;
@@ -111,8 +112,7 @@ pub trait Element: Sized + 'static {
         Did::Sleep
     }
 
-    /// Called once, before the first turn of the graph that this state was made for. Jobs that it
-    /// leaves run when every element has been called.
+    /// Called once, before the first turn of the graph. Jobs that it defers run after every element has been called.
     fn start(&mut self, cx: &mut Cx) {
         let _ = cx;
     }
@@ -122,18 +122,18 @@ pub trait Element: Sized + 'static {
         let _ = cx;
     }
 
-    /// Number of packets that this copy holds and that may still leave it, for the counters and for a clean end.
+    /// Number of packets that this copy holds and may still send, for packet accounting and for a clean end.
     fn held(&self) -> usize {
         0
     }
 
-    /// Takes over shared state of the old configuration (tables, rings) at a reload, on the control thread. It must not
-    /// change that state, as the reload can still fail; changes are made in [`take`](Self::take).
+    /// Takes over shared state of the old configuration (tables, rings) at a reload, on the control thread. It must
+    /// not change that state, because the reload can still fail; [`take`](Self::take) may.
     fn inherit(config: &mut Self::Config, old: &Self::Config) {
         let _ = (config, old);
     }
 
-    /// Hot swap, on the worker: take over the state of the element of the same name and class.
+    /// Takes over the state of the element with the same name and class at a hot swap, on the worker.
     fn take(&mut self, old: Self) {
         drop(old);
     }
@@ -250,8 +250,8 @@ impl<E: Element> Node for Running<E> {
     }
 }
 
-/// The manual page of a class: the leading `//!` lines of its file, which is named as that file itself would include
-/// it: `manual!("my_element.rs")`.
+/// The manual page of a class: the leading `//!` lines of its file. Write `manual!("my_element.rs")` with the name of
+/// the file that contains it.
 #[macro_export]
 macro_rules! manual {
     ($file:literal) => {

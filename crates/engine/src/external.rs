@@ -1,5 +1,5 @@
-//! Elements whose task exchanges packets with the world outside the router: the events that wake the task, and the fate
-//! of its packets.
+//! Elements whose task exchanges packets with the outside world: the events that wake the task, and overflow reports
+//! for its packets.
 
 use crate::element::Element;
 use crate::element::extension::{element_of, element_of_mut};
@@ -14,14 +14,14 @@ pub trait External: Element {
         let _ = fds;
     }
 
-    /// True if this element's task may find work without a descriptor saying so, so that a worker
-    /// must poll it while idle.
+    /// True if this element's task may find work without a readable descriptor. A worker must then poll it while
+    /// idle.
     fn must_poll(&self) -> bool {
         false
     }
 
-    /// Reports `fate`, the outcome of the packets of the task's last run. Called while an output overflows to which
-    /// packets of this source go, or went within the last second. A source may pause for a while if all its packets
+    /// Reports `fate`, the outcome of the packets of the task's last run. It is called while an output overflows that
+    /// packets of this source reach, and for one second afterwards. A source may pause for a while if all its packets
     /// would be lost anyway, but not while some of them go elsewhere.
     fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
         let _ = (fate, cx);

@@ -1,4 +1,4 @@
-//! Facts: proven properties of packets at a place in the graph. `plan` proves the facts that elements require.
+//! Facts: proven properties of packets at a place in the graph. The planner proves the facts that elements require.
 
 /// Properties of every packet at a place in the graph; proved before start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub struct Facts(u16);
 impl Facts {
     /// Nothing.
     pub const NONE: Facts = Facts(0);
-    /// Everything: the identity when facts of several paths meet.
+    /// All facts: the identity element for intersections over several paths.
     pub const ALL: Facts = Facts(u16::MAX);
     /// The data starts with an Ethernet header.
     pub const ETHER: Facts = Facts(1);
@@ -21,7 +21,7 @@ impl Facts {
     pub const DST4: Facts = Facts(16);
     /// The destination address annotation is set to an IPv6 address.
     pub const DST6: Facts = Facts(32);
-    /// The network header annotation is set, whatever it marks.
+    /// The network header annotation is set, to a header of any protocol.
     pub const NETWORK: Facts = Facts(64);
     const CHECKED4: Facts = Facts(2);
     const CHECKED6: Facts = Facts(4);
@@ -56,7 +56,7 @@ impl Facts {
         self.0 & needed.0 == needed.0
     }
 
-    /// Each fact with its words. A checked header is also a marked one, so the latter is left out.
+    /// Each fact with its description. A checked header is also a marked one, so the fact `NETWORK` is then left out.
     fn named(self) -> impl Iterator<Item = (Facts, &'static str)> {
         let checked = Facts::CHECKED4.and(Facts::CHECKED6);
         let facts = match self.common(checked) {
@@ -71,7 +71,7 @@ impl Facts {
         self.named().map(|(_, what)| what)
     }
 
-    /// Facts that are required and not `known`, in words, each with a remedy. Text in backquotes can be inserted before
+    /// Required facts that are not `known`, in words, each with a remedy. Text in backquotes can be inserted before
     /// the element as it is.
     pub fn missing(self, known: Facts) -> impl Iterator<Item = (&'static str, String)> {
         let version6 = self.common(Facts::CHECKED6.and(Facts::DST6)) != Facts::NONE;
@@ -80,7 +80,7 @@ impl Facts {
         } else {
             "CheckIPHeader"
         };
-        // A frame from a port is no IP packet yet: each of its bytes would be taken for another.
+        // A frame from a port has an Ethernet header first: reading it as an IP packet would misinterpret every byte.
         let chain = match known.has(Facts::ETHER) {
             true => format!("Strip(14) -> {check}"),
             false => check.to_owned(),

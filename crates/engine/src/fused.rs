@@ -19,20 +19,20 @@ use crate::plan::PlacedLoop;
 use std::any::TypeId;
 use std::array::from_fn;
 
-/// A class that may be part of a fused loop. The loop does not call [`Element::process`], so [`Element::step`] must do
-/// all the work.
+/// A class that may be part of a fused loop. The loop calls [`Element::step`] and never [`Element::process`], so
+/// `step` must do all the work.
 pub trait Fuse: Element {
-    /// The fast path: returns the outputs of common packets; for others `None`, with the packet unchanged, so that
-    /// [`slow`](Self::slow) handles it. It is made anew after each slow step. It should copy the values that it reads
-    /// of the element, so that they stay in registers.
+    /// The fast path: returns the outputs of common packets. For other packets it returns `None` and leaves the
+    /// packet unchanged, so that [`slow`](Self::slow) handles it. It is created again after each slow step. It should
+    /// copy the values that it reads from the element, so that they stay in registers.
     #[inline]
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let _ = cx;
         |_: &mut Packet| None
     }
 
-    /// The remainder: says of every packet where it goes, without the fast path, with which it agrees. A class without
-    /// a fast path writes [`Element::step`] only; a class with one has `step` call [`fused::step`](step).
+    /// The slow path: handles every packet, with the same result as the fast path. A class without a fast path writes
+    /// [`Element::step`] only; a class with one has `step` call [`fused::step`](step).
     fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         self.step(packet, cx)
     }
@@ -58,14 +58,14 @@ pub trait Fuse: Element {
     }
 }
 
-/// [`Element::step`] of a class with a fast path: that, or else the remainder.
+/// [`Element::step`] for a class with a fast path: tries it, then the slow path.
 #[inline(always)]
 pub fn step<E: Fuse>(element: &mut E, packet: &mut Packet, cx: &mut Cx) -> Verdict {
     let fast = element.fast(cx)(packet);
     fast.unwrap_or_else(|| element.slow(packet, cx))
 }
 
-/// [`Element::process`] of a class that prefetches, or gives the verdicts of a whole batch.
+/// [`Element::process`] for a class that prefetches, or returns the verdicts of a whole batch.
 #[inline]
 pub fn process<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) {
     if !E::STEPS_BATCH {
@@ -76,7 +76,7 @@ pub fn process<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) {
     cx.core.verdicts = verdicts;
 }
 
-/// Verdicts of an element for a whole batch, in memory that the caller gives back to the worker.
+/// Verdicts of an element for a whole batch, in a buffer that the caller returns to the worker.
 #[inline]
 fn verdicts<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) -> Vec<Verdict> {
     let mut verdicts = std::mem::take(&mut cx.core.verdicts);
@@ -113,7 +113,7 @@ pub fn step_each<E: Fuse>(
     }
 }
 
-/// A class that only counts packets and passes them on. A fused loop may skip its elements, and report the counts
+/// A class that only counts packets and passes them on. A fused loop may skip its elements, and report their counts
 /// afterwards.
 pub trait Counts: Element {
     /// Counts `packets` packets, at least one, that have passed the element; `bytes` is the sum of their lengths.
@@ -158,14 +158,13 @@ impl<S: Stages> Code<S> {
 
 /// Tuples of two to eight element types that form a fused loop.
 ///
-/// At most one of the elements may prefetch ([`Fuse::PREFETCHES`]). The elements before the prefetching one form a loop
-/// of their own, which shows it the packets. The prefetching element then begins a second loop. If it has
-/// [`Fuse::STEPS_BATCH`], or is the last element, it steps the whole batch between the two loops instead. The elements
-/// must handle input 0 by [`Element::step`]: a `process` of their own is not called. The compiler cannot check this, so
-/// the author of a list of fused loops must test it.
+/// At most one of the elements may prefetch ([`Fuse::PREFETCHES`]). The elements before it form a first loop, which
+/// shows it the packets; it then begins a second loop. If it has [`Fuse::STEPS_BATCH`], or is the last element, it
+/// steps the whole batch between the two loops instead. All elements must handle input 0 by [`Element::step`]: their
+/// own `process` is not called. The compiler cannot check this, so the author of a list of fused loops must test it.
 ///
-/// No element may call handlers on the spot: while a fused loop runs, its elements are absent from the graph. A handler
-/// that is called after the loop finds them back.
+/// No element may call handlers immediately: while a fused loop runs, its elements are absent from the graph. A
+/// handler that is called after the loop finds them again.
 pub trait Stages {
     /// Index of the class that prefetches; the number of classes if none does.
     const SPLIT: usize;
@@ -174,7 +173,7 @@ pub trait Stages {
     /// The element types.
     fn kinds() -> Vec<TypeId>;
     /// Runs a batch through elements of these types. Packets left in the batch leave by the last element's output 0.
-    /// `COUNTING` is true if counting elements ([`Counts`]) stand between them; a loop without them is faster.
+    /// `COUNTING` is true if counting elements ([`Counts`]) stand between them; without them the loop is faster.
     fn run<const COUNTING: bool>(at: &PlacedLoop, batch: &mut Batch, cx: &mut Cx);
 }
 
@@ -186,7 +185,7 @@ macro_rules! stages {
                 $(if $element::PREFETCHES { split = $at; })+
                 split
             };
-            // A last element whose packets leave by many outputs would otherwise send each packet by itself.
+            // Without this, a last element with many outputs would send each packet separately.
             const WHOLE: bool = Self::SPLIT == $n - 1 $(|| $element::STEPS_BATCH)+;
 
             fn kinds() -> Vec<TypeId> {
@@ -204,7 +203,7 @@ macro_rules! stages {
                 $(let $name = typed::<$element>(&mut held.$at);)+
                 let mut left = [0; $n];
                 let came = batch.len();
-                // For each place, true if a counting element follows; `bytes` sums the lengths counted there.
+                // For each index, true if a counting element follows; `bytes` sums the packet lengths there.
                 let counts: [bool; $n] = from_fn(|i| COUNTING && at.counters.iter().any(|counter| counter.0 == i));
                 let mut bytes = [0; $n];
                 if const { before(0, Self::SPLIT) } {
@@ -239,7 +238,7 @@ macro_rules! stages {
             }
         }
     };
-    // Elements from one place up to another as one loop.
+    // Elements from one index up to another as one loop.
     (@loop $n:literal, $from:expr, $to:expr;
         $batch:ident $cx:ident $nodes:ident $on:ident $left:ident $counts:ident $bytes:ident;
         $($name:ident $element:ident $at:tt),+
@@ -248,7 +247,7 @@ macro_rules! stages {
         let packets = $batch.iter_mut().into_slice();
         let (len, mut next) = (packets.len(), 0);
         'packets: loop {
-            // Verdicts of the fast path, with the elements' own data held in registers.
+            // Fast paths of the elements, with their data held in registers.
             let stop = apart(|| {
                 $(let $name = (within($from, $at, $to).then(|| $name.fast($cx)), $name.prefetch());)+
                 let (on, counts, bytes) = ($on, $counts, &mut $bytes);
@@ -315,17 +314,18 @@ stages!(6: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5);
 stages!(7: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6);
 stages!(8: a A 0, b B 1, c C 2, d D 3, e E 4, f F 5, g G 6, h H 7);
 
-/// True if one place comes before another. (Written out, one side would often be 0, and the compiler would warn.)
+/// True if one index is less than another. (Written in place, one side would often be 0, and the compiler would
+/// warn.)
 const fn before(one: usize, other: usize) -> bool {
     one < other
 }
 
-/// True if a place lies within a loop.
+/// True if an index lies within a loop.
 const fn within(from: usize, place: usize, to: usize) -> bool {
     from <= place && place < to
 }
 
-/// The verdict with which packets stay in a fused loop: for most classes it is known at compile time; see `plan::fuse`.
+/// Verdict with which packets stay in a fused loop. For most classes it is known at compile time; see `plan::fuse`.
 #[inline(always)]
 fn goes_on<E: Element>(on: Verdict) -> Verdict {
     match const { E::PORTS.any_outputs() } {
@@ -334,13 +334,13 @@ fn goes_on<E: Element>(on: Verdict) -> Verdict {
     }
 }
 
-/// A loop by itself, that it has all registers.
+/// Runs a loop in a function of its own, so that it has all registers.
 #[inline(never)]
 fn apart<R>(run: impl FnOnce() -> R) -> R {
     run()
 }
 
-/// Sends packets away that do not stay in a fused loop.
+/// Sends packets that leave a fused loop early to their outputs.
 #[inline(never)]
 fn leave(leavers: &[Leaver], batch: &mut Batch, nodes: &[usize], left: &mut [usize], cx: &mut Cx) {
     let (mut leavers, mut packet) = (leavers.iter().peekable(), 0);
@@ -361,7 +361,7 @@ fn typed<E: Element>(node: &mut Option<Box<dyn Node>>) -> &mut E {
     element.expect("the plan has elements of these classes here, and none of them runs")
 }
 
-/// Counts the packets that passed each element, as if it had been visited.
+/// Counts the packets that passed each element, as if it had been called separately.
 #[inline]
 fn note(at: &PlacedLoop, came: usize, left: &[usize], cx: &mut Cx) {
     let mut packets = came;

@@ -70,48 +70,48 @@ pub enum Walker {
 /// Elements of one worker; `None` while one is running, or if it has no copy here.
 pub(crate) type Nodes = Vec<Option<Box<dyn Node>>>;
 
-/// Puts an element back that was taken out to run.
+/// Puts back an element that was taken out to run.
 #[inline(always)]
 pub(crate) fn put_back(nodes: &mut Nodes, node: usize, element: Box<dyn Node>) {
-    // The place is empty: the element was taken out to run. So the returned `None` needs no drop.
+    // The slot is empty while its element runs. So the returned `None` needs no drop.
     std::mem::forget(nodes[node].replace(element));
 }
 
-/// State of the graph that elements use while they run: all but the elements themselves.
+/// State of the graph that running elements may use: everything except the elements themselves.
 pub(crate) struct Core {
     pub(crate) plan: Arc<Plan>,
-    /// Configuration strings that handlers have changed since, by node.
+    /// Configuration strings that handlers have changed, by node.
     pub(crate) texts: HashMap<usize, String>,
     pub(crate) worker: usize,
     pub(crate) now: Time,
     pub(crate) clock: Clock,
     pub(crate) walker: Walker,
     pub(crate) edges: Edges,
-    /// Packets that wait before an input, by [`Target::inbox`].
+    /// Packets that wait at an input, by [`Target::inbox`].
     pub(crate) inboxes: Vec<Batch>,
     /// Nodes with a packet in an inbox, by topological rank.
     pub(crate) ready: Ready,
     /// The strict walker's packets that have not reached their elements, the next one last.
     pub(crate) stack: Vec<(Target, Packet)>,
     pub(crate) stats: Vec<NodeStats>,
-    /// The fused loop of the plan that begins at a node; none on a strict graph. Taken out while it runs.
+    /// For each node, the fused loop that begins there; none on a strict graph. A loop is taken out while it runs.
     pub(crate) loops: Vec<Option<Box<LoopHere>>>,
     /// Number of cycles spent on packets that moved on within the current run of a task: see [`Cx::run_to_completion`].
     pub(crate) completed: u64,
-    /// Output for the packets that the running element leaves in its batch: see [`Cx::go_by`].
+    /// Output by which the packets in the running element's batch leave: see [`Cx::go_by`].
     pub(crate) on: usize,
-    /// Number of runs that a task may continue in this turn if it is the only one.
+    /// Number of further runs that a task may make in this turn if it is the only one.
     pub(crate) more: u32,
-    /// Number of rounds that the last turn needed.
+    /// Number of rounds that the last turn used.
     pub(crate) used: u32,
-    /// Maximum number of packets that a task takes at a time.
+    /// Burst limit: maximum number of packets that a task takes at a time.
     pub(crate) most: usize,
-    /// Number of runs of a task that the current run's measurement stands for; 0 if the run is not measured.
+    /// Number of runs of a task that the current measured run represents; 0 if the run is not measured.
     pub(crate) weight: u64,
     pub(crate) spare: Vec<Batch>,
-    /// Memory for the verdicts of a batch that is stepped at once.
+    /// Buffer for the verdicts of a whole batch.
     pub(crate) verdicts: Vec<Verdict>,
-    /// Memory for the packets of a batch that leave a fused loop early.
+    /// Buffer for the packets that leave a fused loop early.
     pub(crate) leavers: Vec<Leaver>,
     pub(crate) overflows: Overflows,
     timers: BinaryHeap<Reverse<(Time, u32)>>,
@@ -124,38 +124,38 @@ pub(crate) struct Core {
     pub(crate) reader: Reader,
     pub(crate) wakers: Arc<Wakers>,
     shared: Shared,
-    /// Elements that have not yet been notified of the graph's start.
+    /// Elements whose `start` has not been called yet.
     pub(crate) fresh: Vec<usize>,
     /// Number of requests to stop that have not been handled yet.
     pub(crate) stops: u32,
-    /// The driver is to look after something before the next task.
+    /// True if the driver has something to do before the next task.
     pub(crate) interrupt: bool,
-    /// The router is to end.
+    /// True if the router is to end.
     pub(crate) over: bool,
     /// The element that decides when the router ends.
     driver: Option<usize>,
     /// True if sources are paused, so that packets under way can arrive before a hot swap.
     paused: bool,
-    /// Packets that elements may hold, and a flag that is true while they hold as many.
+    /// Maximum number of packets that elements may hold, and a flag that is true while they hold as many.
     holds_most: Option<usize>,
     full: bool,
-    /// Number of back-pressures that elements have begun and not ended: the total, and by node.
+    /// Number of back-pressures that are in force: the total, and by node.
     pub(crate) pressure: usize,
     pub(crate) pressures: Vec<usize>,
-    /// Number of elements that are running: more than one while they pull through each other.
+    /// Number of elements that are running: more than one while an element pulls from another.
     pub(crate) running: usize,
     /// Number of nested jobs that are running.
     pub(crate) depth: usize,
-    /// Jobs that wait until no element is running, with the elements that left them.
+    /// Jobs that wait until no element is running, each with the element that deferred it.
     pub(crate) deferred: Vec<(usize, Deferred)>,
-    /// Answers names of handlers without an element.
+    /// Handler service for names without an element.
     pub(crate) root: Arc<dyn Root>,
     pub(crate) peers: Arc<Peers>,
-    /// Calls of other workers.
+    /// Calls from other workers.
     pub(crate) inbox: Option<Inbox>,
 }
 
-/// A set of ranks: the first 64 in one word, and all later ones.
+/// A set of ranks: the first 64 in one word, all others in a second set.
 #[derive(Default)]
 pub(crate) struct Ready(u64, Vec<u64>);
 
@@ -204,12 +204,12 @@ pub struct Graph {
 pub(crate) struct LoopHere {
     placed: PlacedLoop,
     code: &'static LoopCode,
-    /// Elements of the loop that only count.
+    /// Counting elements of the loop.
     counters: Vec<(usize, &'static CountsOfClass)>,
     inboxes: Vec<usize>,
 }
 
-/// Environment in which a worker builds its graph.
+/// Parameters with which a worker builds its graph.
 #[derive(Clone)]
 pub struct Site {
     /// This worker.
@@ -220,7 +220,7 @@ pub struct Site {
     pub clock: Clock,
     /// Open ports.
     pub ports: Arc<dyn PortDirectory>,
-    /// Wakes the other workers.
+    /// Wakes other workers.
     pub wakers: Arc<Wakers>,
     /// Seed of the graph's random numbers.
     pub seed: Seed,
@@ -236,7 +236,7 @@ impl Graph {
         Graph::build_with(plan, site, reader, Shared::default())
     }
 
-    /// Like [`build`](Self::build), with the state that elements of the previous graph share.
+    /// Like [`build`](Self::build), with the shared state of the previous graph's elements.
     fn build_with(plan: &Arc<Plan>, site: &Site, reader: Reader, shared: Shared) -> Graph {
         let n = plan.elements.len();
         let mut nodes: Nodes = Vec::with_capacity(n);
@@ -332,7 +332,7 @@ impl Graph {
         }
     }
 
-    /// The worker whose graph this is.
+    /// Number of the worker that runs this graph.
     pub fn worker(&self) -> usize {
         self.core.worker
     }
@@ -342,7 +342,7 @@ impl Graph {
         &self.core.plan
     }
 
-    /// The site of this graph, to build another one in its place.
+    /// The parameters of this graph, for building its successor.
     pub fn site(&self, ports: Arc<dyn PortDirectory>) -> Site {
         self.core.site(ports)
     }
@@ -357,7 +357,7 @@ impl Graph {
         self.core.now
     }
 
-    /// Replaces the handler service of the router.
+    /// Replaces the router's handler service.
     pub fn set_root(&mut self, root: Arc<dyn Root>) {
         self.core.root = root;
     }
@@ -375,8 +375,8 @@ impl Graph {
         self.core.paused = paused;
     }
 
-    /// True if all has been done: a source has ended, none will make packets again, and nothing is
-    /// held anywhere. Where an element drives the router only that one knows.
+    /// True if nothing is left to do: a source has ended, no source will make packets again, and no element holds
+    /// packets. If an element drives the router, it alone decides.
     pub fn finished(&mut self) -> bool {
         if self.core.driver.is_some() {
             return false;
@@ -392,8 +392,8 @@ impl Graph {
             && self.held() == 0
     }
 
-    /// Like [`finished`](Self::finished), for one worker of several: a worker without sources is done when its elements
-    /// hold no packets.
+    /// Like [`finished`](Self::finished), for one of several workers: a worker without sources is done when its
+    /// elements hold no packets.
     pub fn may_be_over(&mut self) -> bool {
         if self.core.driver.is_some() {
             return false;
@@ -426,7 +426,8 @@ impl Graph {
             .map_or(0, |element| element.held())
     }
 
-    /// Descriptors that become readable when there is work. True if some task must be polled all the same.
+    /// Descriptors that become readable when there is work. The flag is true if some task must be polled
+    /// nevertheless.
     pub fn wait_fds(&self) -> (Vec<std::os::fd::RawFd>, bool) {
         let mut fds = Vec::new();
         let mut poll = false;
@@ -446,7 +447,7 @@ impl Graph {
         (fds, poll)
     }
 
-    /// Descriptors, possibly none, that wake the router if it need not be polled. `None` if a task must be polled.
+    /// Descriptors, possibly none, that wake a router which is not polled. `None` if a task must be polled.
     pub fn may_rest(&self) -> Option<Vec<std::os::fd::RawFd>> {
         let says = |class: &'static Class| class.extension::<ExternalOfClass>().is_some();
         let mut ready = self.core.tasks.iter().filter(|t| t.is_ready());
@@ -485,7 +486,7 @@ impl Graph {
             .map(|element| element.class)
     }
 
-    /// This worker's copy of an element, for an extension of its class; `None` if there is none.
+    /// This worker's copy of an element, for an extension of its class; `None` if there is no copy here.
     pub fn element(&self, node: usize) -> Option<&dyn Any> {
         Some(self.nodes.get(node)?.as_ref()?.element())
     }
@@ -504,7 +505,7 @@ impl Graph {
         self.with_node(node, |element, cx| work(element.element_mut(), cx))
     }
 
-    /// Moves packets that elements have sent, until all have reached an element that keeps them.
+    /// Moves sent packets until all have reached an element that keeps them.
     pub fn move_on(&mut self) {
         self.walk();
     }
@@ -520,8 +521,7 @@ impl Graph {
         result
     }
 
-    /// Reads a handler of this worker's copy, one that needs no other; `None` if there is no copy
-    /// here.
+    /// Reads a handler of this worker's copy that calls no other handler; `None` if there is no copy here.
     pub fn read(
         &self,
         node: usize,
@@ -544,22 +544,22 @@ impl Graph {
         Some(result.map(|_| ()).map_err(|e| e.to_string()))
     }
 
-    /// Counts of every element's copy on this worker.
+    /// Counters of every element's copy on this worker.
     pub fn stats(&self) -> &[NodeStats] {
         &self.core.stats
     }
 
-    /// The taps, to change.
+    /// The taps, mutable.
     pub fn taps(&mut self) -> &mut Taps {
         &mut self.core.taps
     }
 
-    /// Declares that this worker holds no reference to a published value.
+    /// Passes a quiescent point: this worker holds no reference to a published value.
     pub fn quiescent(&mut self) {
         self.core.reader.quiescent();
     }
 
-    /// The published-table reader, for going off line while asleep.
+    /// The reader of published tables; it goes off line while the worker sleeps.
     pub fn reader_mut(&mut self) -> &mut Reader {
         &mut self.core.reader
     }
@@ -583,7 +583,7 @@ impl Core {
         self.random.next()
     }
 
-    /// True if an element has a copy on this worker, in its place or running.
+    /// True if an element has a copy on this worker, including one that is running.
     pub(crate) fn is_here(&self, node: usize) -> bool {
         self.plan.elements[node].workers.contains(&self.worker)
     }

@@ -1,11 +1,11 @@
 //! Descriptions of handlers, and errors of calls.
 
-/// Kind of a handler, which decides how the answers of several cores are merged.
+/// Kind of a handler; it decides how the answers of several cores are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read: numbers, added over cores.
     Sum,
-    /// Read: text; equal answers are given once, different ones one per line.
+    /// Read: text; equal answers are shown once, different ones one per line.
     Text,
     /// Write: the same value is set on every core.
     Set,
@@ -62,7 +62,7 @@ pub struct HandlerInfo {
     pub argument: bool,
 }
 
-/// Numbers of elements and handlers hold for one plan only.
+/// Error text: numbers of elements and handlers are valid for one plan only.
 pub const REPLACED: &str = "the configuration was replaced meanwhile: ask again";
 
 /// Error of a handler call from control.

@@ -1,11 +1,12 @@
-//! The kernel of the router: elements, and the graphs that move packets through them.
+//! The core of the router: elements, and the graphs that move packets through them.
 //!
-//! The crate `planner` makes a [`plan::Plan`] of a configuration, and each worker builds its
-//! own copy of the graph from it ([`graph::Graph`]). The workers, and how control reaches them between batches, are
-//! the crate `router`. On the packet path there are no locks, no logs, no allocation per
-//! packet and one reading of the clock per turn.
+//! The crate `planner` makes a [`plan::Plan`] from a configuration, and each worker builds its own copy of the graph
+//! from it ([`graph::Graph`]). The crate `router` has the workers, and the messages by which control reaches them
+//! between batches. On the packet path there are no locks, no logs and no allocation per packet, and the clock is
+//! read once per turn.
 //!
-//! Packets, and what crosses between workers, are crates of their own, `packet` and `sync`; an element finds both here.
+//! Packets, and the structures that workers share, are in crates of their own, `packet` and `sync`; both are
+//! re-exported here.
 
 mod class;
 pub mod clock;

@@ -1,4 +1,4 @@
-//! Requests of an element's configuration for placement: cores, and queues of devices.
+//! Placement requests of an element's configuration: cores, and queues of devices.
 
 use crate::class::AnyConfig;
 
@@ -7,14 +7,14 @@ use crate::class::AnyConfig;
 pub struct Placement {
     /// Workers on which the element's task runs; `None` = chosen by the plan.
     pub workers: Option<Vec<usize>>,
-    /// True if packets leave the element on the workers of its task only, and on all of those, whatever
-    /// workers they come from; without `workers` these are all there are.
+    /// True if packets leave the element only on the workers of its task, and on all of those, whatever workers they
+    /// come from. Without `workers` these are all workers.
     pub gathers: bool,
     /// Number of workers that the element can distinguish: it runs only on workers below this number.
     pub workers_max: Option<usize>,
     /// A device that the element receives from or sends to.
     pub device: Option<Device>,
-    /// Workers that this element assigns to others, by element name (StaticThreadSched).
+    /// Workers that this element assigns to other elements, by name (StaticThreadSched).
     pub assigns: Vec<(String, Vec<usize>)>,
 }
 
@@ -25,13 +25,13 @@ pub struct Device {
     pub name: String,
     /// True if the element receives packets from the device; false if it sends packets to it.
     pub receives: bool,
-    /// Queues wanted; `None` = one per worker.
+    /// Number of queues requested; `None` = one per worker.
     pub queues: Option<usize>,
     /// Number of descriptors (frames) per queue; 0 = default.
     pub descriptors: usize,
     /// True if frames for other stations are wanted.
     pub promiscuous: bool,
-    /// True if the device sets annotations that its configuration requires, such as the time.
+    /// True if the device must set annotations that the configuration requires, such as the time.
     pub notes: bool,
 }
 

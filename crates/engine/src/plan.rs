@@ -1,5 +1,5 @@
-//! A plan: a router with everything decided, from which each worker builds its graph. It is plain data; the crate
-//! `planner` makes it.
+//! A plan: a fully decided router, from which each worker builds its graph. It is plain data; the crate `planner`
+//! makes it.
 
 use crate::class::{AnyConfig, Attached, Class, Copies, Runs};
 use crate::notify::Signal;
@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// See [`PlanElement::looked`].
 pub type Looked = Option<Vec<usize>>;
 
-/// An extension: a pass of the planner for plans that use its class. It runs once, when elements have workers, and
-/// notes what it has found on elements ([`PlanElement::split`], [`PlanElement::attached`]).
+/// Extension: a pass of the planner for plans that use its class. It runs once, after elements have been placed on
+/// workers, and records its results in elements ([`PlanElement::split`], [`PlanElement::attached`]).
 pub struct Pass(pub fn(&mut Plan));
 
-/// An element, with everything decided.
+/// An element of a plan.
 pub struct PlanElement {
     /// Name.
     pub name: String,
@@ -32,10 +32,10 @@ pub struct PlanElement {
     pub text: String,
     /// Configuration, parsed.
     pub config: AnyConfig,
-    /// Other elements that the element's configuration names, if parsing looked at them: the parsed configuration may
-    /// then change although the element's text does not.
+    /// Other elements that the configuration names, if parsing looked at them. The parsed configuration may then
+    /// change although the element's own text does not.
     pub looked: Looked,
-    /// Files that its configuration names, as they were when it was read.
+    /// Files that the configuration names, in the state in which they were read.
     pub files: Vec<Seen>,
     /// Position of the element's declaration.
     pub span: Span,
@@ -43,7 +43,7 @@ pub struct PlanElement {
     pub inputs: Vec<bool>,
     /// True if each output is pull.
     pub outputs: Vec<bool>,
-    /// Start of work by itself: when the element runs as a task.
+    /// Occasions on which the element runs: as a task, or on packets.
     pub runs: Runs,
     /// Workers with a copy, ascending.
     pub workers: Vec<usize>,
@@ -63,8 +63,9 @@ pub struct PlanElement {
     pub annotated: Vec<usize>,
     /// True if packets that reach the element may be super-frames; for a receiving element, packets that it receives.
     pub super_frames: bool,
-    /// Group of an element whose state has one owner ([`Copies::Owner`]), if a pass has split the state: each worker
-    /// then owns the part of the state that its packets need. Elements with the same number are split alike.
+    /// Number of the element's group, if a pass has split the state of an element with one owner ([`Copies::Owner`]).
+    /// Each worker then owns the part of the state that its packets need. Elements with the same number are split
+    /// alike.
     pub split: Option<usize>,
     /// Values that planner passes have attached for the element and for themselves.
     pub attached: Attached,
@@ -81,7 +82,7 @@ pub struct PlanElement {
 }
 
 impl PlanElement {
-    /// True if the element works on super-frames as on any packet.
+    /// True if the element processes super-frames like other packets.
     pub fn carries_super_frames(&self) -> bool {
         (self.class.carries_super_frames)(&self.config)
     }
@@ -101,7 +102,7 @@ impl PlanElement {
         self.outputs.first().copied().unwrap_or(false)
     }
 
-    /// Requests of its configuration for placement.
+    /// Placement requests of its configuration.
     pub fn placement(&self) -> Placement {
         let resources = self.resources();
         resources.map_or_else(Placement::default, |class| (class.placement)(&self.config))
@@ -137,7 +138,7 @@ impl PlanElement {
         self.class.copies == Copies::One
     }
 
-    /// True if hot swap may keep a running copy of `before` as a copy of this element.
+    /// True if a hot swap may keep a running copy of `before` as a copy of this element.
     pub(crate) fn same_as(&self, before: &PlanElement) -> bool {
         Arc::ptr_eq(&self.config, &before.config)
             && self.inputs == before.inputs
@@ -161,14 +162,14 @@ pub struct Edge {
     pub from: (usize, usize),
     /// The input.
     pub to: (usize, usize),
-    /// True if the input asks for packets.
+    /// True if the input pulls.
     pub pull: bool,
-    /// Place of the connection in the file.
+    /// Position of the connection in the file.
     pub span: Span,
 }
 
-/// Edges of a plan sorted by the ports at one of their ends, then in the order of the file. So the edges of an element
-/// are found without a search.
+/// Edges of a plan sorted by the ports at one end, then by position in the file. So the edges of an element are found
+/// without a search.
 #[derive(Clone, Debug, Default)]
 struct ByEnd {
     /// Numbers of edges.
@@ -264,7 +265,7 @@ impl<'p> IntoIterator for &'p PlanEdges {
     }
 }
 
-/// A device, and the plan's request for it.
+/// A device, and the plan's request to its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanDevice {
     /// The port's name.
@@ -273,7 +274,7 @@ pub struct PlanDevice {
     pub request: PortRequest,
 }
 
-/// A router that can be built.
+/// A plan: a router that can be built.
 pub struct Plan {
     /// Elements, in the order of declaration.
     pub elements: Vec<PlanElement>,
@@ -281,7 +282,7 @@ pub struct Plan {
     pub edges: PlanEdges,
     /// Number of workers.
     pub workers: usize,
-    /// True if the router is to run as Click's user-level driver would run it.
+    /// True if the router is to run in the manner of Click's user-level driver.
     pub as_click: bool,
     /// Devices to open.
     pub devices: Vec<PlanDevice>,
@@ -289,7 +290,7 @@ pub struct Plan {
     pub order: Vec<usize>,
     /// Index of each element in `order`.
     pub rank: Vec<usize>,
-    /// Elements that are run as one loop.
+    /// Fused loops.
     pub loops: Vec<PlacedLoop>,
     /// Numbers of elements by name.
     pub by_name: HashMap<String, usize>,
@@ -302,12 +303,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Calls a handler of an element, whose value may use the names that the element's arguments may use.
+    /// Calls a handler of an element. Its value may use the same names as the element's arguments.
     pub fn call<R>(&self, node: usize, handler: impl FnOnce() -> R) -> R {
         arguments::with_names(self.names.seen_by(&self.elements[node].name), handler)
     }
 
-    /// Runs a handler on the state that the workers share.
+    /// Runs a handler on state that the workers share.
     pub fn control(&self, node: usize, handler: usize, value: &str) -> Result<String, String> {
         let element = &self.elements[node];
         self.call(node, || {
@@ -328,7 +329,7 @@ impl Plan {
     }
 
     /// Elements that hand each packet to one of several workers ([`Placement::gathers`]): name, workers that bring
-    /// packets, workers that get them.
+    /// packets, workers that receive them.
     pub fn gathering(&self) -> impl Iterator<Item = (&str, &[usize], &[usize])> {
         let each = self.elements.iter().enumerate();
         each.filter_map(|(i, e)| {
@@ -342,7 +343,7 @@ impl Plan {
         })
     }
 
-    /// Queues in which packets change worker: name, workers that fill it, worker that empties it.
+    /// Queues in which packets change worker: name, workers that fill it, and the worker that empties it.
     pub fn crossings(&self) -> Vec<(&str, Vec<usize>, usize)> {
         let crosses = self
             .elements
@@ -357,13 +358,13 @@ impl Plan {
             .collect()
     }
 
-    /// The value that all elements share which ask for a `T` by [`Args::router_wide`](arguments::Args::router_wide).
-    /// Plans that replace this one keep the value.
+    /// The value of type `T` that all elements share which request it by
+    /// [`Args::router_wide`](arguments::Args::router_wide). Plans that replace this one keep the value.
     pub fn router_wide<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         self.router_wide.get()
     }
 
-    /// The same, if there is such an element, or was one in a plan before.
+    /// The same value, if an element of this or an earlier plan has requested it.
     pub fn find_router_wide<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.router_wide.find()
     }
@@ -374,7 +375,7 @@ impl Plan {
     }
 
     /// Opens the files and resources that configurations name (`Resources::initialize`), except those that `running`
-    /// already uses. Returns the elements that failed, with a sentence each.
+    /// already uses. Returns the elements that failed, each with a sentence.
     pub fn initialize(&self, running: Option<&Plan>) -> Vec<(usize, String)> {
         let address = |config: &AnyConfig| Arc::as_ptr(config).cast::<()>();
         let known = running.into_iter().flat_map(|plan| &plan.elements);
@@ -407,7 +408,7 @@ impl Plan {
     }
 }
 
-/// Elements of these classes, connected in sequence, as one loop; see `fused`.
+/// A fused loop for elements of these classes, connected in sequence; see `fused`.
 pub struct FusedLoop {
     /// The element types.
     pub kinds: fn() -> Vec<TypeId>,
@@ -430,7 +431,7 @@ pub struct PlacedLoop {
 }
 
 impl PlacedLoop {
-    /// All elements that run in the loop, counting elements included, in order.
+    /// All elements that run in the loop, in order, including counting elements.
     pub fn all(&self) -> impl Iterator<Item = usize> {
         let places = self.nodes.iter().enumerate();
         places.flat_map(|(place, &node)| {

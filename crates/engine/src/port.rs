@@ -1,8 +1,8 @@
-//! Interface of ports: queues that are moved to the worker that owns them.
+//! Interface of ports: queues, each of which one worker owns.
 //!
 //! A queue belongs to one core (RouteBricks, RB1): [`RxQueue`] and [`TxQueue`] are `Send`, are not `Clone` and work
-//! through `&mut self`. A [`Slot`] holds a queue while no worker owns it. A worker takes the queue when its graph is
-//! built, and puts it back when the graph is taken down. So a reload or a rebalancing hands queues over between
+//! through `&mut self`. A [`Slot`] holds a queue while no worker owns it. A worker takes the queue when it builds its
+//! graph, and puts it back when it takes the graph down. So a reload or a rebalancing hands queues over between
 //! batches.
 
 use crate::packet::{Batch, Packet};
@@ -15,7 +15,7 @@ use wire::FlowKey;
 
 /// A receive queue.
 pub trait RxQueue: Send {
-    /// Appends up to `max` received packets to `into`, in order of arrival; returns how many.
+    /// Appends up to `max` received packets to `into`, in order of arrival; returns their number.
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize;
 
     /// Like [`receive`](Self::receive), for callers that read no annotation but the hash. Other annotations may hold
@@ -35,8 +35,8 @@ pub trait RxQueue: Send {
         None
     }
 
-    /// Asks the queue to wake `worker` by `wakers` when packets arrive. Returns false if the queue cannot. If true, the
-    /// queue need not be polled while its router [rests](Wakers::rest).
+    /// Requests that the queue wake `worker` through `wakers` when packets arrive. Returns false if the queue cannot.
+    /// If true, the queue need not be polled while its router [rests](Wakers::rest).
     fn wakes(&mut self, wakers: &Arc<Wakers>, worker: usize) -> bool {
         let _ = (wakers, worker);
         false
@@ -61,9 +61,9 @@ pub trait RxQueue: Send {
 
 /// A transmit queue.
 pub trait TxQueue: Send {
-    /// Takes packets from the front of `batch` and sends them; those for which the queue has no room now stay. Packets
-    /// that the port will never send (too long for its MTU, link down, refused by the kernel) go to `refused`, and the
-    /// port counts them by name. Returns how many packets were sent.
+    /// Sends packets from the front of `batch`; packets for which the queue has no room now stay. Packets that the
+    /// port can never send (too long for its MTU, link down, refused by the kernel) go to `refused`, and the port
+    /// counts them by name. Returns the number of sent packets.
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize;
 
     /// True if the queue sends super-frames whole; see [`super_frame`](crate::packet::super_frame).
@@ -88,8 +88,8 @@ pub enum Fate {
     Stays,
 }
 
-/// Offers frames from the front of `batch` one by one, until one stays: for ports that send frame by frame. Returns how
-/// many were sent.
+/// Offers frames from the front of `batch` one by one until one stays, for ports that send frame by frame. Returns
+/// the number of sent frames.
 pub fn offer_each(
     batch: &mut Batch,
     refused: &mut Batch,
@@ -97,7 +97,7 @@ pub fn offer_each(
 ) -> usize {
     let mut sent = 0;
     loop {
-        // Frames in a row that were sent leave the batch together.
+        // Successive sent frames leave the batch together.
         let (mut run, mut fate) = (0, Fate::Stays);
         for packet in batch.iter() {
             fate = offer(packet);
@@ -133,12 +133,12 @@ pub struct PortInfo {
     /// True if the port brings super-frames to callers that accept them; see
     /// [`super_frame`](crate::packet::super_frame).
     pub super_frames: bool,
-    /// Things the user should know: a fallback taken, a kernel that routes the same packets.
+    /// Messages for the user: a fallback taken, or a kernel that routes the same packets.
     pub remarks: Vec<String>,
 }
 
 impl PortInfo {
-    /// A port made by this process, with `queues` queues each way and an address of its own.
+    /// A port implemented in this process, with `queues` queues in each direction and its own address.
     pub fn of_process(driver: &str, queues: usize) -> PortInfo {
         PortInfo {
             driver: driver.to_owned(),
@@ -176,12 +176,12 @@ pub enum Match {
     Flow(FlowKey),
     /// The destination address, the VLAN of the outermost tag, or both.
     Station {
-        /// Destination, if it counts.
+        /// Destination address, if tested.
         address: Option<[u8; 6]>,
-        /// VLAN, if it counts.
+        /// VLAN, if tested.
         vlan: Option<u16>,
     },
-    /// The first bits of the destination.
+    /// The first bits of the destination address.
     Prefix {
         /// The address; bits after the first `len` are ignored.
         address: IpAddr,

@@ -7,9 +7,9 @@ pub use crate::placement::ResourcesOfClass;
 
 /// A class whose configuration uses a resource of the machine, or determines the number of its elements' ports.
 pub trait Resources: Element {
-    /// Opens files and other resources of the configuration, except devices: on the control thread, once, before the
-    /// first state of a new configuration is made. They wait in the configuration (in a [`Slot`](crate::port::Slot))
-    /// for [`Element::new`].
+    /// Opens files and other resources of the configuration, except devices. It runs once, on the control thread,
+    /// before the first state of a new configuration is made. The resources wait in the configuration (in a
+    /// [`Slot`](crate::port::Slot)) for [`Element::new`].
     ///
     /// # Errors
     /// A resource cannot be opened; a sentence with the reason.
@@ -36,7 +36,7 @@ pub trait Resources: Element {
         0
     }
 
-    /// Least number of inputs and outputs that the configuration implies, where ports vary.
+    /// Minimum number of inputs and outputs that the configuration implies, for classes with any number of ports.
     fn port_count(config: &Self::Config) -> (Option<usize>, Option<usize>) {
         let _ = config;
         (None, None)

@@ -1,4 +1,4 @@
-//! Searches along connections for the elements whose notifiers count, and for queues.
+//! Graph searches for the notifiers that determine a port's signal, and for queues.
 
 use crate::class::Class;
 use crate::notify::{Notifies, PullWires, Signal};
@@ -11,15 +11,15 @@ type EachEdge<'e> = &'e mut dyn FnMut(&Edge);
 /// A direction of search.
 pub struct Way {
     pull: bool,
-    /// Edges at a port, and where each leads.
+    /// Edges at a port, each with its other end.
     at: fn(&PlanEdges, (usize, usize), EachEdge<'_>),
     far: fn(&Edge) -> usize,
     notifies: fn(&Class) -> bool,
-    /// For each port of an element, true if the search continues there ("is pull").
+    /// For each port of an element, true if it is a pull port.
     ports: fn(&Plan, usize) -> &[bool],
 }
 
-/// Up pull connections, for packets.
+/// Upstream along pull connections, for packets.
 pub const UP: Way = Way {
     pull: true,
     at: |edges, input, each| edges.to_port(input).for_each(each),
@@ -28,7 +28,7 @@ pub const UP: Way = Way {
     ports: |plan, i| &plan.elements[i].inputs,
 };
 
-/// Down push connections, for room.
+/// Downstream along push connections, for room.
 pub const DOWN: Way = Way {
     pull: false,
     at: |edges, output, each| edges.from_port(output).for_each(each),
@@ -41,7 +41,7 @@ pub const DOWN: Way = Way {
 /// would need more memory than packets do; signals beyond the budget are always active.
 const STEPS_MAX: usize = 4 << 20;
 
-/// The queues nearest to an element: up its pull inputs if it has some, else down its push outputs.
+/// The queues nearest to an element: upstream of its pull inputs if it has some, else downstream of its push outputs.
 pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
     let queue =
         |c: &Class| c.ports.input_flow(0) == Flow::Push && c.ports.output_flow(0) == Flow::Pull;
@@ -68,7 +68,7 @@ pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
     let mut steps = 0;
     for element in 0..plan.elements.len() {
         for port in 0..ports(element) {
-            // Along a chain all have the same signal, which is found once.
+            // All ports along a chain have the same signal, which is computed once.
             let (mut chain, mut on_it) = (Vec::new(), HashSet::new());
             let mut at = (element, port);
             let signal = loop {
@@ -130,7 +130,7 @@ fn look(plan: &Plan, way: &Way, at: (usize, usize)) -> Look {
         let far = (way.far)(edge);
         let there = &plan.elements[far];
         if (way.notifies)(there.class) {
-            // A queue that other workers fill or empty cannot tell us in time.
+            // A queue that other workers fill or empty cannot notify in time.
             own.busy |= !there.pushers.iter().all(|w| there.pullers.contains(w));
             own.notifiers.push(far);
             return;
@@ -144,7 +144,7 @@ fn look(plan: &Plan, way: &Way, at: (usize, usize)) -> Look {
         on.extend(ports.map(|(p, _)| (far, p)));
         own.busy |= on.len() == before;
     });
-    // An output that leads nowhere takes everything; an input gets nothing from there.
+    // An unconnected output accepts all packets; an unconnected input gets none.
     own.busy |= !way.pull && !any;
     Look { own, on }
 }

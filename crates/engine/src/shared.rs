@@ -1,7 +1,7 @@
 //! State that several elements of one worker share: for instance rewriters with one set of flows.
 //!
 //! Elements find it by name and type when their state is made; the first one makes it. It lives as long as an element
-//! holds it. That includes a hot swap, as the old graph ends after the new one exists.
+//! holds it. It survives a hot swap, as the old graph ends after the new one exists.
 
 use std::any::{Any, TypeId};
 use std::cell::RefCell;

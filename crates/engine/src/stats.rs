@@ -4,22 +4,23 @@ use crate::did::Did;
 use crate::plan::{Plan, PlanElement};
 use crate::ports::Ports;
 
-/// Counts of one element on one worker.
+/// Counters of one element on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeStats {
     /// Number of packets that entered the element (or were pulled from it).
     pub packets: u64,
-    /// Number of segments beyond the super-frames they were cut from; see [`Cx::cut`](crate::graph::Cx::cut).
+    /// Number of segments, minus the number of super-frames that they were cut from; see
+    /// [`Cx::cut`](crate::graph::Cx::cut).
     pub cut: u64,
     /// Number of batches in which the packets entered.
     pub batches: u64,
-    /// Number of cycles spent in the element itself (and in the elements that it pulls from), estimated from a sample
-    /// of its runs.
+    /// Number of cycles spent in the element itself (and in elements that it pulls from), estimated from a sample of
+    /// its runs.
     pub cycles: u64,
     /// Packets that left, by output.
     pub sent: Vec<u64>,
-    /// Packets dropped: the class's reasons, then one per output (unconnected), `no_segment` where
-    /// super-frames may come, then `loop`.
+    /// Dropped packets: by the class's reasons, then by unconnected output, then `no_segment` where super-frames may
+    /// come, then `loop`.
     pub drops: Vec<u64>,
 }
 
@@ -32,7 +33,7 @@ impl NodeStats {
         }
     }
 
-    /// Continues the counts of `old` after a hot swap.
+    /// Continues the counters of `old` after a hot swap.
     pub(crate) fn take(&mut self, old: &NodeStats) {
         let mut old = old.clone();
         old.sent.resize(self.sent.len(), 0);
@@ -46,7 +47,7 @@ impl NodeStats {
         *self = old;
     }
 
-    /// Adds the counts of another worker's copy.
+    /// Adds the counters of another worker's copy.
     pub fn add(&mut self, other: &NodeStats) {
         self.packets += other.packets;
         self.cut += other.cut;
@@ -88,14 +89,15 @@ pub fn drops<'a>(
     })
 }
 
-/// Counts of one task on one worker.
+/// Counters of one task on one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskStats {
     /// Number of runs of the task.
     pub runs: u64,
     /// Number of runs in which the task found no packet: empty polls.
     pub empty: u64,
-    /// Number of cycles of runs that moved packets, with everything the packets passed, estimated from a sample.
+    /// Number of cycles of runs that moved packets, including all elements that the packets passed, estimated from a
+    /// sample.
     pub cycles: u64,
     /// Number of cycles of empty polls, estimated from a sample.
     pub empty_cycles: u64,

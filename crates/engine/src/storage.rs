@@ -1,12 +1,12 @@
-//! Elements that store packets: their fill level, and whether all packets from before a moment have left.
+//! Elements that store packets: their fill level, and whether all packets older than a mark have left.
 
 use crate::element::Element;
 use crate::element::extension::element_of;
 use crate::graph::StorageOfClass;
 
-/// A class that stores packets and can say more of them than how many a copy holds ([`Element::held`]).
+/// A class that stores packets and can tell more about them than their number ([`Element::held`]).
 pub trait Storage: Element {
-    /// Number of packets that wait in this copy, and in the part that it shares with others.
+    /// Number of packets that wait in this copy and in state that it shares with others.
     fn waiting(&self) -> usize {
         self.held()
     }

@@ -1,8 +1,8 @@
-//! Taps: watching packets from outside, on a running router, bounded and without slowing others.
+//! Taps: copies of packets for observers of a running router, bounded and without delaying packets.
 //!
-//! A capture copies packets that cross an edge or are dropped; a trace follows marked packets from
-//! source to end. Records go up a bounded channel: when control does not keep up, records are lost
-//! and counted, packets are not. Without a tap the packet path pays one test per batch.
+//! A capture copies packets that cross an edge or are dropped; a trace follows marked packets from source to end.
+//! Records go to control through a bounded channel. If control is too slow, records are lost and counted; packets are
+//! not. Without a tap the packet path pays one test per batch.
 
 use crate::clock::Time;
 use crate::packet::{Batch, Packet};
@@ -39,7 +39,7 @@ pub enum Event {
 /// One captured event.
 #[derive(Clone)]
 pub struct Record {
-    /// Tag that the tap was given: point and worker.
+    /// Number given to the tap for this point and worker.
     pub tag: u32,
     /// Trace identifier of the packet.
     pub trace: u16,
@@ -59,8 +59,8 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// Decides which packets are copied; it runs on the worker. Its second argument is true if the bytes start with an IP
-/// header.
+/// Filter that decides which packets are copied; it runs on the worker. Its second argument is true if the bytes
+/// start with an IP header.
 pub type Filter = Box<dyn FnMut(&[u8], bool) -> bool + Send>;
 
 struct Capture {
@@ -100,8 +100,8 @@ impl Taps {
         }
     }
 
-    /// Starts a capture under an `id`, which may look at several points: each record has the `tag`
-    /// of its point and up to `snap` bytes; packets that `filter` refuses are not copied.
+    /// Starts a capture under an `id`; it may cover several points. Each record has the `tag` of its point and up to
+    /// `snap` bytes. Packets that `filter` refuses are not copied.
     pub fn capture(
         &mut self,
         (id, tag): (u64, u32),
@@ -136,8 +136,8 @@ impl Taps {
         lost
     }
 
-    /// Follows the next `packets` packets, numbered from `first`, that `source` emits, or any
-    /// element without inputs.
+    /// Traces the next `packets` packets, numbered from `first`, that `source` emits; without `source`, those that
+    /// any element without inputs emits.
     pub fn trace(
         &mut self,
         (first, packets): (u16, u16),
@@ -209,7 +209,7 @@ impl Taps {
         self.watching
     }
 
-    /// An element is about to emit a packet: marks it if it is to be followed from here.
+    /// Marks a packet that an element is about to emit, if it is to be traced from here.
     #[cold]
     pub(crate) fn mark(&mut self, (node, output): (usize, usize), packet: &mut Packet, now: Time) {
         let Some(trace) = self.trace.as_mut().filter(|t| t.left > 0) else {
@@ -301,7 +301,7 @@ impl Taps {
             return;
         };
         for packet in packets.filter(|p| p.anno().trace != 0) {
-            // A full channel loses the record: the worker does not wait for whoever looks.
+            // If the channel is full, the record is lost: the worker never waits for the observer.
             let _ = trace.to.try_send(Record {
                 moment: Some(Instant::now()),
                 ..record(packet, &self.plan, trace.tag, trace.snap, event, at)
@@ -331,8 +331,8 @@ fn record(
     }
 }
 
-/// True if the data starts with an IP header, as far as annotations tell: it is marked there, or the
-/// frame's own header was stripped and no other one put in its place.
+/// True if the data starts with an IP header, as far as annotations tell: it is marked there, or the Ethernet header
+/// was stripped and not replaced.
 fn at_network(packet: &Packet) -> bool {
     let (mac, marked) = (packet.anno().mac, usize::from(packet.anno().network));
     let here = packet.headroom();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The wait of a sleeping worker. `ports` implements it with epoll.
 pub trait Waiter: Send {
-    /// Sleeps until a descriptor is readable, the worker is woken, or the time is over.
+    /// Sleeps until a descriptor is readable, the worker is woken, or `at_most` has passed.
     fn wait(&mut self, fds: &[RawFd], at_most: Duration);
 
     /// Processor time of the calling thread; `None` if unknown.
@@ -19,7 +19,7 @@ pub trait Waiter: Send {
 pub struct Usage {
     /// Nanoseconds on the processor.
     pub ran: u64,
-    /// Times that it gave it up by itself: to sleep, for a lock, or for memory.
+    /// Number of voluntary context switches: to sleep, for a lock, or for memory.
     pub rests: u64,
     /// Page faults.
     pub faults: u64,

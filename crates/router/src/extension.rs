@@ -1,27 +1,25 @@
-//! Extensions of classes that act on a router as a whole, defined by crates above the engine.
+//! Extensions of classes that concern a router as a whole; crates above the engine define them.
 
 use crate::Router;
 use engine::handler::AskError;
 use engine::plan::Plan;
 use std::sync::MutexGuard;
 
-/// Writes a handler of an element, named by its number in the plan and the handler's name; the last argument is the
-/// value.
+/// Write function for handlers: router, plan, number of the element, name of the handler, value.
 pub type Write = fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, AskError>>;
 
-/// An extension of classes whose elements need the router as a whole: several workers, or the time before a reload.
+/// Extension of classes whose elements need the router as a whole: to act on several workers, or before a reload.
 /// Classes may share one: then a reload asks it once.
 pub struct RouterExtension {
-    /// True if a plan may be replaced by another one; the error is a sentence. Nothing has changed yet.
+    /// Checks whether a plan may replace another one; the error is a sentence. Nothing has changed yet.
     pub check_reload: fn(old: &Plan, new: &Plan) -> Result<(), String>,
-    /// Prepares the workers for another plan. If the reload fails after that, they go on with the old one.
+    /// Prepares the workers for another plan. If the reload fails after that, they continue with the old plan.
     pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,
-    /// Writes a handler of an element, one of the plan's, named by number and the handler's name; `None` if it is like
-    /// other handlers.
+    /// Writes a handler of an element. Returns `None` if the handler needs no special treatment.
     pub write: Write,
 }
 
-/// The extensions of the classes that two plans use, each once.
+/// The extensions of the classes that two plans use, without duplicates.
 pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
     let mut found: Vec<&'static RouterExtension> = Vec::new();
     let both = old.elements.iter().chain(&new.elements);
@@ -34,7 +32,7 @@ pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
 }
 
 impl Router {
-    /// Locks the plan and the ownership of buckets and queues while the guard lives.
+    /// Locks the plan and the ownership of buckets and queues until the guard is dropped.
     pub fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }

@@ -1,6 +1,6 @@
-//! Running routers: the workers that run their graphs in turns ([`worker`]), and a router as control sees it
-//! ([`Router`]): handlers, counts, hot swap. Its graphs run on the workers of the process ([`Workers`]), beside those
-//! of other routers.
+//! Running routers: the workers that run graphs in turns ([`worker`]), and a router as control sees it ([`Router`])
+//! with handlers, counters and hot swap. Its graphs run on the workers of the process ([`Workers`]), beside those of
+//! other routers.
 
 mod extension;
 pub mod worker;
@@ -33,17 +33,17 @@ pub use workers::{MakeWaiter, Workers};
 /// Time that control waits for a worker's answer before it reports a failure.
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 
-/// Time that sources may pause before a reload while queues between workers run empty.
+/// Maximum pause of sources before a reload, in which queues between workers run empty.
 const DRAIN_TIME: Duration = Duration::from_millis(100);
 
 /// A running router.
 pub struct Router {
     workers: Arc<Workers>,
-    /// Number of the router among those that these workers have had.
+    /// Number of the router, unique among these workers.
     number: u64,
     progress: Vec<Arc<Progress>>,
     plan: Lock<Arc<Plan>>,
-    /// Held while the plan is replaced, or what workers own changes hands.
+    /// Held while the plan is replaced, or ownership of buckets or queues changes.
     changing: Lock<()>,
     ports: Arc<dyn PortDirectory>,
 }
@@ -56,14 +56,14 @@ impl Router {
         make_waiter: &MakeWaiter,
         seed: impl Into<Seed>,
     ) -> Result<Router, String> {
-        // Drivers with threads of their own want to be first.
+        // Drivers with threads of their own must be opened before the workers start.
         plan.open_devices(&*ports)?;
         let workers = Workers::start(plan.workers, make_waiter)?;
         Router::start_on(&workers, plan, ports, Share::default(), seed)
     }
 
-    /// Opens the plan's devices and has workers run it beside other routers, which notice nothing. The error is a
-    /// sentence for people.
+    /// Opens the plan's devices and runs the router on existing workers beside other routers, which are not affected.
+    /// The error is a sentence for people.
     pub fn start_on(
         workers: &Arc<Workers>,
         plan: &Arc<Plan>,
@@ -142,7 +142,7 @@ impl Router {
         self.workers.count()
     }
 
-    /// The workers that run the router, and perhaps other routers.
+    /// The workers that run the router; they may run other routers, too.
     pub fn runs_on(&self) -> &Arc<Workers> {
         &self.workers
     }
@@ -157,12 +157,12 @@ impl Router {
         &self.progress[worker]
     }
 
-    /// Number of the router among those that its workers have had: see [`Workers::busy`].
+    /// Number of the router, unique among its workers: see [`Workers::busy`].
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Changes its share of the workers; it holds when this returns.
+    /// Sets its share of the workers; the share is in force when this returns.
     pub fn set_share(&self, share: Share) -> Result<(), AskError> {
         let number = self.number;
         let told = self
@@ -171,16 +171,15 @@ impl Router {
         told.map(|_| ())
     }
 
-    /// True if all is over: an element has stopped the router, or all sources have ended and no
-    /// packet is held anywhere.
+    /// True if the router has ended: an element has stopped it, or all sources have ended and no packet is held
+    /// anywhere.
     pub fn ended(&self) -> bool {
         let ended = |p: &Arc<Progress>| p.ended.load(Ordering::Acquire);
         if self.progress.iter().any(ended) {
             return true;
         }
-        // A worker that is done can be given packets by one that is not. If all are done, nothing is
-        // held, and nothing has moved anywhere while that was asked, nobody is left to hand
-        // anything over.
+        // A worker that is done can still receive packets from one that is not. So the router has ended only if all
+        // are done, nothing is held, and nothing has moved while this was checked.
         let all_done = || self.progress.iter().all(|p| p.done.load(Ordering::Acquire));
         let moved = || -> Vec<u64> {
             let each = self.progress.iter();
@@ -254,9 +253,9 @@ impl Router {
             .leave(worker, move |routers| _ = routers.within(number, message))
     }
 
-    /// Runs `what` on these workers in parallel, between batches, until each worker has an answer. Returns the answers
-    /// in the order of `workers`. `what` keeps its intermediate results on a worker in an `S`. The call takes at most
-    /// `time_limit` plus 10 seconds.
+    /// Runs `what` repeatedly on these workers in parallel, between batches, until each worker has an answer. Returns
+    /// the answers in the order of `workers`. `what` keeps intermediate results on a worker in an `S`. The call takes
+    /// at most `time_limit` plus 10 seconds.
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -324,7 +323,7 @@ impl Router {
         }
     }
 
-    /// Reads `element.handler`, with what follows the name as its argument.
+    /// Reads `element.handler`; `argument` is the text after the name.
     pub fn read(&self, path: &str, argument: &str) -> Result<String, AskError> {
         let plan = self.plan();
         let found = call::find_from_outside(&plan, path, Use::Read)?;
@@ -336,7 +335,7 @@ impl Router {
         self.use_found(&plan, found, path, argument, Use::Read)
     }
 
-    /// Writes `element.handler` on every worker that has a copy, or once where it is shared.
+    /// Writes `element.handler` on every worker that has a copy, or once if copies share the state.
     pub fn write(&self, path: &str, value: &str) -> Result<String, AskError> {
         let plan = self.plan();
         let found = call::find_from_outside(&plan, path, Use::Write)?;
@@ -401,12 +400,12 @@ impl Router {
         Ok(total)
     }
 
-    /// Counts of every element, by worker.
+    /// Counters of every element, by worker.
     pub fn stats(&self) -> Result<Vec<Vec<NodeStats>>, AskError> {
         self.ask_all(|local| local.graph().stats().to_vec())
     }
 
-    /// Counts of every task, by worker: element and counts.
+    /// Counters of every task, by worker: element and counters.
     pub fn task_stats(&self) -> Result<Vec<Vec<(usize, TaskStats)>>, AskError> {
         self.ask_all(|local| local.graph().task_stats().map(|(n, s)| (n, *s)).collect())
     }
@@ -414,9 +413,9 @@ impl Router {
     /// Hot swap: each worker adopts the new plan between batches. New devices are opened before the swap, and unused
     /// ones closed after it.
     ///
-    /// All workers adopt the plan, or none does: all steps that can fail come first, and are undone on failure. Once
-    /// the first worker has the plan, the reload cannot be stopped. A worker that does not answer in time adopts the
-    /// plan later. Returns the late workers.
+    /// All workers adopt the plan, or none does: steps that can fail come first, and are undone on failure. Once the
+    /// first worker has the plan, the reload cannot be stopped. A worker that does not answer in time adopts the plan
+    /// later. Returns these late workers.
     ///
     /// # Errors
     /// A step failed: the number of workers or queues would change, a device cannot be opened, an element cannot be
@@ -436,7 +435,7 @@ impl Router {
         let open = self.ports.names();
         if let Err(why) = self.prepare(&current, plan, answer_time) {
             for worker in 0..self.workers() {
-                // A late worker reads this after the earlier request.
+                // A late worker processes this after the earlier request.
                 let _ = self.leave(worker, |local| local.graph().pause(false));
             }
             self.close_others(|name| open.iter().any(|o| o == name));
@@ -466,7 +465,7 @@ impl Router {
         Ok(late)
     }
 
-    /// All steps of a reload that can fail. The running graphs stay as they are, except for pausing sources.
+    /// Does all steps of a reload that can fail. The running graphs stay as they are, except that sources pause.
     fn prepare(&self, current: &Plan, plan: &Plan, answer_time: Duration) -> Result<(), String> {
         let said = |e: AskError| e.to_string();
         if plan.workers != current.workers {
@@ -493,7 +492,7 @@ impl Router {
             self.ports.open(&device.name, &device.request)?;
         }
         plan.must_initialize(Some(current))?;
-        // First all workers must answer, before sources are paused.
+        // All workers must answer before sources are paused.
         self.ask_all_within(|_| (), answer_time).map_err(said)?;
         for extension in &extensions {
             (extension.before_reload)(self, current, plan).map_err(said)?;
@@ -502,7 +501,7 @@ impl Router {
             .map_err(said)
     }
 
-    /// Closes the ports that do not stay.
+    /// Closes the ports for which `stays` is false.
     fn close_others(&self, stays: impl Fn(&str) -> bool) {
         let names = self.ports.names().into_iter();
         names
@@ -555,7 +554,7 @@ impl Router {
         self.ask_all(LocalRouter::halt).map(|_| ())
     }
 
-    /// Takes the router down. Workers that run no other one end, and it waits for them.
+    /// Takes the router down. Workers without other routers end, and the call waits for them.
     pub fn stop(&mut self) {
         if Arc::strong_count(&self.workers) == 1 {
             return self.workers.stop();

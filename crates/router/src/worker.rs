@@ -1,14 +1,15 @@
-//! A worker: one thread that runs its copies of routers' graphs, reads its mail between batches, and sleeps
-//! when none of them has anything to do.
+//! A worker: a thread that runs its copies of routers' graphs, processes its messages between batches, and sleeps
+//! when no router has work.
 //!
-//! A single router has the worker for itself. Of several routers, the worker runs the first one that has work, in the
-//! order of their shares ([`share`]), and charges it the time. Idle routers that an event will wake are not polled
-//! ([`rest`]). The tasks of a router share its turn among themselves (`graph/schedule.rs`). A worker reads published
-//! tables as one reader, which the router whose turn it is uses.
+//! A single router has the worker for itself. Among several routers, the worker runs the first one that has work, in
+//! the order of their shares ([`share`]), and charges it for the time. Idle routers that an event will wake are not
+//! polled ([`rest`]). The tasks of a router divide its turn among themselves (`graph/schedule.rs`). A worker
+//! registers one reader of published tables, which the router whose turn it is uses.
 //!
-//! An idle worker polls for a while, then sleeps in steps that grow. It polls for less time if polling found little
-//! work lately (`polling.rs`). If every source has a descriptor that becomes readable when packets arrive, the worker
-//! may sleep long. A source that must be polled bounds the step, so that the first packet after a pause does not wait.
+//! An idle worker polls for a while, then sleeps for increasing periods. It polls for less time if polling recently
+//! found little work (`adaptive.rs`). If every source has a descriptor that becomes readable when packets arrive, the
+//! worker may sleep long. A source that must be polled limits the period, so that the first packet after a pause does
+//! not wait.
 
 mod adaptive;
 mod rest;
@@ -32,11 +33,12 @@ use std::time::Duration;
 use stopwatch::Stopwatch;
 use sync::Lock;
 
-/// Maximum number of rounds of a turn: the clock, messages and timers are looked at once per turn.
+/// Maximum number of rounds of a turn. The clock, messages and timers are checked once per turn.
 const ROUNDS: u32 = 16;
-/// Time limit in nanoseconds for a turn of several rounds, or while other routers wait.
+/// Time limit in nanoseconds for a turn of several rounds, or for a turn while other routers wait.
 const TURN: u64 = 8_000;
-/// The greatest BURST: what tasks take at a time has no other bound.
+/// The greatest BURST that can be configured: the number of packets that tasks take at a time is not limited
+/// otherwise.
 const BURST_MAX: u32 = 1024;
 
 /// Interval at which a worker that moves no packets retries unfinished requests.
@@ -48,9 +50,9 @@ type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 /// Sleep settings of a worker; they can be changed at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Idle {
-    /// Empty turns before the first sleep, at most.
+    /// Maximum number of empty turns before the first sleep.
     pub spins: u32,
-    /// First sleep at the shortest; each further one is twice as long.
+    /// Minimum duration of the first sleep; each further one is twice as long.
     pub first: Duration,
     /// Maximum sleep while a source has to be polled.
     pub polled: Duration,
@@ -92,18 +94,19 @@ pub struct WorkerTimes {
     pub asleep: AtomicU64,
     /// Sleeps.
     pub sleeps: AtomicU64,
-    /// Longest time between two looks into the mailbox while awake, in nanoseconds; control may set it back to 0.
+    /// Longest time between two checks of the mailbox while awake, in nanoseconds. Control may reset it to 0.
     pub longest_turn: AtomicU64,
-    /// Longest part of a turn in which the worker had its core, or had given it up by itself. Turns below 250 us
-    /// count whole. As `longest_turn`, and perhaps of another turn.
+    /// Longest part of a turn in which the worker had its core or gave it up voluntarily, in nanoseconds; control may
+    /// reset it to 0. Turns below 250 us count whole. It may belong to another turn than `longest_turn`.
     pub longest_run: AtomicU64,
-    /// Longest part of a turn in which others had the core: threads, or the machine's host. As `longest_turn`.
+    /// Longest part of a turn in which other threads or the machine's host had the core, in nanoseconds; control may
+    /// reset it to 0.
     pub longest_wait: AtomicU64,
-    /// Longest part of a turn that belongs to control: messages; the running time of a turn with a page fault; or a
-    /// whole turn in which the worker gave up its core. In the unit of `longest_turn`.
+    /// Longest part of a turn caused by control: messages; the running time of a turn with a page fault; or a whole
+    /// turn in which the worker gave up its core. In nanoseconds.
     pub longest_control: AtomicU64,
-    /// Turns in which something moved, by the time that the worker ran: element `i` counts those of less than 2 to the
-    /// power of `i` microseconds and of no element before, the last one all others.
+    /// Histogram of turns in which something moved, by running time. Element `i` counts turns below 2 to the power of
+    /// `i` microseconds that no earlier element counts; the last element counts all others.
     pub runs: [AtomicU64; RUNS],
 }
 
@@ -115,16 +118,16 @@ pub const RUNS: usize = 16;
 pub struct Progress {
     /// Number of turns in which something moved.
     pub moved: AtomicU64,
-    /// The router has nothing left to do here: sources have ended, nothing is held. It can change back
+    /// True if the router has nothing left to do here: sources have ended, and nothing is held. It can become false
     /// when another worker hands packets over.
     pub done: AtomicBool,
-    /// An element has stopped the router, or it has ended here.
+    /// True if an element has stopped the router, or the router has ended here.
     pub ended: AtomicBool,
     /// Notified when `done` or `ended` becomes true.
     pub changed: Arc<Changed>,
 }
 
-/// Signal to control that some worker's state has changed: counts the changes.
+/// Notification to control that the state of some worker has changed: a counter of changes.
 #[derive(Debug, Default)]
 pub struct Changed(Lock<u64>, Condvar);
 
@@ -165,7 +168,7 @@ impl Changed {
     }
 }
 
-/// A worker's part of a router, as messages may use it.
+/// A worker's part of a router, for use by messages.
 pub struct LocalRouter {
     router: u64,
     /// The graph; `None` only while it is being swapped.
@@ -174,20 +177,20 @@ pub struct LocalRouter {
     long_asks: Vec<LongAsk>,
     progress: Arc<Progress>,
     account: Account,
-    /// Maximum number of rounds of the router's last turn.
+    /// Maximum number of rounds of the router's next turn.
     rounds: u32,
-    /// Maximum number of packets that the router's tasks take at a time beside other routers.
+    /// Burst limit of the router's tasks while other routers run.
     most: u32,
     /// Duration in nanoseconds of the router's last turn beside other routers, and true if packets moved in it.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
     busy: u64,
     halted: bool,
-    /// Number of turns beside other routers since it last had work.
+    /// Number of turns beside other routers since the router last had work.
     empty: u32,
     /// State of rest, if the router is not polled.
     rest: Option<rest::Rest>,
-    /// Earliest time that is noted for the end of the router's rest.
+    /// Earliest time that is recorded for the end of the router's rest.
     noted: Option<Time>,
 }
 
@@ -199,14 +202,14 @@ impl LocalRouter {
             .unwrap_or_else(|| unreachable!("a graph is taken out only within swap"))
     }
 
-    /// Runs `ask` now and between batches, without sleeping, until it returns true or the plan is replaced.
+    /// Runs `ask` now and then between batches, without sleeping, until it returns true or the plan is replaced.
     pub fn until(&mut self, mut ask: impl FnMut(&mut Graph) -> bool + 'static) {
         if !ask(self.graph()) {
             self.long_asks.push(Box::new(ask));
         }
     }
 
-    /// Does the pending work between batches; returns true if some is left.
+    /// Continues pending requests between batches; returns true if some are left.
     #[cold]
     #[inline(never)]
     fn run_long_asks(&mut self) -> bool {
@@ -218,16 +221,17 @@ impl LocalRouter {
 
     /// Hot swap to another plan.
     pub fn swap(&mut self, plan: &Arc<Plan>) {
-        // Elements have other numbers now. Whoever wanted these has given up: plans are not replaced meanwhile.
+        // Element numbers have changed. Requests for the old ones have been abandoned, as plans are not replaced
+        // during a request.
         self.long_asks.clear();
         if let Some(old) = self.graph.take() {
             self.graph = Some(old.swap(plan, &self.site));
-            // A finished router may have become active again.
+            // A finished router may become active again.
             self.progress.done.store(false, Ordering::Release);
         }
     }
 
-    /// Stops moving packets but still answers: counts are final then.
+    /// Stops moving packets but still answers; from now on counters are final.
     pub fn halt(&mut self) {
         self.halted = true;
     }
@@ -237,7 +241,7 @@ impl LocalRouter {
         self.busy
     }
 
-    /// Runs a turn; `last` is the previous turn's nanoseconds, and true if packets moved. Returns true if there was
+    /// Runs a turn; `last` has the previous turn's nanoseconds, and true if packets moved. Returns true if there was
     /// work.
     #[inline(always)] // once for a router that is alone, once for others
     fn turn(&mut self, now: Time, last: (u64, bool)) -> bool {
@@ -257,8 +261,8 @@ impl LocalRouter {
     /// Runs a turn beside other routers, after [`last`](Self::last). Returns true if there was work.
     #[inline]
     fn turn_beside(&mut self, now: Time) -> bool {
-        // A port sends and receives for all others, and each call of the kernel costs less for each packet if there are
-        // many.
+        // The burst limit does not apply to a shared port's router: it works for all others, and larger bursts make
+        // its system calls cheaper per packet.
         if !self.account.share.is_of_port() {
             let (time, worked) = self.last;
             let rounds = self.graph().rounds_used().max(1);
@@ -286,7 +290,7 @@ impl LocalRouter {
     }
 }
 
-/// Something that control asks of a worker; it runs between batches.
+/// Request from control, which runs between batches.
 type Message = Box<dyn FnOnce(&mut Routers) + Send>;
 
 /// The control side of a worker's mailbox.
@@ -297,7 +301,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// Leaves a message; false if the worker has ended. The sender wakes the worker.
+    /// Posts a message; returns false if the worker has ended. The sender must wake the worker.
     pub fn post(&self, message: impl FnOnce(&mut Routers) + Send + 'static) -> bool {
         match self.messages.send(Box::new(message)) {
             Ok(()) => {
@@ -309,7 +313,7 @@ impl Mailbox {
     }
 }
 
-/// A worker before it runs: what its thread is given.
+/// A worker before its thread starts.
 pub struct Worker {
     number: usize,
     wakers: Arc<Wakers>,
@@ -320,7 +324,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker without routers, its mailbox and its pulse.
+    /// A worker without routers, its mailbox and its counters.
     pub fn new(
         number: usize,
         wakers: Arc<Wakers>,
@@ -344,7 +348,7 @@ impl Worker {
         (worker, mailbox, times)
     }
 
-    /// Runs until it gets the message to quit.
+    /// Runs until the message to quit arrives.
     pub fn run(mut self, reader: Reader) {
         let clock = Clock::real();
         let mut routers = Routers::new(reader, self.number, Arc::clone(&self.wakers));
@@ -355,7 +359,7 @@ impl Worker {
             if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
                 watch.mail(clock.now());
                 routers.read(self.mail.try_iter());
-                // The sender of this message has woken the worker already, and does not do so again.
+                // The sender of this message has already woken the worker, and does not do it again.
                 if routers.quits() {
                     break;
                 }
@@ -423,11 +427,12 @@ impl Worker {
         true
     }
 
-    /// Sleeps for at most `time`, unless there is work after all.
+    /// Sleeps for at most `time`, unless work has arrived in the meantime.
     fn sleep(&mut self, routers: &mut Routers, clock: &Clock, time: Duration) -> Slept {
         let idle = routers.idle;
         self.wakers.going_to_sleep(self.number);
-        // A sender of work before this point may not have seen that this worker is going to sleep: look once more.
+        // A sender that posted work before this point may not have seen that this worker is going to sleep: check
+        // once more.
         let has_mail = self.waiting.load(Ordering::Acquire);
         if has_mail || routers.look_once_more(clock.now()) {
             self.wakers.awake(self.number);
@@ -460,8 +465,8 @@ impl Worker {
     }
 }
 
-/// Number of rounds of the next turn, after one that used `used` of `rounds` rounds and took `turn` nanoseconds: it
-/// grows while turns are short.
+/// Number of rounds of the next turn, after a turn that used `used` of `rounds` rounds and took `turn` nanoseconds.
+/// It grows while turns are short.
 #[inline]
 fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     if !moved || turn >= TURN {
@@ -476,7 +481,7 @@ fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
 }
 
 /// Burst limit for the next round: halved in proportion if the last round took longer than `TURN`, doubled if it took
-/// less than half of it. So other routers do not wait longer for packets that take long.
+/// less than half of it. So other routers do not wait long while packets are expensive.
 #[inline]
 fn next_most(most: u32, round: u64, moved: bool) -> u32 {
     if moved && round > TURN {

@@ -1,4 +1,4 @@
-//! The workers of a process: its threads, their mailboxes, and what wakes them. Any number of routers runs on them.
+//! The workers of a process: threads, mailboxes and wakers. Any number of routers runs on them.
 
 use crate::ANSWER_TIME;
 use crate::worker::{Changed, Idle, Mailbox, Routers, Worker, WorkerTimes};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use sync::Lock;
 use sync::publish;
 
-/// Heap buffers made for each worker before the first router begins: more than bursts take.
+/// Number of heap buffers made for each worker before the first router starts: more than bursts take.
 const BUFFERS_AHEAD: usize = 1024;
 
 /// Makes a thread's waiter and the function that wakes it.
@@ -90,18 +90,19 @@ impl Workers {
         &self.wakers
     }
 
-    /// Makes buffers before the first router begins. Its ports are open: DPDK's want to bring theirs.
+    /// Makes buffers before the first router starts. Its ports are already open, because DPDK's ports bring their
+    /// own.
     pub(crate) fn make_buffers(&self) {
         let count = self.count() * BUFFERS_AHEAD;
         self.buffers.call_once(|| pool::make_ahead(count));
     }
 
-    /// A number for one more router.
+    /// Allocates the number of a new router.
     pub(crate) fn next_number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Leaves a message, which the worker runs between batches.
+    /// Posts a message, which the worker runs between batches.
     pub(crate) fn leave(
         &self,
         worker: usize,
@@ -150,12 +151,12 @@ impl Workers {
         answer.map_err(|_| AskError::NoAnswer(worker))
     }
 
-    /// True if all workers read their mail; the error names one that does not.
+    /// Checks that all workers process messages; the error names one that does not.
     pub fn turn(&self) -> Result<(), AskError> {
         self.ask_all(|_| ()).map(|_| ())
     }
 
-    /// Nanoseconds that routers have had, by worker: each router's [number](super::Router::number), and the time of
+    /// Nanoseconds that routers have used, by worker: each router's [number](super::Router::number), and the time of
     /// the worker's turns in which it moved something.
     pub fn busy(&self) -> Result<Vec<Vec<(u64, u64)>>, AskError> {
         self.ask_all(Routers::busy)
@@ -174,7 +175,7 @@ impl Workers {
     pub fn join(&self) {
         let mut threads = self.threads.lock();
         for thread in threads.drain(..) {
-            // A worker that panicked has said so on standard error already.
+            // A worker that panicked has already reported it on standard error.
             let _ = thread.join();
         }
     }
@@ -186,7 +187,7 @@ impl Drop for Workers {
     }
 }
 
-/// Answers of all workers that were asked, in this order. All are asked before any is waited for.
+/// Answers of all workers, in the order of the requests. All are asked before any is waited for.
 pub(crate) fn answers<R>(
     asked: impl Iterator<Item = Result<(usize, Receiver<R>), AskError>>,
     at_most: Duration,

@@ -1,10 +1,9 @@
 //! Measures the rule trees: `cargo run --release -p tables --example classify RULES [N [SEED]]`.
 //!
-//! RULES is a ClassBench filter set; beside it, with the same stem, lie `.trace` and `.expected`. With N,
-//! a set of N rules is grown from it, and the trace is one packet per rule. Every answer is checked before
-//! anything is counted; then it waits for a line. Under `valgrind --tool=callgrind
-//! --toggle-collect='*lookups*'` the instructions of the lookups alone are counted: divide by the packets
-//! printed.
+//! RULES is a ClassBench filter set; `.trace` and `.expected` files with the same stem lie beside it. With N, a set
+//! of N rules is generated from it, with one packet per rule. The program first checks every answer, then waits for a
+//! line on standard input. Under `valgrind --tool=callgrind --toggle-collect='*lookups*'` only the instructions of
+//! look-ups are counted: divide them by the printed number of packets.
 #![allow(clippy::print_stdout)]
 
 mod classbench;
@@ -40,7 +39,7 @@ fn main() {
         tree.memory_bytes() / 1000,
         build.as_secs_f64() * 1e3,
     );
-    // The process that counts sends a byte to start.
+    // The counting process sends a byte to start.
     let _ = std::io::stdin().read(&mut [0]);
     let start = Instant::now();
     black_box(lookups(&tree, keys));

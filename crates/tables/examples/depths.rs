@@ -1,7 +1,7 @@
 //! Depth of look-ups in the trie of stride 4 (QS3): `depths [ROUTES.txt]` prints one JSON object.
 //!
-//! ROUTES holds lines `PREFIX/LENGTH ID`; tables of 100,000 and 256K random routes are measured in any case. Addresses
-//! are random in random prefixes of the table, or random among all unicast ones.
+//! ROUTES has lines `PREFIX/LENGTH ID`; tables of 100,000 and 256K random routes are always measured. Addresses are
+//! random within random prefixes of the table, or random among all unicast addresses.
 #![allow(clippy::print_stdout)]
 
 mod sample;
@@ -12,7 +12,7 @@ use tables::fib::{Rib, Route, Stride4, Structure};
 const LOOKUPS: usize = 1 << 20;
 const DEPTH_MAX: usize = 8;
 
-/// Look-ups that load 1, 2, ... entries.
+/// Number of look-ups that load 1, 2, ... entries.
 fn depths(rib: &Rib<4, Stride4<4>>, mut address: impl FnMut() -> [u8; 4]) -> [usize; DEPTH_MAX] {
     let mut counts = [0; DEPTH_MAX];
     for _ in 0..LOOKUPS {

@@ -1,9 +1,9 @@
 //! Measures the routing tables: `cargo run --release -p tables --example fib [V4.txt [V6.txt]]`.
 //!
-//! The files hold lines `prefix id`; without them, seeded tables of the Internet's shape are used. A line
-//! for each structure: nanoseconds per lookup (one by one; in bulk of 256, of random addresses,
-//! and of random addresses in the table's prefixes; each waiting for the last), time to build the table,
-//! changes per second, and memory.
+//! The files have lines `prefix id`; without them, tables of the Internet's shape are generated. The program prints a
+//! line for each structure: nanoseconds per look-up, build time, changes per second, and memory. Look-ups are
+//! measured one by one, in bulk of 256 with random addresses and with addresses in the table's prefixes, and each
+//! depending on the last.
 #![allow(clippy::print_stdout)]
 
 mod radix;
@@ -27,14 +27,14 @@ fn read<T: FromStr + Into<Prefix<N>>, const N: usize>(
     Some(parse_routes::<T, N>(&text))
 }
 
-/// Time that this thread was on a processor: what others do meanwhile does not count.
+/// Processor time of this thread: other threads' time does not count.
 fn busy() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let first = text.split(' ').next().and_then(|word| word.parse().ok());
     Duration::from_nanos(first.expect("Linux says how long a thread ran"))
 }
 
-/// The least of three times, per lookup, in nanoseconds.
+/// Minimum of three runs, in nanoseconds per look-up.
 fn nanoseconds(mut pass: impl FnMut() -> u64) -> f64 {
     let mut time = || {
         let start = Instant::now();
@@ -56,7 +56,7 @@ fn bulk<const N: usize>(fib: &impl Structure<N>, addresses: &[[u8; N]]) -> f64 {
     })
 }
 
-/// Removes and inserts routes; changes per second.
+/// Removes and inserts routes; returns changes per second.
 fn churn<const N: usize, S: Structure<N>>(rib: &mut Rib<N, S>, routes: &[Route<N>]) -> f64 {
     let mut random = Random::new(7);
     let count = routes.len().min(100_000);

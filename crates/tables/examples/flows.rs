@@ -1,8 +1,8 @@
 //! Time and memory of a table of flows, for sizes from a thousand to a million: `cargo run --release -p
 //! tables --example flows`.
 //!
-//! A packet is a look-up of a random flow's key and a touch; a new flow in a full table replaces another. Of 256 groups
-//! one is taken out and put in again, by flow: what moves a bucket from worker to worker.
+//! A packet is a look-up of a random flow's key and a touch. A new flow in a full table replaces another. One of 256
+//! groups is removed and inserted again flow by flow, as when a bucket moves to another worker.
 #![allow(clippy::print_stdout)]
 
 use std::hint::black_box;

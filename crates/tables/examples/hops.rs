@@ -1,6 +1,6 @@
-//! Measures what comes after the routing table: `cargo run --release -p tables --example hops`.
+//! Measures the steps after the route look-up: `cargo run --release -p tables --example hops`.
 //!
-//! Nanoseconds per choice of a group's member, per neighbour found, and per unit taken from a bucket.
+//! Prints nanoseconds per choice of a group's member, per neighbour found, and per unit taken from a token bucket.
 #![allow(clippy::print_stdout)]
 
 mod sample;

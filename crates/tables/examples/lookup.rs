@@ -1,11 +1,11 @@
-//! Looks addresses up when told to: our half of `eval/lookup/run`.
+//! Looks up addresses on command: Ashlar's part of `eval/lookup/run`.
 //!
 //!     lookup ROUTES ADDRESSES
 //!
-//! ROUTES holds lines `PREFIX/LENGTH ID`, all of IPv4 or all of IPv6; ADDRESSES 32-bit words in host order, or 16 bytes
-//! each in network order. Says `ready` and the structures that have room for the routes. Then reads lines `STRUCTURE
-//! PASSES` and answers each with the least of the times that a pass over all addresses took, in nanoseconds per lookup,
-//! a sum of the ids, and the structure's bytes.
+//! ROUTES has lines `PREFIX/LENGTH ID`, all IPv4 or all IPv6. ADDRESSES has 32-bit words in host order, or 16 bytes
+//! each in network order. The program prints `ready` and the structures that have room for the routes. It then reads
+//! lines `STRUCTURE PASSES`. It answers each with the least time of a pass over all addresses in nanoseconds per
+//! look-up, a sum of the ids, and the structure's bytes.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 mod radix;
@@ -48,7 +48,7 @@ fn measure<const N: usize, S: Structure<N>>(
     format!("{each:.4} {sum} {}", fib.memory_bytes())
 }
 
-/// A structure with all routes in it, if it has room for them, when there is something to look up.
+/// A structure with all routes, as a function that runs a pass; `None` if the routes do not fit.
 fn server<'a, const N: usize, S: Structure<N> + 'a>(
     routes: &[Route<N>],
     addresses: &'a [impl Address<N>],
@@ -63,7 +63,7 @@ fn server<'a, const N: usize, S: Structure<N> + 'a>(
 
 type Server<'a> = Box<dyn Fn(u32) -> String + 'a>;
 
-/// Answers as the head of this file says.
+/// Serves commands as the head of this file says.
 fn serve<P: FromStr + Into<Prefix<N>>, const N: usize>(text: &str, addresses: &[impl Address<N>]) {
     let routes = parse_routes::<P, N>(text);
     let addresses = &addresses[..addresses.len() / BURST * BURST];

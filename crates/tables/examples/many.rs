@@ -1,10 +1,10 @@
-//! Throughput of an ordering queue shared by two threads that put in and take out bursts. The ceiling is that of two
-//! threads with a queue each: `cargo run --release -p tables --example many`.
+//! Throughput of an ordering queue shared by two threads that enqueue and dequeue bursts, relative to two threads
+//! with a queue each: `cargo run --release -p tables --example many`.
 //!
-//! `mds-binsort/ceiling` is the rate with as many structures as threads and a random one for each burst,
-//! `mds-binsort-in-turn/ceiling` that with one after the other, and `one-binsort/ceiling` that with a single structure.
-//! All are measured in turns of a millisecond or two, and the greatest rate of each counts. It prints `services NAME
-//! VALUE` lines.
+//! `ceiling` is the rate of threads with private queues. `mds-binsort` has as many structures as threads and chooses
+//! a random one for each burst; `mds-binsort-in-turn` uses them in turn; `one-binsort` has a single structure. All
+//! are measured in turns of one or two milliseconds, and the greatest rate of each counts. The output is lines
+//! `services NAME VALUE`.
 #![allow(clippy::print_stdout)]
 
 mod sample;
@@ -20,7 +20,7 @@ const THREADS: usize = 2;
 const BINS: usize = 1024;
 const WIDTH: u64 = 1_000_000;
 const BURST: usize = 32;
-/// Number of packets that wait, for each thread.
+/// Number of waiting packets per thread.
 const HELD: usize = 1024;
 const ROUNDS: usize = 1 << 11;
 const REPEATS: usize = 300;
@@ -32,7 +32,7 @@ fn item(rank: u64) -> Item {
     Item::MIN.saturating_add(rank)
 }
 
-/// The rate, in packets a second, of threads that each repeat what `make` gives them.
+/// Rate in packets a second of threads that each repeat the function that `make` returns.
 fn rate<F: FnMut(&[u64])>(delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f64 {
     let barrier = Barrier::new(THREADS);
     let work = |thread: usize| {
@@ -63,7 +63,7 @@ fn rate<F: FnMut(&[u64])>(delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f
     (THREADS * ROUNDS * BURST) as f64 / time
 }
 
-/// Each thread has a queue of its own.
+/// Rate of threads that each have a queue of their own.
 fn ceiling(delays: &[u64]) -> f64 {
     rate(delays, |_| {
         let mut queue = BinSort::new(BINS, WIDTH);
@@ -109,7 +109,7 @@ fn shared(delays: &[u64], parts: usize, choice: Choice) -> f64 {
 
 fn main() {
     let mut random = Random::new(1);
-    // Within two thirds of the span, so that none lies out of reach.
+    // Delays stay within two thirds of the span, so that every rank is within the bins.
     let delays: Vec<u64> = (0..1 << 16)
         .map(|_| random.below(BINS as u64 * WIDTH * 2 / 3))
         .collect();

@@ -1,7 +1,7 @@
-//! Exact match of flows in slots of at most k (QS1, QS2): refusals and memory beside theory, the time of a look-up
-//! whose chain is full, and the cost of a flow's record that threads share: by atomic additions as in FlowTable, by a
-//! lock as in the paper, or with an owner. `cargo run --release -p tables --example matching`
-//! prints one JSON object.
+//! Exact match of flows in slots of at most k entries (QS1, QS2). Measures refusals and memory beside theory, the
+//! time of a look-up whose chain is full, and the cost of a flow record that threads share: by atomic additions as in
+//! FlowTable, by a lock as in the paper, or with one owner. `cargo run --release -p tables --example matching` prints
+//! one JSON object.
 #![allow(clippy::print_stdout)]
 
 mod sample;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tables::exact::{Exact, ExactWriter, Key};
 
 const CHAINS: [usize; 4] = [1, 2, 4, 8];
-/// Number of flows in the experiment about refusals; a power of two, as numbers of slots are.
+/// Number of flows in the experiment on refusals; a power of two, as numbers of slots are.
 const FLOWS: usize = 1 << 16;
 /// Number of repetitions; the shortest time counts.
 const REPEATS: usize = 7;
@@ -31,7 +31,7 @@ struct Record {
     deadline: AtomicU64,
 }
 
-/// The same record in a lock of its own.
+/// The same record protected by a lock of its own.
 #[repr(align(128))]
 #[derive(Default)]
 struct Locked(Mutex<[u64; 3]>);
@@ -42,7 +42,7 @@ fn key(random: &mut Random, words: usize) -> Key {
     key
 }
 
-/// Measured share of new flows that find `k` others in their slot, and so are refused.
+/// Measured share of new flows that find `k` others in their slot and are therefore refused.
 fn refused(slots: usize, k: usize, seed: u64) -> f64 {
     let mut random = Random::new(seed);
     let mut writer = ExactWriter::with_slots(FLOWS, slots, 2, seed);
@@ -65,7 +65,7 @@ fn refused_in_theory(slots: usize, k: usize) -> f64 {
     let mut rest = 1.0 - share;
     for n in 1..=k {
         share *= mean / n as f64;
-        // At the last one all that are fuller count, too.
+        // The last term also covers all fuller slots.
         kept += if n < k {
             n as f64 * share
         } else {
@@ -80,7 +80,7 @@ fn refusals() -> Vec<String> {
     let mut rows = Vec::new();
     for k in CHAINS {
         for power in -2..=10i32 {
-            // Slots for each flow.
+            // Number of slots per flow.
             let slots = (FLOWS as f64 * 2f64.powi(power)) as usize;
             let seeds = 5;
             let mean = (1..=seeds).map(|seed| refused(slots, k, seed)).sum::<f64>() / seeds as f64;
@@ -98,7 +98,7 @@ fn refusals() -> Vec<String> {
     rows
 }
 
-/// A table in which all slots are full, and the keys that are last in theirs.
+/// A table in which all slots are full, and the last key of each slot's chain.
 fn full(flows: usize, k: usize, words: usize) -> (ExactWriter, Vec<Key>) {
     let slots = (flows / k).next_power_of_two();
     let mut random = Random::new(k as u64);
@@ -118,7 +118,7 @@ fn full(flows: usize, k: usize, words: usize) -> (ExactWriter, Vec<Key>) {
     (writer, last)
 }
 
-/// Nanoseconds that `each` takes, at the least of some repeats, over these many.
+/// Least time of `each` over some repeats, in nanoseconds divided by `count`.
 fn least(count: usize, mut each: impl FnMut(usize)) -> f64 {
     let mut least = Duration::MAX;
     for _ in 0..REPEATS {
@@ -133,7 +133,7 @@ fn records<R: Default>(count: usize) -> Vec<R> {
     (0..count).map(|_| R::default()).collect()
 }
 
-/// Counts a packet in a record that other threads count in, too: as FlowTable does.
+/// Counts a packet in a record that other threads write, too, as FlowTable does.
 fn count(record: &Record) {
     record.packets.fetch_add(1, Relaxed);
     record.bytes.fetch_add(60, Relaxed);
@@ -142,7 +142,7 @@ fn count(record: &Record) {
         .fetch_update(Relaxed, Relaxed, |at| Some(at + 1000));
 }
 
-/// Counts a packet in a record of this thread alone: a load and a store are enough.
+/// Counts a packet in a record of this thread alone: a load and a store suffice.
 fn count_owned(record: &Record) {
     let add = |place: &AtomicU64, n| place.store(place.load(Relaxed) + n, Relaxed);
     add(&record.packets, 1);
@@ -183,7 +183,7 @@ fn times() -> Vec<String> {
     rows
 }
 
-/// Millions of packets a second that some threads count, each by `work` with its number.
+/// Packets per second, in millions, that some threads count; each runs `work` with its number.
 fn rate(threads: usize, work: impl Fn(usize, usize) + Sync) -> f64 {
     let mut best: f64 = 0.0;
     for _ in 0..REPEATS {
@@ -211,7 +211,7 @@ fn locks() -> Vec<String> {
         .collect();
     let mut rows = Vec::new();
     for threads in [1, 2] {
-        // Each thread has flows of its own, as workers have.
+        // Each thread has its own flows, as workers do.
         let part = last.len() / threads;
         let own: Vec<Vec<Key>> = (0..threads)
             .map(|t| {

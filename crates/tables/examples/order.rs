@@ -1,8 +1,8 @@
-//! Time of putting a packet into an ordering queue and taking one out, while it holds from one to a million packets:
-//! `cargo run --release -p tables --example order`.
+//! Time to enqueue and dequeue a packet in an ordering queue that holds one to a million packets: `cargo run
+//! --release -p tables --example order`.
 //!
-//! A packet's rank is that of the last packet that left plus a random part of the bins' span, as a deadline is the time
-//! plus a delay. Cycles are those of the time-stamp counter, where there is one; nanoseconds everywhere. With the
+//! A packet's rank is that of the last packet that left plus a random part of the bins' span, as a deadline is the
+//! time plus a delay. The program prints nanoseconds, and cycles where there is a time-stamp counter. With the
 //! argument `bench-services` it prints the lines of `make bench-services`.
 #![allow(clippy::print_stdout)]
 
@@ -62,7 +62,7 @@ fn item(rank: u64) -> Item {
     Item::MIN.saturating_add(rank)
 }
 
-/// The least time, of some repeats, for a packet in and out.
+/// Least time, over some repeats, to enqueue and dequeue a packet.
 fn measure(mut queue: impl Queue, held: usize, delays: &[u64]) -> f64 {
     for n in 0..held {
         let rank = delays[n % delays.len()];
@@ -82,7 +82,7 @@ fn measure(mut queue: impl Queue, held: usize, delays: &[u64]) -> f64 {
     least.as_secs_f64() * 1e9 / delays.len() as f64
 }
 
-/// Cycles of the time-stamp counter in a nanosecond, as the machine says; 0 if it does not.
+/// Cycles of the time-stamp counter per nanosecond, as the machine reports them; 0 if unknown.
 fn gigahertz() -> f64 {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find(|line| line.starts_with("cpu MHz"));
@@ -92,7 +92,7 @@ fn gigahertz() -> f64 {
 
 fn main() {
     let mut random = Random::new(1);
-    // Within two thirds of the span, so that none lies out of reach.
+    // Delays stay within two thirds of the span, so that every rank is within the bins.
     let delays: Vec<u64> = (0..ROUNDS)
         .map(|_| random.below(BINS as u64 * WIDTH * 2 / 3))
         .collect();

@@ -1,9 +1,9 @@
-//! Time of putting a packet into a hierarchy of shares and taking one out: 20,000 subscribers with four classes each,
-//! every packet to another one at random, while few or many packets wait:
-//! `cargo run --release -p tables --example shares`.
+//! Time to enqueue and dequeue a packet in a hierarchy of shares: 20,000 subscribers with four classes each. Every
+//! packet belongs to a random subscriber, and few or many packets wait: `cargo run --release -p tables --example
+//! shares`.
 //!
-//! Beside it stands a queue that is first in, first out. Cycles are those of the time-stamp counter, where there is
-//! one. With `bench-services` as its argument it prints the line of `make bench-services`.
+//! A FIFO queue is measured for comparison. Cycles are those of the time-stamp counter, if there is one. With the
+//! argument `bench-services` it prints the line of `make bench-services`.
 #![allow(clippy::print_stdout)]
 
 mod sample;
@@ -20,9 +20,9 @@ const SUBSCRIBERS: usize = 20_000;
 const CLASSES: usize = 4;
 const GROUPS: usize = 4;
 const ROUNDS: usize = 1 << 21;
-/// Number of packets that are timed at once.
+/// Number of packets per timed measurement.
 const SLICE: usize = 1 << 12;
-/// Number of packets that arrive, and leave, at once.
+/// Number of packets that arrive, and leave, together.
 const BURST: usize = 32;
 
 /// An item as large as a pointer to a packet, and like it never 0.
@@ -51,8 +51,8 @@ fn shares() -> Shares<Item> {
     made.unwrap_or_else(|uneven| panic!("{uneven:?}"))
 }
 
-/// Time to put in and take out a packet while `held` packets wait: the median of many short measurements, few of which
-/// are interrupted.
+/// Time to enqueue and dequeue a packet while `held` packets wait: the median of many short measurements, few of
+/// which are interrupted.
 fn measure(held: usize, places: &[usize], mut queue: impl FnMut(bool, &[usize])) -> f64 {
     for places in places.chunks(BURST).cycle().take(held.div_ceil(BURST)) {
         queue(true, places);
@@ -70,7 +70,7 @@ fn measure(held: usize, places: &[usize], mut queue: impl FnMut(bool, &[usize]))
     times[times.len() / 2]
 }
 
-/// Cycles of the time-stamp counter in a nanosecond, as the machine says; 0 if it does not.
+/// Cycles of the time-stamp counter per nanosecond, as the machine reports them; 0 if unknown.
 fn gigahertz() -> f64 {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = info.lines().find(|line| line.starts_with("cpu MHz"));

@@ -1,25 +1,26 @@
 //! Rate limits: token buckets in the form of the generic cell rate algorithm (ITU-T I.371, annex A).
 //!
-//! Instead of tokens and the time of the last refill, a bucket keeps one number: the time at which it would be full
+//! Instead of tokens and the time of the last refill, a bucket keeps one number: the time at which it will be full
 //! again. Taking units adds their cost to this time. Units do not conform if the time would then lie further in the
-//! future than an empty bucket takes to fill. One number fits an atomic, so the workers of a router can share a limit:
+//! future than the time that an empty bucket takes to fill. One number fits an atomic, so workers can share a limit:
 //! [`SharedBucket`]. A bucket that one worker owns is a [`TokenBucket`].
 //!
 //! Units are what the caller counts: packets, bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Time is counted in 1/16 ns: within 0.1 % for minimum frames at 100 Gb/s, and enough for 36 years.
+/// Time is counted in 1/16 ns. Rates are exact within 0.1 % for minimum frames at 100 Gb/s, and the range is 36
+/// years.
 const TICKS: u64 = 16;
-/// Binary places of the fixed-point cost of a unit.
+/// Fractional bits of the fixed-point cost of a unit.
 const PLACES: u32 = 32;
 
 /// Fill rate and depth of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Ticks per unit, with [`PLACES`].
+    /// Ticks per unit, with [`PLACES`] fractional bits.
     unit: u128,
-    /// Ticks in which an empty bucket fills.
+    /// Ticks that an empty bucket takes to fill.
     depth: u64,
 }
 
@@ -50,7 +51,7 @@ impl Rate {
         u64::try_from(cost >> PLACES).ok()
     }
 
-    /// The time at which the bucket is full again if `units` are taken at `now` (ns); `None` if they do not conform.
+    /// New fill time of the bucket if `units` are taken at `now` (ns); `None` if they do not conform.
     #[inline]
     fn take(&self, full_at: u64, now: u64, units: u64) -> Option<u64> {
         let now = now.saturating_mul(TICKS);
@@ -72,7 +73,7 @@ impl TokenBucket {
         TokenBucket { rate, full_at: 0 }
     }
 
-    /// Takes `units` if they are there at `now` (ns), else none.
+    /// Takes all `units` if they are available at `now` (ns); otherwise takes none.
     #[inline]
     pub fn take(&mut self, now: u64, units: u64) -> bool {
         let after = self.rate.take(self.full_at, now, units);
@@ -102,13 +103,14 @@ impl SharedBucket {
         }
     }
 
-    /// True if nothing is missing at `now` (ns).
+    /// True if the bucket is full at `now` (ns).
     #[inline]
     pub fn is_full(&self, now: u64) -> bool {
         self.full_at.load(Ordering::Relaxed) <= now.saturating_mul(TICKS)
     }
 
-    /// Takes `units` if they are there at `now` (ns), else none. Workers may disagree a little on `now`.
+    /// Takes all `units` if they are available at `now` (ns); otherwise takes none. Workers' clocks may differ a
+    /// little.
     #[inline]
     pub fn take(&self, now: u64, units: u64) -> bool {
         self.take_at(&self.rate, now, units)
@@ -128,17 +130,17 @@ impl SharedBucket {
 /// Rates of a [`FairBucket`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FairRate {
-    /// Rate of all sources together.
+    /// Limit for any source: the whole rate, with a burst that leaves the reserve untouched.
     all: Rate,
-    /// Part of the rate that any source may take.
+    /// Guaranteed limit of each source: an eighth of the rate and of the bucket.
     anybody: Rate,
-    /// Part of the rest that each source may take.
+    /// Rate that is reserved for each group of sources.
     each: Rate,
 }
 
 impl FairRate {
-    /// `per_second` units a second on average. Anybody may take up to `burst` at once, and sources that use at most an
-    /// eighth of the rate have another `reserve` for themselves.
+    /// `per_second` units a second on average. All sources together may take up to `burst` at once. A source that
+    /// uses at most an eighth of the rate has another `reserve` for itself.
     pub fn new(per_second: u64, burst: u64, reserve: u64) -> FairRate {
         let all = burst.saturating_add(reserve);
         let share = |n: u64| if n == 0 { 0 } else { (n / SHARE).max(1) };
@@ -153,18 +155,18 @@ impl FairRate {
     }
 }
 
-/// The part of a fair rate that no source is denied for what others want.
+/// Reciprocal of the rate's share that is reserved for each source.
 const SHARE: u64 = 8;
 /// Number of buckets that sources are spread over.
 const SOURCES: usize = 256;
 
 /// A bucket that several workers share and that is fair among sources. A source may take all units that others do not
-/// want, but not the part reserved for sources that want little.
+/// want, except those reserved for sources that want little.
 #[derive(Debug)]
 pub struct FairBucket {
     all: SharedBucket,
     sources: Box<[SharedBucket]>,
-    /// Secret: else a source could choose another's place.
+    /// Secret seed: otherwise a source could choose a place that another source uses.
     seed: u64,
 }
 
@@ -178,8 +180,7 @@ impl FairBucket {
         }
     }
 
-    /// Takes a unit for a source, if it is there at `now` (ns), at a rate that may have changed since the bucket was
-    /// made.
+    /// Takes a unit for a source if one is available at `now` (ns). The rate may differ from the previous call's.
     #[inline]
     pub fn take_at(&self, source: u64, rate: &FairRate, now: u64) -> bool {
         self.all.take_at(&rate.anybody, now, 1)
@@ -187,7 +188,7 @@ impl FairBucket {
                 && self.all.take_at(&rate.all, now, 1)
     }
 
-    /// A source's index, which cannot be chosen without knowing the seed.
+    /// Index of a source's bucket; it cannot be predicted without the seed.
     fn place(&self, source: u64) -> usize {
         let once = |word: u64, by: u64| {
             let product = u128::from(word) * u128::from(by | 1);
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn it_follows_a_bucket_of_tokens() {
-        // The textbook's: tokens that time adds, up to the burst. Exact, as 16e9 divides by the rate.
+        // The textbook's token bucket: time adds tokens, up to the burst. It is exact, as the rate divides 16e9.
         let (rate, burst) = (1_000_000, 20);
         let (mut bucket, mut random) = (TokenBucket::new(Rate::new(rate, burst)), Random::new(1));
         let (mut tokens, mut last, mut now) = (burst * 1000, 0, 0); // thousandths: 1 per ns
@@ -280,7 +281,7 @@ mod tests {
                 .map(|w| w.join().unwrap())
                 .sum::<usize>()
         });
-        // A tenth of a worker's packets at a packet per microsecond, and the burst.
+        // A tenth of the packets of a worker that sends a packet per microsecond, plus the burst.
         let rate = packets as usize / 10;
         assert!(passed <= rate + 100 && passed > rate / 2, "{passed}");
     }

@@ -1,4 +1,4 @@
-//! Controlled delay (CoDel, RFC 8289): which packets of a queue to drop so that it does not stay long.
+//! Controlled delay (CoDel, RFC 8289): decides which packets to drop so that a queue does not stay long.
 
 /// Parameters of CoDel; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// Time of the next drop, if the `count`th was at `time`.
+    /// Time of the next drop after the `count`th drop at `time`.
     fn next(&self, time: u64, count: u32) -> u64 {
         time.saturating_add((self.interval as f64 / f64::from(count.max(1)).sqrt()) as u64)
     }
@@ -29,19 +29,19 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// True if a packet below the delay target would not change the state.
+    /// True if a packet that waited less than the target would not change the state.
     pub fn is_quiet(&self) -> bool {
         self.first_above == 0 && !self.dropping
     }
 
-    /// The queue was found empty.
+    /// Records that the queue was found empty.
     pub fn empty(&mut self) {
         self.first_above = 0;
         self.dropping = false;
     }
 
-    /// True if the packet that leaves the queue at `now`, after waiting for `sojourn` nanoseconds, must be dropped;
-    /// `last` if the queue is empty after it. After a drop the next packet leaves at once.
+    /// True if the packet that leaves the queue at `now`, after waiting for `sojourn` nanoseconds, must be dropped.
+    /// `last` is true if the queue is empty after it. After a drop the next packet leaves at once.
     pub fn drops(&mut self, aim: &Aim, now: u64, sojourn: u64, last: bool) -> bool {
         let mut harms = false;
         if sojourn < aim.target || last {
@@ -57,7 +57,7 @@ impl Codel {
             return false;
         }
         if !self.dropping {
-            // Drop rates that controlled the queue a moment ago are a good start.
+            // Starts with the recent drop rate, which has controlled the queue.
             let more = self.count.saturating_sub(self.last_count);
             let recent = now.saturating_sub(self.drop_next) < 16 * aim.interval;
             self.count = if more > 1 && recent { more } else { 1 };
@@ -88,7 +88,7 @@ mod tests {
         interval: 100 * MS,
     };
 
-    /// Times (ms) of drops, if a packet comes out every ms, and how long each has waited is a function of the time.
+    /// Times of drops in milliseconds, if one packet leaves every millisecond and `sojourn` gives its waiting time.
     fn drops(sojourn: impl Fn(u64) -> u64, end: u64) -> Vec<u64> {
         let mut codel = Codel::default();
         let times = 1..end;
@@ -103,7 +103,7 @@ mod tests {
         let times = drops(|_| 6, 600);
         // 101, then 100/sqrt(1), /sqrt(2), /sqrt(3) ... later
         assert_eq!(times[..4], [101, 201, 272, 330]);
-        // A packet in time ends it.
+        // A packet that waited less than the target ends the dropping.
         assert_eq!(drops(|ms| if ms % 90 == 0 { 0 } else { 6 }, 1000), []);
     }
 

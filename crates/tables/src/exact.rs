@@ -29,7 +29,7 @@ pub const KEY_BYTES: usize = 8 * WORDS;
 /// A key; words that a table does not use are zero.
 pub type Key = [u64; WORDS];
 
-/// The key that consists of these bytes, as many as [`KEY_BYTES`] at most.
+/// The key that consists of these bytes, at most [`KEY_BYTES`] of them.
 pub fn key_of(bytes: &[u8]) -> Key {
     let mut key = [0; WORDS];
     for (word, chunk) in key.iter_mut().zip(bytes.chunks(8)) {
@@ -40,7 +40,7 @@ pub fn key_of(bytes: &[u8]) -> Key {
     key
 }
 
-/// Number of words that alone make up the hash of keys whose others are zero.
+/// Number of words that are hashed if all further words are zero.
 const SHORT: usize = 2;
 /// Index that means no entry.
 const NONE: u32 = u32::MAX;
@@ -78,14 +78,14 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// The slot of a key. A secret seed keeps senders from choosing keys of one slot.
+    /// The slot of a key. Because of a secret seed, senders cannot choose keys that fall into one slot.
     #[inline]
     fn slot(&self, key: &Key) -> usize {
         let mix = |state: u64, word: &u64| {
             let x = (state ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             x ^ x >> 32
         };
-        // Flows of IPv4 have only two words, and are most; the caller may know that at compile time.
+        // Flows of IPv4 have only two words and are the majority; callers may know this at compile time.
         let none = |mut rest: std::slice::Iter<u64>| rest.all(|&word| word == 0);
         let is_short = none(key[SHORT..].iter()) || none(key[SHORT..self.words.max(SHORT)].iter());
         let hash = match is_short && self.words >= SHORT {
@@ -95,7 +95,7 @@ impl Exact {
         (hash.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as usize & (self.heads.len() - 1)
     }
 
-    /// The number that a key has.
+    /// The number stored for a key.
     #[inline]
     pub fn find(&self, key: &Key) -> Option<u32> {
         let mut at = self.heads[self.slot(key)].load(Acquire);
@@ -120,7 +120,7 @@ impl Exact {
     }
 }
 
-/// An eighth more than keys, and 64, may wait for readers.
+/// Number of entries: an eighth more than keys, and 64, for removed entries that wait for readers.
 fn entries(capacity: usize) -> usize {
     capacity + capacity / 8 + 64
 }
@@ -135,13 +135,13 @@ pub struct ExactWriter {
     capacity: usize,
     len: usize,
     free: Vec<u32>,
-    /// Entries that readers may still be on.
+    /// Removed entries that readers may still be using.
     gone: Vec<u32>,
 }
 
 impl ExactWriter {
-    /// An empty table for `capacity` keys of `words` words (at most [`WORDS`]), whose slots depend on `seed`. An
-    /// eighth more, and 64, may wait for readers.
+    /// An empty table for `capacity` keys of `words` words (at most [`WORDS`]); `seed` determines their slots. It has
+    /// an eighth more entries, and 64, for removed ones that wait for readers.
     pub fn new(capacity: usize, words: usize, seed: u64) -> ExactWriter {
         ExactWriter::with_slots(capacity, capacity, words, seed)
     }
@@ -164,7 +164,7 @@ impl ExactWriter {
         }
     }
 
-    /// The table for workers. It follows every change.
+    /// The table for readers. It follows every change.
     pub fn table(&self) -> &Arc<Exact> {
         &self.table
     }
@@ -184,7 +184,7 @@ impl ExactWriter {
         self.capacity
     }
 
-    /// Number of keys that can be added now.
+    /// Number of free entries: keys that can be added now.
     pub fn room(&self) -> usize {
         (self.capacity - self.len).min(self.free.len())
     }
@@ -203,7 +203,7 @@ impl ExactWriter {
         }
     }
 
-    /// Number of other keys in the chain of this key: a look-up may have to pass each of them.
+    /// Number of other keys in this key's chain: a look-up may pass each of them.
     pub fn others(&self, key: &Key) -> usize {
         let table = &self.table;
         let first = table.heads[table.slot(key)].load(Relaxed);
@@ -217,7 +217,7 @@ impl ExactWriter {
         self.link(key).1 != NONE
     }
 
-    /// Adds a key, or gives it another number; returns the one that it had.
+    /// Adds a key or changes its number; returns its previous number.
     pub fn insert(&mut self, key: &Key, value: u32) -> Result<Option<u32>, Full> {
         let (link, at) = self.link(key);
         if let Some(entry) = self.table.entries.get(at as usize) {
@@ -245,7 +245,7 @@ impl ExactWriter {
     pub fn remove(&mut self, key: &Key) -> Option<u32> {
         let (link, at) = self.link(key);
         let entry = self.table.entries.get(at as usize)?;
-        // The entry keeps its own link, for readers that are on it.
+        // The entry keeps its own link, for readers that are at this entry.
         link.store(entry.next.load(Relaxed), Release);
         self.gone.push(at);
         self.len -= 1;
@@ -265,7 +265,7 @@ impl ExactWriter {
         })
     }
 
-    /// Takes what must wait until readers have passed a quiescent point from now on.
+    /// Removed entries that must wait until readers have passed a quiescent point from now on.
     pub fn take_limbo(&mut self) -> Vec<u32> {
         std::mem::take(&mut self.gone)
     }
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn as_many_keys_are_refused_for_full_chains_as_theory_says() {
-        // A slot that j keys fall into refuses those above k: the excess of a Poisson distribution.
+        // A slot for j keys refuses j - k of them if j > k: the excess of a Poisson distribution.
         let excess = |load: f64, k: u32| -> f64 {
             let mut p = (-load).exp();
             let mut sum = 0.0;
@@ -407,7 +407,7 @@ mod tests {
                 for n in (64..128).rev() {
                     assert_eq!(writer.remove(&key(n)), Some(n as u32));
                 }
-                // A turn that began after the removal has ended.
+                // A reader's turn that began after the removal has ended.
                 let limbo = writer.take_limbo();
                 let seen = turns.load(Acquire);
                 while turns.load(Acquire) < seen + 2 {

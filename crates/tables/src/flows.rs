@@ -1,28 +1,29 @@
-//! Flow table keyed from both ends: each flow has a key for either direction, a value, and a time of expiry.
+//! Bidirectional flow table: each flow has a key for each direction, a value, and an expiry time.
 //!
-//! Finding, adding, touching and removing cost O(1) expected. Flows of one [`Class`] live equally long after they were
-//! last touched. Each class is therefore a list in that order, oldest flow first, and needs no heap: the flow that
-//! expires next is the head of a list.
+//! Finding, adding, touching and removing a flow take O(1) expected time. Flows of one [`Class`] have the same
+//! lifetime after their last use. So each class is a list in order of last use, oldest first, and needs no heap: the
+//! next flow to expire is the head of a list.
 //!
-//! A flow is *held* for a while after it was touched (its guarantee): a full table evicts no held flow for a new one.
-//! After that it is *loose* until its lifetime is over. In a full table, a new flow replaces the loose flow that would
-//! expire first, or is refused if there is none.
+//! A flow is *held* for a while after its last use (its guarantee): a full table does not evict it for a new one.
+//! After that it is *loose* until its lifetime is over. In a full table, a new flow replaces the loose flow that
+//! would expire first, or is refused if there is none.
 //!
-//! A flow also belongs to a [`Group`]; the flows of a group can be listed without a look at others.
+//! A flow also belongs to a [`Group`]; the flows of a group can be listed without a search.
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 
-/// A flow's number, as long as it lives.
+/// A flow's number during its lifetime.
 pub type Flow = u32;
 
 /// A class of flows, by number; see [`Flows::add_class`].
 pub type Class = u16;
 
-/// A group of flows, by number: all flows that share something that never changes. Memory goes with the highest one.
+/// A group of flows, by number: all flows that share a property that never changes. Memory grows with the highest
+/// number.
 pub type Group = u16;
 
-/// A flow, and which of its ends a key is.
+/// A flow, and the end of the flow to which a key belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
     /// The flow.
@@ -32,7 +33,7 @@ pub struct Side {
 }
 
 const NONE: u32 = u32::MAX;
-/// Maximum number of flows whose ends have numbers.
+/// Maximum number of flows: each has two ends, numbered by 32 bits.
 const FLOWS_MAX: usize = (NONE / 2) as usize;
 
 struct Slot<K, V> {
@@ -41,7 +42,7 @@ struct Slot<K, V> {
     value: Option<V>,
     touched: u64,
     prev: u32,
-    /// Next in its list; the next free slot in a free one.
+    /// Next in its list; for a free slot, the next free slot.
     next: u32,
     /// See [`list`].
     list: u32,
@@ -89,7 +90,7 @@ fn list(class: Class, loose: bool) -> u32 {
 }
 
 impl<K: Copy + Eq + Hash, V> Flows<K, V> {
-    /// An empty table for up to `capacity` flows. Memory grows with the flows that are there.
+    /// An empty table for up to `capacity` flows. Memory grows with the number of flows.
     pub fn new(capacity: usize) -> Flows<K, V> {
         Flows {
             index: HashTable::new(),
@@ -104,7 +105,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         }
     }
 
-    /// A new class: its flows are held for `guarantee` and end `lifetime` after they were touched.
+    /// Adds a class: its flows are held for `guarantee` and expire `lifetime` after their last use.
     pub fn add_class(&mut self, guarantee: u64, lifetime: u64) -> Class {
         self.classes.push(Times {
             guarantee,
@@ -114,7 +115,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         (self.classes.len() - 1) as Class
     }
 
-    /// Changes the times of a class, also for the flows that are in it.
+    /// Changes the times of a class, also for its present flows.
     pub fn set_class(&mut self, class: Class, guarantee: u64, lifetime: u64) {
         self.classes[usize::from(class)] = Times {
             guarantee,
@@ -144,7 +145,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             + self.groups.capacity() * size_of::<u32>()
     }
 
-    /// The flow of a key.
+    /// The flow that has this key.
     #[inline]
     pub fn find(&self, key: &K) -> Option<Side> {
         let at = self.index.find(self.hasher.hash_one(key), |&end| {
@@ -156,7 +157,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         })
     }
 
-    /// True if the flow's lifetime is over: it is still there until [`Flows::expire`] or a new flow removes it.
+    /// True if the flow's lifetime is over. The flow remains until [`Flows::expire`] or a new flow removes it.
     #[inline]
     pub fn is_over(&self, flow: Flow, now: u64) -> bool {
         let slot = &self.slots[flow as usize];
@@ -170,18 +171,18 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         &self.slots[flow as usize].keys
     }
 
-    /// The class that a flow is of, and when it was last touched.
+    /// The class of a flow, and the time of its last use.
     pub fn use_of(&self, flow: Flow) -> (Class, u64) {
         let slot = &self.slots[flow as usize];
         ((slot.list / 2) as Class, slot.touched)
     }
 
-    /// The group that a flow is of.
+    /// The group of a flow.
     pub fn group_of(&self, flow: Flow) -> Group {
         self.slots[flow as usize].group
     }
 
-    /// The flows of a group, the one first that was added last.
+    /// The flows of a group, the newest first.
     pub fn of_group(&self, group: Group) -> impl Iterator<Item = Flow> {
         let last = self.groups.get(usize::from(group)).copied();
         let earlier = |&flow: &Flow| Some(self.slots[flow as usize].earlier);
@@ -198,7 +199,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             .expect("a flow's number is used while it lives")
     }
 
-    /// The value of a flow, to change.
+    /// The value of a flow, mutable.
     #[inline]
     pub fn value_mut(&mut self, flow: Flow) -> &mut V {
         let value = &mut self.slots[flow as usize].value;
@@ -213,9 +214,9 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         each.filter_map(|(i, slot)| Some((i as Flow, &slot.keys, slot.value.as_ref()?)))
     }
 
-    /// Adds a flow, last used at `now`. A present flow that has one of the keys is removed; if the table is full, so is
-    /// the loose flow that would expire first. `None` if the table is full of flows that may not be removed for this
-    /// one. `gone` is called with the keys and the value of each removed flow.
+    /// Adds a flow, last used at `now`. An existing flow that has one of the keys is removed; if the table is full,
+    /// so is the loose flow that would expire first. Returns `None` if the table is full of flows that must not be
+    /// removed for this one. `gone` is called with the keys and the value of each removed flow.
     pub fn insert(
         &mut self,
         keys: [K; 2],
@@ -268,17 +269,17 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         Some(flow)
     }
 
-    /// The flow that goes from a full table for a new one of `class`.
+    /// The flow to remove from a full table for a new one of `class`.
     fn place_for(&mut self, class: Class, now: u64) -> Option<Flow> {
         self.loosen(now);
         let (flow, ends) = self.first_loose()?;
         let times = self.times(class);
-        // A new flow that is not held may itself be the one that would end first.
+        // A new flow without guarantee may itself be the one that would expire first.
         let stays = times.guarantee > 0 || ends <= now.saturating_add(times.lifetime);
         stays.then_some(flow)
     }
 
-    /// The loose flow that ends first, and when.
+    /// The loose flow that expires first, and the time of expiry.
     fn first_loose(&self) -> Option<(Flow, u64)> {
         let heads = (0..self.classes.len()).filter_map(|class| {
             let flow = self.lists[class * 2 + 1].head;
@@ -291,7 +292,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         heads.min_by_key(|&(_, ends)| ends)
     }
 
-    /// Releases flows whose guarantee has ended.
+    /// Moves flows whose guarantee has ended to the loose lists.
     fn loosen(&mut self, now: u64) {
         for class in 0..self.classes.len() {
             let guarantee = self.classes[class].guarantee;
@@ -311,7 +312,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         self.classes[usize::from(class)]
     }
 
-    /// Notes that a flow was used and is of this class now.
+    /// Records a use of a flow, and its class from now on.
     #[inline]
     pub fn touch(&mut self, flow: Flow, class: Class, now: u64) {
         self.slots[flow as usize].touched = now;

@@ -1,31 +1,32 @@
 //! Guarantees of delay: the flows that a link can accept, the delay bound of each flow, and the deadlines that enforce
 //! it.
 //!
-//! A flow that keeps to a token bucket of `burst` bytes and `rate` bytes a second, and for which each hop reserves
-//! `reserved` bytes a second (no less than `rate`), is delayed by at most
+//! Delay bound: a flow keeps to a token bucket of `burst` bytes and `rate` bytes a second, and each hop reserves
+//! `reserved` bytes a second for it (no less than `rate`). Then it is delayed by at most
 //!
 //! ```text
 //! burst/reserved + (hops - 1) * packet/reserved + hops * (mtu/link + bin)
 //! ```
 //!
 //! if each hop sends in the order of deadlines, packets without one last, and no more is reserved than the link has.
-//! That is the bound of RFC 2212 with the error terms C = packet (for all hops but the first, whose bucket contains the
-//! packet) and D = mtu/link + bin: a packet that has begun to be sent is not interrupted, and bins sort to within one.
-//! A packet's deadline is when it would have left a link of `reserved` bytes a second that it has for itself (virtual
-//! clock; P. Goyal, S. Lam, H. Vin, "Determining End-to-End Delay Bounds in Heterogeneous Networks", 1995).
+//! That is the bound of RFC 2212 with the error terms C = packet (for all hops but the first, whose bucket contains
+//! the packet) and D = mtu/link + bin. The terms exist because a packet in transmission is not interrupted, and bins
+//! sort only to within their width. A packet's deadline is the time at which it would have left a private link of
+//! `reserved` bytes a second (virtual clock; P. Goyal, S. Lam, H. Vin, "Determining End-to-End Delay Bounds in
+//! Heterogeneous Networks", 1995).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Time is counted in 1/16 ns: enough for 36 years.
+/// Time is counted in 1/16 ns; the range is 36 years.
 const TICKS: u64 = 16;
-/// Binary places of the time of a byte.
+/// Fractional bits of the time per byte.
 const PLACES: u32 = 24;
 const SECOND: u128 = 1_000_000_000;
-/// Minimum length of a packet in bytes, which bounds the error of rounding.
+/// Minimum length of a packet in bytes; it bounds the rounding error.
 const PACKET_MIN: u64 = 40;
 
-/// A link, as a flow's set-up sees it; all other links of the path are assumed equal.
+/// A link, as admission control sees it; all other links of the path are assumed equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Rate, in bytes per second.
@@ -47,9 +48,9 @@ pub struct Wanted {
     pub packet: u64,
     /// Number of hops on the flow's path.
     pub hops: u64,
-    /// Nanoseconds that a packet may take.
+    /// Requested maximum delay in nanoseconds.
     pub delay: Option<u64>,
-    /// Bytes a second to reserve, if more than `rate`.
+    /// Rate to reserve in bytes a second, if more than `rate`.
     pub reserve: Option<u64>,
 }
 
@@ -69,14 +70,15 @@ impl Grant {
     }
 }
 
-/// Reason why a flow gets nothing.
+/// Reason why a flow is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The request is invalid: it has no rate, a bucket smaller than a packet, or packets longer than the link's.
+    /// The request is invalid: it has no rate, its bucket is smaller than a packet, or its packets are longer than
+    /// the link's.
     NotSound(&'static str),
-    /// The requested delay is impossible at any rate; holds the least possible delay in nanoseconds.
+    /// The requested delay is impossible at any rate. Holds the least possible delay in nanoseconds.
     TooShort(u64),
-    /// The link has less left than is needed, in bytes a second.
+    /// The link has less unreserved rate than is needed; both in bytes a second.
     NoRate {
         /// Rate that would have to be reserved, in bytes per second.
         needed: u64,
@@ -108,25 +110,25 @@ fn div_up(a: u128, b: u128) -> u64 {
     u64::try_from(a.div_ceil(b.max(1))).unwrap_or(u64::MAX)
 }
 
-/// Time of `bytes` at `rate`, in nanoseconds, rounded up.
+/// Transmission time of `bytes` at `rate`, in nanoseconds, rounded up.
 fn time(bytes: u128, rate: u64) -> u64 {
     div_up(bytes.saturating_mul(SECOND), u128::from(rate))
 }
 
 impl Link {
-    /// Time of `bytes` on the link, in nanoseconds, rounded up.
+    /// Transmission time of `bytes` on the link, in nanoseconds, rounded up.
     #[inline]
     pub fn time(&self, bytes: u64) -> u64 {
         let part = bytes.saturating_mul(1_000_000_000);
         part.div_ceil(self.rate.max(1))
     }
 
-    /// Nanoseconds by which a hop may miss a deadline: the packet already being sent, and a bin.
+    /// Nanoseconds by which a hop may miss a deadline: the packet in transmission, and one bin.
     pub fn error(&self) -> u64 {
         time(self.mtu.into(), self.rate).saturating_add(self.bin)
     }
 
-    /// Delay of all hops that no reservation shortens, in nanoseconds.
+    /// Part of the delay that no reservation shortens, over all hops, in nanoseconds.
     fn fixed(&self, wanted: &Wanted) -> u64 {
         let hop = self.error();
         // Each packet of a burst is late by up to one tick, because its transmission time is rounded up.
@@ -134,15 +136,15 @@ impl Link {
         wanted.hops.saturating_mul(hop).saturating_add(rounding)
     }
 
-    /// Bytes that are sent at the reserved rate before a packet has arrived.
+    /// Number of bytes whose transmission time at the reserved rate adds to the delay.
     fn paced(wanted: &Wanted) -> u128 {
         u128::from(wanted.burst) + u128::from(wanted.hops - 1) * u128::from(wanted.packet)
     }
 
-    /// Admits a flow if the link has enough rate left; other flows have reserved `reserved` bytes a second.
+    /// Admits a flow if the link has enough rate left. `reserved` bytes a second are reserved for other flows.
     ///
     /// # Errors
-    /// The request is invalid, asks for too short a delay, or needs more than is left.
+    /// The request is invalid, requires too short a delay, or needs more than is left.
     pub fn admit(&self, wanted: &Wanted, reserved: u64) -> Result<Grant, Refusal> {
         let unsound = match wanted {
             w if w.rate == 0 => Some("the flow's rate must not be 0"),
@@ -174,7 +176,7 @@ impl Link {
     }
 }
 
-/// The time that a byte takes at some rate.
+/// Transmission time of a byte at some rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace(u64);
 
@@ -185,12 +187,12 @@ impl Pace {
         Pace(div_up(byte, rate.max(1).into()))
     }
 
-    /// The pace as a word, for a table.
+    /// The pace encoded as a word, for a table.
     pub fn word(self) -> u64 {
         self.0
     }
 
-    /// The pace of such a word.
+    /// Decodes a pace from such a word.
     #[inline]
     pub fn of(word: u64) -> Pace {
         Pace(word)
@@ -209,18 +211,18 @@ impl Pace {
     }
 }
 
-/// Virtual finish time: when a link of some pace, for one flow alone, will have sent all packets so far. Workers may
+/// Virtual finish time: the time at which a private link of some pace would have sent all packets so far. Workers may
 /// share it.
 #[derive(Debug, Default)]
 pub struct Finish(AtomicU64);
 
 impl Finish {
-    /// A link that is idle.
+    /// Resets the link to idle.
     pub fn reset(&self) {
         self.0.store(0, Relaxed);
     }
 
-    /// A packet comes at `now` (ns): when it has left, in nanoseconds rounded up. Never 0.
+    /// Stamps a packet that arrives at `now` (ns): returns its finish time in nanoseconds, rounded up. Never 0.
     #[inline]
     pub fn stamp(&self, pace: Pace, now: u64, bytes: u64) -> u64 {
         let after = |at: u64| {
@@ -231,8 +233,8 @@ impl Finish {
         after(before.unwrap_or_else(|at| at)).div_ceil(TICKS).max(1)
     }
 
-    /// Like [`stamp`](Self::stamp), but refuses a packet that would finish more than `depth` from now, as it exceeds a
-    /// bucket of that depth. Returns true if the packet was taken.
+    /// Like [`stamp`](Self::stamp), but refuses a packet that would finish more than `depth` after now, as it exceeds
+    /// a bucket of that depth. Returns true if the packet was accepted.
     #[inline]
     pub fn police(&self, pace: Pace, depth: u64, now: u64, bytes: u64) -> bool {
         let now = now.saturating_mul(TICKS);
@@ -341,7 +343,7 @@ mod tests {
             reserve: None,
             ..huge
         };
-        // The least rate at which 2^128 bytes leave in time is more than any link has.
+        // A rate at which 2^128 bytes leave in time exceeds that of any link.
         assert!(wide.admit(&longest, 0).is_err());
         let grant = wide
             .admit(

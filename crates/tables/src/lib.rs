@@ -1,8 +1,8 @@
 //! Tables of a router: routes, next hops, neighbours, rate limits, timers.
 //!
-//! Pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, no `unsafe` but in files
-//! named `sys.rs`. What several workers read is made of atomics ([`exact`], [`fib`], [`neighbours`], [`bucket`]) or is
-//! immutable and replaced as a whole ([`groups`]).
+//! These are pure data structures: no IO, no clock (time is an argument, in nanoseconds), no locks, and `unsafe` only
+//! in files named `sys.rs`. Structures that several workers read consist of atomics ([`exact`], [`fib`],
+//! [`neighbours`], [`bucket`]), or are immutable and replaced as a whole ([`groups`]).
 
 pub mod bucket;
 pub mod classify;

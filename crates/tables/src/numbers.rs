@@ -1,14 +1,16 @@
-//! A set of numbers below a bound that finds its next member in a few steps, however few there are.
+//! A set of integers below a bound, as a hierarchical bitmap: it finds the next member in a few steps, even in a
+//! sparse set.
 //!
-//! A bit for each number, then a bit for each word of those that is not zero, and so on up to one word: a look for the
-//! next member goes up as far as it must and down again. That are four levels for 16 million numbers.
+//! The lowest level has a bit for each number; each higher level has a bit for each nonzero word below, up to a
+//! single word. A search for the next member goes up as far as necessary and down again. That is four levels for 16
+//! million numbers.
 
 const BITS: usize = u64::BITS as usize;
 
 /// The set.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// The numbers themselves first; the last level is one word.
+    /// The levels: first the numbers themselves; the last level is one word.
     levels: Vec<Vec<u64>>,
     bound: u32,
     len: usize,
@@ -55,7 +57,7 @@ impl Numbers {
         word.is_some_and(|word| word >> (at % BITS) & 1 == 1)
     }
 
-    /// Takes a number out, if it is in.
+    /// Removes a number, if it is a member.
     pub fn remove(&mut self, number: u32) {
         if !self.contains(number) {
             return;
@@ -71,7 +73,7 @@ impl Numbers {
         }
     }
 
-    /// Puts a number in that is below the bound.
+    /// Inserts a number below the bound.
     pub fn insert(&mut self, number: u32) {
         if number >= self.bound || self.contains(number) {
             return;
@@ -88,10 +90,10 @@ impl Numbers {
         }
     }
 
-    /// The first member from a number on.
+    /// The first member that is at least `number`.
     pub fn next_from(&self, number: u32) -> Option<u32> {
         let mut at = number as usize;
-        // The search goes up to the first level with another member after this place.
+        // Goes up to the first level with another member after this position.
         let level = (0..self.levels.len()).find(|&level| {
             let word = self.levels[level].get(at / BITS).copied().unwrap_or(0);
             match word & (u64::MAX << (at % BITS)) {
@@ -105,7 +107,7 @@ impl Numbers {
                 }
             }
         })?;
-        // Down, by first members.
+        // Goes down along the first members.
         for words in self.levels[..level].iter().rev() {
             at = at * BITS + words[at].trailing_zeros() as usize;
         }

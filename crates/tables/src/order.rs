@@ -1,12 +1,12 @@
 //! Priority queues: the item of lowest rank leaves first, either approximately, by bins and at constant cost, or
 //! exactly.
 //!
-//! [`BinSort`] divides ranks into bins of equal width and keeps each bin first in, first out; a hierarchy of bitmaps
-//! finds the first bin that is not empty. An item may leave too early or too late by less than a bin's width, as long
-//! as the ranks inside span no more than all bins do. B. Hardekopf et al., "Impact of Network Protocols on Programmable
-//! Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with the number of items.
-//! In both, items of equal rank leave in the order of arrival. [`Many`] consists of several `BinSort`s, for several
-//! threads.
+//! [`BinSort`] divides ranks into bins of equal width, each first in, first out; a hierarchical bitmap finds the
+//! first bin that is not empty. An item may leave too early or too late by less than a bin's width, if the ranks in
+//! the queue span no more than all bins. Source: B. Hardekopf et al., "Impact of Network Protocols on Programmable
+//! Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with the number of
+//! items. In both, items of equal rank leave in the order of arrival. [`Many`] consists of several `BinSort`s, for
+//! several threads.
 
 mod many;
 
@@ -64,7 +64,7 @@ impl Bitmap {
         }
     }
 
-    /// The first bit that is set, from this one on.
+    /// The first set bit from this index on.
     #[inline]
     fn next(&self, from: usize) -> Option<usize> {
         let mut at = from;
@@ -72,7 +72,7 @@ impl Bitmap {
             let word = level.get(at / WORD)? & u64::MAX << (at % WORD);
             if word != 0 {
                 at = at / WORD * WORD + word.trailing_zeros() as usize;
-                // Down again, by the first bit of each word.
+                // Goes down along the first set bit of each word.
                 return Some(self.levels[..height].iter().rev().fold(at, |at, level| {
                     at * WORD + level[at].trailing_zeros() as usize
                 }));
@@ -83,14 +83,14 @@ impl Bitmap {
     }
 }
 
-/// Number of items that a block holds, so that one of words fills a cache line.
+/// Number of items in a block; a block of words fills a cache line.
 const BLOCK: usize = 7;
 
-/// Consecutive items of a bin. Items that wait long are then read by the cache line, not one by one.
+/// Consecutive items of a bin, so that items that wait long are read by whole cache lines.
 #[repr(align(64))]
 struct Block<T> {
     items: [Option<T>; BLOCK],
-    /// Next in its bin; the next free block in a free one.
+    /// Next block of the bin; for a free block, the next free one.
     next: u32,
 }
 
@@ -99,7 +99,7 @@ struct Block<T> {
 struct Bin {
     head: u32,
     tail: u32,
-    /// The first item, in the first block.
+    /// Index of the first item, in the first block.
     from: u8,
     /// Index after the last item in the last block.
     to: u8,
@@ -112,10 +112,10 @@ const EMPTY: Bin = Bin {
     to: BLOCK as u8,
 };
 
-/// Items in the order of their ranks, to within a bin's width.
+/// Priority queue whose order is exact to within a bin's width.
 ///
-/// The bins form a ring that begins at the lowest rank inside, so no clock is needed. A rank beyond the range of the
-/// bins goes into the bin at the end of the range.
+/// The bins form a ring that begins at the lowest rank in the queue, so no clock is needed. A rank beyond the bins
+/// goes into the last bin.
 pub struct BinSort<T> {
     width: u64,
     bins: Box<[Bin]>,
@@ -123,16 +123,17 @@ pub struct BinSort<T> {
     blocks: Vec<Block<T>>,
     free: u32,
     len: usize,
-    /// Lower bound of the first used bin. Bins are numbered without wrapping around the ring.
+    /// Number of the first used bin. Numbers do not wrap around the ring.
     first: u64,
-    /// The last bin that holds something.
+    /// Number of the last bin that holds items.
     last: u64,
-    /// Number of items whose rank lay out of reach.
+    /// Number of items whose rank was beyond the bins.
     beyond: u64,
 }
 
 impl<T> BinSort<T> {
-    /// An empty queue. The width is at least 1; the number of bins is made a power of two, from 64 to [`BINS_MAX`].
+    /// An empty queue. The width is at least 1; the number of bins is rounded to a power of two, from 64 to
+    /// [`BINS_MAX`].
     pub fn new(bins: usize, width: u64) -> BinSort<T> {
         let bins = bins.clamp(WORD, BINS_MAX).next_power_of_two();
         BinSort {
@@ -168,7 +169,7 @@ impl<T> BinSort<T> {
         self.len == 0
     }
 
-    /// Number of items whose rank was out of reach.
+    /// Number of items whose rank was beyond the bins.
     pub fn beyond(&self) -> u64 {
         self.beyond
     }
@@ -184,7 +185,7 @@ impl<T> BinSort<T> {
         bin as usize & (self.bins.len() - 1)
     }
 
-    /// The bin for a rank, such that all bins in use stay within the ring.
+    /// The bin for a rank, such that all used bins stay within the ring.
     #[inline]
     fn place(&mut self, rank: u64) -> u64 {
         let bin = rank / self.width;
@@ -214,7 +215,7 @@ impl<T> BinSort<T> {
         within
     }
 
-    /// The first bin that holds something.
+    /// The first bin that holds items.
     #[inline]
     fn find(&self) -> Option<u64> {
         if self.len == 0 {
@@ -241,7 +242,7 @@ impl<T> BinSort<T> {
         }
     }
 
-    /// Puts an item in.
+    /// Enqueues an item.
     #[inline]
     pub fn push(&mut self, rank: u64, item: T) {
         let place = self.place(rank);
@@ -264,7 +265,7 @@ impl<T> BinSort<T> {
         self.len += 1;
     }
 
-    /// Takes out the oldest item of the first bin that is not empty.
+    /// Dequeues the oldest item of the first non-empty bin.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         let mut popped = None;
@@ -272,7 +273,7 @@ impl<T> BinSort<T> {
         popped
     }
 
-    /// Takes out up to `most` items, in the order of [`pop`](Self::pop). Returns how many.
+    /// Dequeues up to `most` items, in the order of [`pop`](Self::pop). Returns their number.
     #[inline]
     pub fn pop_each(&mut self, most: usize, mut take: impl FnMut(T)) -> usize {
         let mut left = most.min(self.len);
@@ -283,7 +284,7 @@ impl<T> BinSort<T> {
             self.first = first;
             let slot = self.slot(first);
             let mut bin = self.bins[slot];
-            // A block at a time: the bin is found once for all that it gives.
+            // Takes a block at a time: the bin is found once for all items that it provides.
             while left > 0
                 && let Some(block) = self.blocks.get_mut(bin.head as usize)
             {
@@ -316,7 +317,7 @@ impl<T> BinSort<T> {
         popped - left
     }
 
-    /// The item that [`pop`](Self::pop) would take out.
+    /// The item that [`pop`](Self::pop) would return.
     pub fn first(&self) -> Option<&T> {
         let bin = self.bins[self.slot(self.find()?)];
         let block = self.blocks.get(bin.head as usize)?;
@@ -349,10 +350,10 @@ impl<T> Ord for Entry<T> {
     }
 }
 
-/// Items in the exact order of their ranks.
+/// Priority queue with exact order.
 pub struct Sorted<T> {
     heap: BinaryHeap<Entry<T>>,
-    /// Number of the next item, which keeps equals in order.
+    /// Sequence number of the next item, which keeps items of equal rank in order.
     next: u64,
 }
 
@@ -381,7 +382,7 @@ impl<T> Sorted<T> {
         self.heap.is_empty()
     }
 
-    /// Puts an item in.
+    /// Enqueues an item.
     #[inline]
     pub fn push(&mut self, rank: u64, item: T) {
         let key = Reverse((rank, self.next));
@@ -389,13 +390,13 @@ impl<T> Sorted<T> {
         self.heap.push(Entry { key, item });
     }
 
-    /// Takes out the item of the lowest rank.
+    /// Dequeues the item of the lowest rank.
     #[inline]
     pub fn pop(&mut self) -> Option<T> {
         self.heap.pop().map(|entry| entry.item)
     }
 
-    /// The item that [`pop`](Self::pop) would take out.
+    /// The item that [`pop`](Self::pop) would return.
     pub fn first(&self) -> Option<&T> {
         self.heap.peek().map(|entry| &entry.item)
     }
@@ -406,7 +407,7 @@ mod tests {
     use super::*;
     use crate::sample::Random;
 
-    /// A list that is searched whenever something is taken out: what both queues have to do.
+    /// Reference model: a list with linear search on removal.
     #[derive(Default)]
     struct Naive(Vec<(u64, u64)>);
 
@@ -424,7 +425,7 @@ mod tests {
             let mut random = Random::new(seed);
             let (mut binned, mut sorted) = (BinSort::new(bins, width), Sorted::new());
             let (mut naive, mut exact) = (Naive::default(), Naive::default());
-            // Ranks move on, and back a little, as times do; never further than the bins reach.
+            // Ranks advance, and sometimes go back a little, as times do; they never leave the range of the bins.
             let reach = binned.bins() as u64 * width / 3;
             let mut now = random.below(1 << 40);
             for n in 0..20_000u64 {
@@ -439,7 +440,7 @@ mod tests {
                         let copy = naive.0.clone();
                         Naive(copy).pop(width)
                     });
-                    // One, or a few at once.
+                    // Dequeues one item, or a few together.
                     let most = random.below(12).max(1) as usize;
                     let mut popped = Vec::new();
                     let count = binned.pop_each(most, |n| popped.push(n));

@@ -1,35 +1,35 @@
-//! A token bucket that counts time in milliseconds, as Click's rated elements do.
+//! A token bucket that counts time in milliseconds, as Click's rate-limiting elements do.
 //!
-//! Click's users know the packet counts of these elements down to the last packet. The counts follow from the tick and
-//! from the rounding, so both are reproduced here. A full bucket is the largest 32-bit number. The worth of a token and
-//! of a tick follows, rounded down. (With room for a single token, 100 tokens a second so come every 11 ms: ten ticks
-//! are just less than one token.) Rates too low for that precision use 64 bits.
+//! Click's users know the packet counts of these elements down to the last packet. The counts depend on the tick and
+//! on rounding, so both are reproduced here. A full bucket is the largest 32-bit number; the values of a token and of
+//! a tick are computed from it and rounded down. (So with room for a single token, 100 tokens a second come every 11
+//! ms: ten ticks are just less than one token.) Rates too low for that precision use 64 bits.
 //!
-//! [`bucket`](crate::bucket) is the exact one, for limits that need not agree with Click's.
+//! [`bucket`](crate::bucket) is exact; use it for limits that need not agree with Click's.
 
 const TICKS_PER_SECOND: u64 = 1000;
 const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
-/// Parts that a tick must be worth for 32 bits to do.
+/// Minimum value of a tick, in parts, for 32 bits to suffice.
 const PRECISE: u128 = 1 << 12;
 
 /// A token bucket with one owner.
 #[derive(Clone, Debug)]
 pub struct Tokens {
-    /// Parts in a full bucket.
+    /// Number of parts in a full bucket.
     full: u128,
-    /// Parts of a token.
+    /// Number of parts in a token.
     token: u128,
-    /// Parts that a tick adds.
+    /// Number of parts that a tick adds.
     tick: u128,
-    /// Parts that the bucket holds at `last`.
+    /// Number of parts that the bucket holds at `last`.
     level: u128,
     /// Tick of the last refill.
     last: u64,
 }
 
 impl Tokens {
-    /// A full bucket of `capacity` tokens (at least one) that gains `rate` a second. The capacity is
-    /// raised to what one tick adds.
+    /// A full bucket of `capacity` tokens (at least one) that gains `rate` tokens a second. The capacity is at least
+    /// what one tick adds.
     pub fn new(rate: u64, capacity: u64) -> Tokens {
         let capacity = u128::from(capacity.max(rate.div_ceil(TICKS_PER_SECOND)).max(1));
         let worth = |full: u128| {
@@ -55,7 +55,7 @@ impl Tokens {
         }
     }
 
-    /// Changes rate and capacity. Tokens inside stay as far as they fit.
+    /// Changes rate and capacity. Present tokens stay as far as they fit.
     pub fn set_rate(&mut self, rate: u64, capacity: u64) {
         let inside = self.level / self.token;
         let last = self.last;
@@ -86,19 +86,20 @@ impl Tokens {
         u64::try_from(self.level / self.token).unwrap_or(u64::MAX)
     }
 
-    /// True if at least `tokens` tokens are inside.
+    /// True if the bucket holds at least `tokens` tokens.
     #[inline]
     pub fn contains(&self, tokens: u64) -> bool {
         self.level >= u128::from(tokens) * self.token
     }
 
-    /// Takes tokens out, as many as there are of `tokens`.
+    /// Removes `tokens` tokens, or as many as there are.
     #[inline]
     pub fn remove(&mut self, tokens: u64) {
         self.level = self.level.saturating_sub(u128::from(tokens) * self.token);
     }
 
-    /// Removes `tokens` if the bucket holds as many. Returns false, changing nothing, if not.
+    /// Removes `tokens` tokens and returns true, if the bucket holds as many; otherwise changes nothing and returns
+    /// false.
     #[inline]
     pub fn remove_if(&mut self, tokens: u64) -> bool {
         let fits = self.contains(tokens);
@@ -108,7 +109,7 @@ impl Tokens {
         fits
     }
 
-    /// Time until `tokens` tokens are inside, in nanoseconds (whole ticks); `None` if never.
+    /// Time until the bucket holds `tokens` tokens, in nanoseconds (whole ticks); `None` if never.
     pub fn wait(&self, tokens: u64) -> Option<u64> {
         let wanted = u128::from(tokens) * self.token;
         if wanted > self.full || (self.tick == 0 && wanted > self.level) {
@@ -126,7 +127,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Takes a token whenever there is one; times in ms.
+    /// Removes a token whenever there is one; returns the times in milliseconds.
     fn departures(mut bucket: Tokens, end_ms: u64) -> Vec<u64> {
         let mut now = 1_000 * MS;
         let end = now + end_ms * MS;

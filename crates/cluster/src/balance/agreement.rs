@@ -14,7 +14,7 @@ use super::{BUCKETS, Pool};
 const EVERY: u64 = 100_000_000;
 /// Time in nanoseconds without a message after which a peer's state has no effect.
 const SILENCE: u64 = 350_000_000;
-/// Silence in nanoseconds after which a peer may have begun a new count of its messages.
+/// Silence in nanoseconds after which a peer may restart its message sequence numbers.
 const FORGET: u64 = 1_000_000_000;
 const ALL_WORDS: usize = BUCKETS / 64;
 
@@ -51,15 +51,15 @@ struct Peer {
     heard_at: Option<u64>,
     sequence: u64,
     version: u64,
-    /// True if the peer has a say.
+    /// True if the peer is heard and has the same configuration file, so that its state has an effect.
     counts: bool,
     tables: Vec<Seen>,
 }
 
-/// Outcome of hearing a message.
+/// Result of processing a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The message is older than one that has arrived already.
+    /// The message is older than one that was already processed.
     Old,
     /// The message was accepted; holds the numbers of back ends whose setting it changed.
     Learnt(Vec<u16>),
@@ -72,7 +72,7 @@ pub enum Relation {
     Silent,
     /// The peer's file differs; its version.
     OtherFile(u64),
-    /// Buckets move as both agree.
+    /// The peer is heard and has the same file: both agree on each move.
     Agrees,
 }
 
@@ -101,12 +101,12 @@ impl Agreement {
         }
     }
 
-    /// Says that messages have greater numbers than this, such as the time of day in nanoseconds.
+    /// Sets a lower bound for sequence numbers of future messages, such as the time of day in nanoseconds.
     pub fn count_from(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
     }
 
-    /// Continues another agreement: message numbers continue, and peers that `old_number` finds keep their state.
+    /// Continues an earlier agreement: sequence numbers continue, and peers that `old_number` finds keep their state.
     pub fn follow(&mut self, mut old: Agreement, old_number: impl Fn(usize) -> Option<usize>) {
         self.sequence = self.sequence.max(old.sequence);
         for (at, peer) in self.peers.iter_mut().enumerate() {
@@ -206,7 +206,7 @@ impl Agreement {
         }
     }
 
-    /// Messages that are due. To be called several times in each [`super::Settings::idle`].
+    /// Messages that are due. Call it several times in each [`super::Settings::idle`].
     pub fn tick(&mut self, now: u64, pool: &Pool, mut send: impl FnMut(Message)) {
         if self.peers.is_empty() {
             return;

@@ -14,7 +14,7 @@ const SETTINGS: Settings = Settings {
 struct Box {
     pool: Pool,
     agreement: Agreement,
-    /// Messages on their way to it: time of arrival, sender and content.
+    /// Messages on their way to this balancer: arrival time, sender and content.
     coming: Vec<(u64, usize, Message)>,
 }
 
@@ -22,7 +22,7 @@ struct Net {
     boxes: Vec<Box>,
     now: u64,
     chance: Chance,
-    /// Messages of 100 that are lost.
+    /// Percentage of messages that are lost.
     loss: u64,
 }
 
@@ -33,7 +33,7 @@ impl Net {
             weight: 1,
         });
         let one = |(number, version): (usize, &u64)| {
-            // The order of the file does not matter.
+            // Each balancer lists the back ends in another order, which must not matter.
             let mut members = members.to_vec();
             members.rotate_left(number);
             Box {
@@ -141,7 +141,8 @@ fn operator_change_at_one_balancer_is_made_by_all_and_tables_end_equal() {
     assert!(net.buckets_of("r1", 65536).len() > 40_000);
 }
 
-/// Flows whose directions enter by different balancers; a direction may be silent for longer than `idle`.
+/// The two directions of a flow enter by different balancers, and one direction may be silent for longer than `idle`:
+/// they still reach the same back end.
 #[test]
 fn directions_of_a_flow_meet_while_buckets_move() {
     for seed in 0..3 {
@@ -153,7 +154,7 @@ fn directions_of_a_flow_meet_while_buckets_move() {
         let (mut packets, mut apart) = (0, 0);
         for _ in 0..3000 {
             net.step();
-            // Back ends of the second box are turned by one.
+            // The second balancer numbers back ends in another order (rotated by one).
             let owners: Vec<_> = net.boxes.iter().map(|one| one.pool.owners(0)).collect();
             for (flow, next) in flows.iter().zip(&mut next) {
                 for at in 0..2 {
@@ -165,13 +166,14 @@ fn directions_of_a_flow_meet_while_buckets_move() {
                     let other = owners[1 - at][usize::from(*flow)];
                     let (first, second) = [(mine, other), (other, mine)][at];
                     apart += usize::from(first != (second + 1) % 3);
-                    // The first direction always speaks; the other one seldom.
+                    // The first direction sends all the time, the other one seldom.
                     let pause = [10, 300][at];
                     next[at] = net.now + (1 + net.chance.below(pause)) * MS;
                 }
             }
         }
-        // Until the deadline the busy direction keeps the silent one; at the deadline a message is on its way.
+        // Until the deadline the busy direction holds the silent one back. The two may differ once per bucket, while
+        // the message about the deadline is on its way.
         assert!(packets > 50_000);
         assert!(apart * 1000 < packets, "{apart} of {packets}");
         assert_eq!(net.names(0), net.names(1));
@@ -179,7 +181,7 @@ fn directions_of_a_flow_meet_while_buckets_move() {
     }
 }
 
-/// The same without messages, which shows that the test above can fail.
+/// Without messages the directions do reach different back ends: this shows that the test above can fail.
 #[test]
 fn balancers_that_cannot_hear_each_other_decide_alone() {
     let mut net = Net::new(&[1, 1], 9);

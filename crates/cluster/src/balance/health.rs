@@ -11,7 +11,7 @@ pub struct Settings {
     pub misses: u32,
     /// Number of probes of the last 32 without an answer after which the back end is down.
     pub losses: u32,
-    /// Answers in a row after which the back end is up, at its first failure.
+    /// Number of successive answers that bring a back end up after its first failure.
     pub answers: u32,
 }
 
@@ -125,7 +125,7 @@ impl Watch {
         self.failures = u32::from(!self.up);
     }
 
-    /// Answers in a row after which a back end that is down is up.
+    /// Number of successive answers that bring the back end up again.
     pub fn answers_needed(&self) -> u32 {
         let doublings = self.failures.saturating_sub(1).min(DOUBLINGS_MAX);
         self.settings.answers << doublings
@@ -179,7 +179,7 @@ impl Watch {
         if self.up || self.streak < self.answers_needed() {
             return None;
         }
-        // Probes that were lost before the failure are no reason to take the back end out again.
+        // Clears the losses from before the failure, so that they do not take the back end out again.
         (self.up, self.cause, self.answered) = (true, None, u32::MAX);
         Some(Change::Up)
     }
@@ -197,7 +197,8 @@ mod tests {
         answers: 8,
     };
 
-    /// Probes a back end that answers if `answers` says so, from `at` on; changes with their times in milliseconds.
+    /// Probes a simulated back end from time `at` on; it answers where `answers` is true. Returns the health changes
+    /// with their times in milliseconds.
     fn run(
         watch: &mut Watch,
         at: u64,
@@ -283,7 +284,7 @@ mod tests {
         run(&mut watch, 0, 50, |_| true);
         let (number, change) = watch.probe(500 * MS);
         assert_eq!(change, None);
-        // The balancer did not run for ten seconds, and finds the answer only then.
+        // The balancer itself was stopped for ten seconds, and reads the answer only afterwards.
         assert_eq!(watch.probe(10_500 * MS).1, None);
         assert_eq!(watch.heard(number, 10_501 * MS), None);
         assert!(watch.up());

@@ -5,13 +5,14 @@ use super::rendezvous::{Candidate, NOBODY};
 /// Deviation from the fair load, in percent, below which nothing moves.
 const TOLERANCE_PERCENT: u128 = 5;
 
-/// Distance from one bucket that may move to the next. It is a prime, so that all buckets have their turn, and
-/// neighbouring buckets do not move together.
+/// Distance between successive candidate buckets. It is a prime, so that every bucket is visited, and neighbouring
+/// buckets do not move together.
 const STRIDE: usize = 40507;
 
-/// Gives buckets of back ends with more than their fair load to those with less. `loads` is the recent load of each
-/// back end, in any unit. `start` is the bucket to begin with, so that not always the same ones move. Half of the
-/// excess moves, as future flows are unknown. Returns the number of buckets with another target.
+/// Load levelling: moves buckets from back ends above their fair load to those below it. `loads` is the recent load
+/// of each back end, in any unit. `start` is the first bucket considered; it varies, so that not always the same
+/// buckets move. Only half of the excess moves, as future flows are unknown. Returns the number of buckets with a new
+/// target.
 pub(super) fn level(
     targets: &mut [u16],
     candidates: &[Option<Candidate>],
@@ -22,7 +23,7 @@ pub(super) fn level(
         .iter()
         .map(|one| one.map_or(0, |one| u128::from(one.weight)));
     let loads = loads.iter().map(|load| u128::from(*load));
-    // The load of a back end that takes no buckets is not to be shared out: its buckets leave anyhow.
+    // A back end that takes no buckets is left out: its buckets leave in any case.
     let ends: Vec<(u128, u128)> = weights
         .zip(loads)
         .map(|(weight, load)| (weight, if weight == 0 { 0 } else { load }))
@@ -40,7 +41,7 @@ pub(super) fn level(
             *count += 1;
         }
     }
-    // Buckets that each back end gives away, and load that it lacks.
+    // Number of buckets that each back end gives away, and load that it lacks.
     let mut gives = vec![0_u128; ends.len()];
     let mut lacks = vec![0_u128; ends.len()];
     for at in 0..ends.len() {
@@ -105,7 +106,8 @@ mod tests {
     fn half_of_what_is_too_much_moves_to_those_that_lack() {
         let mut targets: Vec<u16> = (0..900).map(|n| n % 3).collect();
         let moved = level(&mut targets, &of(&[1, 1, 1]), &[600, 200, 100], 7);
-        // 300 of 600 are too much: a quarter of the buckets, of which the third takes two thirds.
+        // Back end 0 has 300 packets of excess out of 600: a quarter of its buckets move, and the third back end gets
+        // two thirds of them.
         assert_eq!((moved, counts(&targets, 3)), (75, vec![225, 325, 350]));
         let mut targets: Vec<u16> = (0..900).map(|n| n % 3).collect();
         assert_eq!(level(&mut targets, &of(&[6, 2, 1]), &[600, 200, 100], 0), 0);

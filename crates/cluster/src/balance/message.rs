@@ -1,7 +1,7 @@
-//! Messages of balancers to each other: back ends as operators set them, tables, and buckets that wait.
+//! Messages between balancers: settings of back ends, tables, and buckets that wait to move.
 //!
-//! All numbers are big-endian. A message that is longer or shorter than its header says is refused, and so is one of
-//! another format, so that formats may change.
+//! All numbers are big-endian. A message is refused if its length differs from what its header says, or if its format
+//! number is unknown. So the format may change.
 
 use super::BUCKETS;
 
@@ -28,27 +28,28 @@ pub const TABLES_MAX: usize = 16;
 /// Weight and intent of a back end, as set by an operator, with a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Setting {
-    /// Changes by hand of this back end so far: of two settings the one with more is the newer one.
+    /// Number of changes of this back end by an operator so far. The setting with the greater number is the newer
+    /// one.
     pub stamp: u32,
     /// True if the back end is drained.
     pub is_drained: bool,
     /// Weight of the back end.
     pub weight: u16,
-    /// Time in milliseconds after which the back end's buckets move although they are not idle; `None`: as the file
-    /// says.
+    /// Time in milliseconds after which the back end's buckets move even if they are busy; `None`: the file's
+    /// deadline.
     pub within_ms: Option<u32>,
 }
 
-/// Owners that a table shall have.
+/// Planned owners of one table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableState {
-    /// Digest of the back ends that may own buckets, from which all owners follow.
+    /// Digest of the back ends that may own buckets; all owners are computed from these.
     pub digest: u64,
     /// True if buckets still move.
     pub is_moving: bool,
 }
 
-/// Buckets of a part of a table, a bit each.
+/// State of the buckets in one part of a table, one bit each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Index of the table.
@@ -57,7 +58,7 @@ pub struct Chunk {
     pub at: u8,
     /// See [`TableState::digest`].
     pub digest: u64,
-    /// Set if the bucket is not yet at the owner that it shall have.
+    /// For each bucket, a bit: set if the bucket has not yet moved to its planned owner.
     pub waiting: [u64; WORDS],
     /// For each bucket, a bit: set if the bucket waits and has had packets lately.
     pub busy: [u64; WORDS],
@@ -88,7 +89,7 @@ pub struct Message {
 /// Reason why bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// The bytes are none of a balancer, or too few or too many.
+    /// The bytes are not a balancer's message, or their length is wrong.
     Malformed,
     /// The message is in a format that this program does not know.
     Format,
@@ -181,7 +182,7 @@ impl Message {
     }
 }
 
-/// Bytes that are still to be read.
+/// Bytes that are still to be parsed.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

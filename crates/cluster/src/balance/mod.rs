@@ -1,8 +1,9 @@
-//! Balancing over ordinary routers (the multistage router of Bianco et al.): which back end gets a packet.
+//! Load balancing over ordinary routers (the multistage router of Bianco et al.): the choice of a back end for each
+//! packet.
 //!
-//! A flow's hash names one of [`BUCKETS`] buckets. Rendezvous hashing gives each bucket an owner, from the names and
-//! weights of the back ends alone: so all balancers compute the same table, whatever has happened before. A planned
-//! change moves a bucket when it has been idle; a crash moves it at once.
+//! A flow's hash names one of [`BUCKETS`] buckets. Rendezvous hashing gives each bucket an owner from the names and
+//! weights of the back ends alone. So all balancers compute the same table, whatever their history. A planned change
+//! moves a bucket when it is idle; a crash moves it at once.
 
 mod agreement;
 mod health;

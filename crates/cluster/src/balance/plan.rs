@@ -36,17 +36,17 @@ pub struct Layout {
     pub carried: f64,
 }
 
-/// Boxes of a router, at most.
+/// Maximum number of boxes of a router.
 const BOXES_MAX: f64 = 1e6;
 
-/// The fewest boxes that do. The error is a sentence.
+/// The smallest number of boxes that carries the load. The error is a sentence.
 pub fn plan(of: &Demand) -> Result<Layout, String> {
     if of.ports == 0 || of.fronts == 0 || of.backs == 0 || of.switch == 0 {
         return Err("ports, fronts, backs and switch are at least 1".to_owned());
     }
     let load = of.rate * f64::from(of.ports);
     let by_ports = f64::from(of.ports.div_ceil(of.fronts));
-    // A rate that is a whole number of boxes but for rounding needs no further one.
+    // Rounding errors must not add a box to a load that is a whole number of boxes.
     let boxes = |each: f64| (load / each - 1e-9).ceil().max(1.0);
     let (balancers, backends) = (
         by_ports.max(boxes(of.balancer)),
@@ -81,7 +81,8 @@ mod tests {
         switch: 48,
     };
 
-    /// Section IV.B of the paper: one balancer and three routers for one port at line rate, four and ten for four.
+    /// Section IV.B of the paper: one balancer and three routers carry one port at line rate, four balancers and ten
+    /// routers four ports.
     #[test]
     fn the_paper_s_routers_are_planned() {
         let of = |ports| plan(&Demand { ports, ..PAPER }).map(|of| (of.balancers, of.backends));

@@ -1,4 +1,4 @@
-//! Back ends, their wanted states, and the tables that follow from these.
+//! Back ends, their intended states, and the bucket tables computed from these.
 
 use super::level::level;
 use super::message::{Setting, TableState};
@@ -11,13 +11,13 @@ use sync::Lock;
 /// Description of a back end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Name, from which its buckets follow.
+    /// Name; the back end's buckets are computed from it.
     pub name: String,
     /// Weight relative to that of others.
     pub weight: u16,
 }
 
-/// Packets that only some back ends get.
+/// A class: packets that only some back ends get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     /// The back ends by number.
@@ -51,15 +51,15 @@ pub struct State {
     pub member: Member,
     /// Administrative state.
     pub intent: Intent,
-    /// True if the back end forwards, as far as is known.
+    /// True if the back end forwards packets, as far as the balancer knows.
     pub up: bool,
-    /// Start of the state, in nanoseconds.
+    /// Time of the last change of `up`, in nanoseconds.
     pub since: u64,
-    /// Numbers of buckets in the first table: those it owns, and those of them that leave.
+    /// Number of buckets that it owns in the first table, and number of these that are moving away.
     pub buckets: (usize, usize),
 }
 
-/// End of a change of buckets.
+/// Outcome of a planned change of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All buckets have been idle.
@@ -91,7 +91,7 @@ impl One {
     }
 }
 
-/// A table's candidates and the owners that follow from them.
+/// Candidates of a table and the owners computed from them.
 struct Wanted {
     candidates: Vec<Option<Candidate>>,
     targets: Vec<u16>,
@@ -104,7 +104,7 @@ struct Inside {
     deadline: Option<u64>,
     /// Requested time until the deadline, which begins with the next sweep.
     allowed: Option<u64>,
-    /// Time of the next levelling, and the bucket at which it begins.
+    /// Time of the next load levelling, and the first bucket that it considers.
     level: (u64, usize),
 }
 
@@ -122,7 +122,7 @@ pub struct Pool {
     speaker: AtomicU16,
     /// A bit for each back end that is up.
     up: Box<[AtomicU64]>,
-    /// Bytes that each back end was sent since load was levelled; none: buckets do not follow load.
+    /// Bytes sent to each back end since load was last levelled; `None` if buckets do not follow load.
     loads: Option<Box<[AtomicU64]>>,
     /// See [`Settings::idle`]; while the pool settles, no silence is long enough.
     idle: AtomicU64,
@@ -142,8 +142,8 @@ fn none_in_turn() -> Box<[AtomicU16; TURNS]> {
     Box::new(std::array::from_fn(|_| AtomicU16::new(NOBODY)))
 }
 
-/// Writes candidates in turn, each in proportion to its weight and evenly spaced (smooth weighted round robin): in
-/// every turn each candidate gains its weight, and the one with the most pays the total.
+/// Smooth weighted round robin: fills `turns` with candidates, each in proportion to its weight and evenly spaced. In
+/// each step every candidate gains its weight; the one with the most is chosen and pays the total.
 fn take_turns(turns: &[AtomicU16], candidates: &[Option<Candidate>]) {
     let weight = |one: &Option<Candidate>| one.map_or(0, |one| i64::from(one.weight));
     let total: i64 = candidates.iter().map(weight).sum();
@@ -231,7 +231,8 @@ impl Pool {
         }
     }
 
-    /// Back ends for packets of a class in turn (class 0: packets without a class). An entry may be [`NOBODY`].
+    /// Round-robin order of back ends for packets of a class (0: packets without a class). An entry may be
+    /// [`NOBODY`].
     #[inline]
     pub fn turns(&self, class: u8) -> &[AtomicU16; TURNS] {
         &self.turns[usize::from(class)]
@@ -278,7 +279,7 @@ impl Pool {
         word.is_some_and(|word| word.load(Relaxed) >> (of % 64) & 1 != 0)
     }
 
-    /// Number of a back end.
+    /// Number of the back end with this name.
     pub fn number(&self, name: &str) -> Option<u16> {
         let inside = self.inside();
         let at = inside
@@ -288,7 +289,7 @@ impl Pool {
         at.map(|at| at as u16)
     }
 
-    /// Back ends as they are.
+    /// Present states of all back ends.
     pub fn states(&self) -> Vec<State> {
         let inside = self.inside();
         let counts = self.tables[0].count(inside.members.len());
@@ -304,14 +305,14 @@ impl Pool {
             .collect()
     }
 
-    /// The owners of a table's buckets as they are.
+    /// Present owners of a table's buckets.
     pub fn owners(&self, class: usize) -> Vec<u16> {
         let table = self.tables.get(class);
         let each = table.map(|table| (0..super::BUCKETS).map(|at| table.get(at).0).collect());
         each.unwrap_or_default()
     }
 
-    /// The owners that a table's buckets shall have.
+    /// Planned owners of a table's buckets.
     pub fn targets(&self, class: usize) -> Vec<u16> {
         let inside = self.inside();
         let wanted = inside.wanted.get(class);
@@ -338,8 +339,8 @@ impl Pool {
         tables.map(|table| table.force(|owner| owner == of)).sum()
     }
 
-    /// Uses a back end or drains it. Buckets that are not idle move after `deadline` nanoseconds; none: as the settings
-    /// say.
+    /// Sets an operator's intent for a back end. Buckets that are not idle move after `deadline` nanoseconds; `None`:
+    /// as the settings say.
     pub fn intend(&self, of: u16, intent: Intent, deadline: Option<u64>) {
         let mut inside = self.inside();
         if let Some(one) = inside.members.get_mut(usize::from(of)) {
@@ -359,8 +360,8 @@ impl Pool {
         }
     }
 
-    /// Adopts an operator's setting at another balancer for the back end with this key, if it is newer. Returns the
-    /// back end's number if it is.
+    /// Adopts a setting that an operator made at another balancer for the back end with key `of`, if it is newer.
+    /// Returns the back end's number in that case.
     pub fn learn(&self, of: u64, new: Setting) -> Option<u16> {
         let mut inside = self.inside();
         let mut all = inside.members.iter();
@@ -381,7 +382,7 @@ impl Pool {
         Some(at as u16)
     }
 
-    /// Back ends as operators set them, by the keys of their names.
+    /// Settings of back ends by operators, with the keys of the back ends' names.
     pub fn settings_by_hand(&self) -> Vec<(u64, Setting)> {
         let inside = self.inside();
         let all = inside.members.iter();
@@ -389,7 +390,7 @@ impl Pool {
             .collect()
     }
 
-    /// The tables as planned; of each, also true if buckets move.
+    /// Planned state of all tables.
     pub fn tables(&self) -> Vec<TableState> {
         let inside = self.inside();
         let is_moving = inside.deadline.is_some() || inside.allowed.is_some();
@@ -401,17 +402,18 @@ impl Pool {
         .collect()
     }
 
-    /// Says by bits which of 64 buckets of a table may not move though they are idle, and moves others at once.
+    /// For a word of 64 buckets of a table, sets the buckets that must not move even if idle, and moves the buckets
+    /// in `moved` at once.
     pub fn hold(&self, table: usize, word: usize, held: u64, moved: u64) {
         self.tables[table].hold(word, held, moved);
     }
 
-    /// True if a bucket of a table still moves, and true if it does and is not idle.
+    /// A pair for a bucket of a table: true if the bucket still has to move, and true if it also is busy.
     pub fn waits(&self, table: usize, bucket: usize, now: u64) -> (bool, bool) {
         self.tables[table].waits(bucket, now, self.idle.load(Relaxed))
     }
 
-    /// Makes the tables follow from the back ends.
+    /// Computes the tables again after a change of back ends.
     fn change(&self, inside: &mut Inside, deadline: Option<u64>) {
         let sets = std::iter::once(None).chain(self.classes.iter().map(Some));
         let Inside {
@@ -452,8 +454,8 @@ impl Pool {
         self.speaker.store(best.unwrap_or(NOBODY), Relaxed);
     }
 
-    /// Moves buckets that have been idle, and at the deadline all. To be called several times in each
-    /// [`Settings::idle`]. Says how a change ended.
+    /// Moves buckets that have been idle, and after the deadline all. Call it several times in each
+    /// [`Settings::idle`]. Returns how a change ended, if one did.
     pub fn sweep(&self, now: u64) -> Option<Ended> {
         if self.settled_at.load(Relaxed) == NEVER {
             let at = now.saturating_add(self.settings.settle);
@@ -480,15 +482,15 @@ impl Pool {
             return None;
         };
         let mut inside = self.inside();
-        // A deadline set meanwhile by another change is kept.
+        // A deadline that another change has set meanwhile is kept.
         if inside.allowed.is_none() {
             inside.deadline = None;
         }
         Some(ended)
     }
 
-    /// Makes some buckets leave back ends with much load. Buckets that could not move since the last time stay, as
-    /// their flows are active. While buckets move by plan, nothing is levelled.
+    /// Moves some buckets away from back ends with much load. A bucket that has not moved since the last time stays,
+    /// as its flows are active. Does nothing during a planned change.
     fn level(&self, inside: &mut Inside, now: u64) {
         let Some(loads) = &self.loads else {
             return;
@@ -514,8 +516,8 @@ impl Pool {
         }
     }
 
-    /// Continues another pool: back ends of the same name keep their health and the operator's wishes, and buckets stay
-    /// until they are idle. Weights and back ends are those of the new description.
+    /// Continues an earlier pool. Back ends of the same name keep their health and the operator's intent; buckets
+    /// stay until they are idle. Weights and back ends are those of the new file.
     pub fn follow(&mut self, old: &Pool) {
         self.settled_at = AtomicU64::new(old.settled_at.load(Relaxed));
         self.idle = AtomicU64::new(match old.idle.load(Relaxed) {
@@ -550,7 +552,7 @@ impl Pool {
                 .copied()
                 .unwrap_or(NOBODY)
         };
-        // A class that is new begins as packets without a class went.
+        // A new class starts with the owners of packets without a class.
         for at in 0..self.tables.len() {
             let from = if old.tables.len() == self.tables.len() {
                 at
@@ -576,8 +578,8 @@ impl Pool {
     }
 }
 
-/// Back ends that may own buckets of a class: its used back ends that are up; without any, all used ones that are up;
-/// without any, all that are up.
+/// Back ends that may own buckets of a class: its used back ends that are up. If there are none, all used ones that
+/// are up; if there are none, all that are up.
 fn candidates(members: &[One], class: Option<&Class>) -> Vec<Option<Candidate>> {
     let found = |fits: &dyn Fn(u16, &One) -> bool| -> Option<Vec<Option<Candidate>>> {
         let each = (0..).zip(members);

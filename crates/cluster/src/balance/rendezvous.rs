@@ -57,7 +57,7 @@ const fn logarithm(mut x: u64) -> u64 {
     result
 }
 
-/// Digest of candidates, whatever their order: equal digests mean equal owners.
+/// Digest of a set of candidates, independent of their order: equal digests mean equal owners.
 pub(super) fn digest(candidates: &[Option<Candidate>]) -> u64 {
     let each = candidates.iter().flatten();
     each.fold(0, |sum: u64, one| {
@@ -81,7 +81,7 @@ const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// `-log2` of a hash of the candidate and the bucket, which is taken for a number in (0, 1).
+/// `-log2` of a hash of the candidate and the bucket; the hash is read as a number in (0, 1).
 #[inline]
 fn cost(key: u64, bucket: usize) -> u64 {
     let hash = mix(key ^ mix(bucket as u64 + 1)) | 1;
@@ -94,7 +94,7 @@ fn cost(key: u64, bucket: usize) -> u64 {
     (u64::from(zeros + 1) << POINT) - fraction
 }
 
-/// True if `a` goes before `b` at the bucket.
+/// True if candidate `a` wins against `b` for the bucket.
 #[inline]
 fn beats(a: Candidate, b: Candidate, bucket: usize) -> bool {
     let left = cost(a.key, bucket) * u64::from(b.weight);
@@ -115,13 +115,13 @@ fn best(candidates: &[Option<Candidate>], bucket: usize) -> u16 {
     best.map_or(NOBODY, |(at, _)| at as u16)
 }
 
-/// The owner of each bucket by its place among the candidates; a place may be empty.
+/// The owner of each bucket, as an index into the candidates; an entry of these may be empty.
 pub fn owners(candidates: &[Option<Candidate>]) -> Vec<u16> {
     (0..BUCKETS).map(|at| best(candidates, at)).collect()
 }
 
-/// Changes `owners` to those of other candidates, which differ from the old ones only at the places `changed`. The
-/// result is that of [`owners`], without a comparison of all candidates for each bucket.
+/// Updates `owners` after a change of candidates at the indexes `changed`. The result equals that of [`owners`],
+/// without comparing all candidates for each bucket.
 pub fn retarget(owners: &mut [u16], candidates: &[Option<Candidate>], changed: &[u16]) {
     let at = |place: u16| candidates.get(usize::from(place)).copied().flatten();
     for (bucket, owner) in owners.iter_mut().enumerate() {

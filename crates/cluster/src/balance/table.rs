@@ -1,11 +1,11 @@
-//! The table that workers read: owners of buckets, now and soon.
+//! The table from which workers read bucket owners: the present owner and the planned one.
 
 use super::rendezvous::{BUCKETS, NOBODY};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Tick of a bucket that has not been watched yet. Ticks of watched buckets are odd.
+/// Value for a bucket that is not watched yet. Ticks of watched buckets are odd.
 const UNSEEN: u32 = 0;
-/// Number of bits of a time in nanoseconds that a tick has not: a tick is 66 microseconds.
+/// Binary logarithm of a tick's length in nanoseconds: a tick is 66 microseconds.
 const TICK_BITS: u32 = 16;
 
 /// Owners of all buckets. Workers read it without a lock.
@@ -13,9 +13,9 @@ pub struct Table {
     /// For each bucket, its owner (high half) and the owner that it should have (low half). A bucket whose halves
     /// differ waits to move.
     entries: Box<[AtomicU32; BUCKETS]>,
-    /// Tick of the last packet, of buckets that move.
+    /// For each moving bucket, the tick of its last packet.
     seen: Box<[AtomicU32]>,
-    /// A bit for each bucket that another balancer forbids to move, though it be idle here.
+    /// For each bucket, a bit: set if another balancer forbids the bucket to move although it is idle here.
     held: Box<[AtomicU64]>,
 }
 
@@ -34,7 +34,7 @@ fn tick(now: u64) -> u32 {
     (now >> TICK_BITS) as u32 | 1
 }
 
-/// True if the silence between two ticks is long enough. A worker's time may lie a little before another's.
+/// True if the silence between two ticks is at least `idle` nanoseconds. Clocks of workers may differ a little.
 fn is_idle(last: u32, now: u32, idle: u64) -> bool {
     let silence = i64::from(now.wrapping_sub(last) as i32);
     silence > 0 && silence as u64 >= idle >> TICK_BITS
@@ -52,8 +52,8 @@ impl Table {
         }
     }
 
-    /// The owner of a packet's bucket. `idle` is the silence in nanoseconds after which the bucket may move: this
-    /// packet is then the first at the new owner.
+    /// The owner of a packet's bucket. If the bucket has been silent for `idle` nanoseconds it moves, and this packet
+    /// is the first at the new owner.
     #[inline]
     pub fn owner(&self, bucket: u16, now: u64, idle: u64) -> u16 {
         let seen = self.entries[usize::from(bucket)].load(Relaxed);
@@ -110,7 +110,7 @@ impl Table {
         }
     }
 
-    /// Moves the buckets whose owner fits at once. Returns how many.
+    /// Moves at once the buckets whose present owner satisfies `fits`. Returns their number.
     pub fn force(&self, fits: impl Fn(u16) -> bool) -> usize {
         let mut moved = 0;
         for slot in self.entries.iter() {
@@ -123,7 +123,7 @@ impl Table {
         moved
     }
 
-    /// Moves the buckets that have been idle. Returns how many still move.
+    /// Moves the buckets that have been idle. Returns the number of buckets that still have to move.
     pub fn sweep(&self, now: u64, idle: u64) -> usize {
         let mut moving = 0;
         let now = tick(now);
@@ -134,7 +134,7 @@ impl Table {
                 continue;
             }
             match seen.load(Relaxed) {
-                // If a packet arrives meanwhile, its time counts.
+                // If a packet arrives at the same time, its time is kept.
                 UNSEEN => _ = seen.compare_exchange(UNSEEN, now, Relaxed, Relaxed),
                 last if is_idle(last, now, idle) && !self.is_held(bucket) => {
                     let moved = entry(target, target);
@@ -166,7 +166,7 @@ impl Table {
         for (bit, slot) in self.entries[word * 64..][..64].iter().enumerate() {
             let (owner, target) = halves(slot.load(Relaxed));
             if moved >> bit & 1 != 0 && owner != target {
-                // A target that changes meanwhile is settled by the next message.
+                // If the target changes at the same time, the next message corrects the owner.
                 let _ = slot.compare_exchange(
                     entry(owner, target),
                     entry(target, target),
@@ -177,7 +177,7 @@ impl Table {
         }
     }
 
-    /// True if a bucket still moves, and true if it does and is not idle.
+    /// A pair for a bucket: true if it still has to move, and true if it also is busy.
     pub fn waits(&self, bucket: usize, now: u64, idle: u64) -> (bool, bool) {
         let (owner, target) = self.get(bucket);
         let last = self.seen[bucket].load(Relaxed);
@@ -185,7 +185,7 @@ impl Table {
         (owner != target, owner != target && !is_idle)
     }
 
-    /// For each of `owners` owners, the number of its buckets, and the number of these that wait to move away.
+    /// For each owner below `owners`, the number of its buckets, and the number of these that have to move away.
     pub fn count(&self, owners: usize) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); owners];
         for bucket in 0..BUCKETS {

@@ -1,4 +1,4 @@
-//! Rules of tables and pools, on random histories and against a naive model.
+//! Properties of tables and pools, checked on random histories and against a naive model.
 
 use super::*;
 use crate::simulate::chance::Chance;
@@ -34,7 +34,7 @@ fn share(owners: &[u16], of: u16) -> usize {
     owners.iter().filter(|owner| **owner == of).count()
 }
 
-/// Sweeps often enough for all to be idle.
+/// Sweeps several times, until every bucket counts as idle.
 fn rest(pool: &Pool, now: &mut u64) {
     for _ in 0..4 {
         *now += 60 * MS;
@@ -42,7 +42,7 @@ fn rest(pool: &Pool, now: &mut u64) {
     }
 }
 
-/// golden.txt was written by golden.py, which knows nothing but the words of docs/multistage.md.
+/// Compares with golden.txt, which golden.py wrote from the algorithm in docs/multistage.md alone.
 #[test]
 fn another_program_computes_the_same_table() {
     for line in include_str!("golden.txt").lines() {
@@ -128,7 +128,7 @@ fn the_order_in_which_back_ends_are_listed_does_not_matter() {
     assert!(one.iter().zip(&other).all(|(a, b)| *a == 3 - *b));
 }
 
-/// Targets depend on the present alone: after any history they equal those of a fresh table.
+/// Targets depend only on the present back ends: after any history they equal those of a new table.
 #[test]
 fn tables_of_two_balancers_are_equal_after_any_history() {
     let mut chance = Chance::new(2);
@@ -148,7 +148,7 @@ fn tables_of_two_balancers_are_equal_after_any_history() {
             }
             one.sweep(now);
         }
-        // The other one learns of the same states in the order of names, and of nothing else.
+        // The other pool learns only the present states, in the order of names.
         for (of, state) in (0..).zip(one.states()) {
             other.set_weight(of, state.member.weight, None);
             other.intend(of, state.intent, None);
@@ -174,7 +174,7 @@ fn a_crash_moves_its_buckets_at_once_and_no_others() {
     assert_eq!(share(&after, 0), 0);
     assert_eq!(pool.speaker(), 1);
     assert!(!pool.up(0) && pool.up(1));
-    // A back end that came back gets its buckets when they are idle.
+    // A back end that has come back gets its buckets when they are idle.
     assert_eq!(pool.set_up(0, true, 2 * MS), 0);
     assert_eq!(pool.owners(0), after);
     rest(&pool, &mut (2 * MS));
@@ -255,7 +255,7 @@ fn if_all_are_down_nobody_owns_anything_and_the_first_that_comes_back_owns_all()
     assert_eq!(pool.speaker(), NOBODY);
     pool.set_up(1, true, MS);
     assert_eq!(pool.owners(0), vec![1; BUCKETS]);
-    // One that is drained is better than none.
+    // A drained back end is better than none.
     pool.intend(1, Intent::Drained, None);
     assert_eq!(pool.owner(0, 7, MS), 1);
 }
@@ -285,7 +285,7 @@ fn classes_have_tables_of_their_own() {
     assert!(share(&pool.owners(0), 0) > 0);
     pool.set_up(1, false, 0);
     assert_eq!(pool.owners(1), vec![2; BUCKETS]);
-    // Better another back end than none.
+    // A back end of another class is better than none.
     pool.set_up(2, false, 0);
     assert_eq!(pool.owners(1), vec![0; BUCKETS]);
 }
@@ -327,13 +327,13 @@ fn a_new_description_keeps_health_intents_and_the_places_of_buckets() {
     rest(&new, &mut now);
     let fresh = owners(&candidates(&[("new", 1), ("r3", 0), ("r2", 0), ("r1", 1)]));
     assert_eq!(new.owners(0), fresh);
-    // Buckets of a back end that is no longer described go at once: nobody else is at its address.
+    // Buckets of a back end that has left the file move at once: no box has its address any more.
     let mut third = pool(&["new"]);
     third.follow(&new);
     assert_eq!(third.owners(0), vec![0; BUCKETS]);
 }
 
-/// Back ends by load: a bucket with packets stays, silent ones level the load out, and a crash still moves at once.
+/// Load levelling moves only silent buckets; busy ones stay. A crash still moves all buckets at once.
 #[test]
 fn load_is_levelled_by_silent_buckets() {
     let settings = Settings {
@@ -348,7 +348,7 @@ fn load_is_levelled_by_silent_buckets() {
     let mut pool = Pool::new(settings, members.to_vec(), Vec::new(), vec![0]);
     pool.level_load();
     let first = pool.owners(0);
-    // Buckets of r1 with a flow each: those that talk without a pause, and those that come every 200 ms.
+    // Buckets of r1 with one flow each: some send without a pause, the others every 200 ms.
     let mine = (0..)
         .zip(&first)
         .filter(|(_, owner)| **owner == 0)

@@ -56,12 +56,12 @@ impl Names {
     }
 }
 
-/// Last heartbeat received from the peer, echoed to the peer.
+/// Identification of the last heartbeat received from the peer, returned to the peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Echo {
     /// The peer's incarnation; 0 if no heartbeat has arrived yet.
     pub incarnation: u64,
-    /// The peer's life of the link.
+    /// The peer's life (epoch) of the link.
     pub life: Life,
     /// The peer's time in the newest heartbeat.
     pub time: u64,
@@ -80,9 +80,9 @@ pub struct Beat {
     pub link: u32,
     /// True if the sender hears the receiver well.
     pub hears: bool,
-    /// True if the sender suspects the link and wants more frequent heartbeats, to judge sooner.
+    /// True if the sender suspects the link and requests more frequent heartbeats.
     pub probe: bool,
-    /// Start of the sender; it identifies the sender's run.
+    /// Start time of the sender; it identifies the sender's run.
     pub incarnation: u64,
     /// Counts the heartbeats on this link, from 1.
     pub sequence: u64,
@@ -90,13 +90,13 @@ pub struct Beat {
     pub time: u64,
     /// The sender's life of the link.
     pub life: Life,
-    /// The newest number of a frame that the sender has sent on this link, of one of its lanes; 0: none.
+    /// The newest frame number that the sender has used on one lane of this link; 0: none.
     pub newest: u64,
     /// Last heartbeat that the sender received.
     pub echo: Echo,
 }
 
-/// A node's statement about its links, as told by itself or by others.
+/// State of a node's links, made by that node and passed on by others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The node.
@@ -217,13 +217,13 @@ impl Beat {
     }
 }
 
-/// The number of 8 bytes at `at`; 0 where there are none.
+/// Reads 8 bytes at `at` as a number; 0 if there are fewer.
 fn number(bytes: &[u8], at: usize) -> u64 {
     let eight = bytes.get(at..).and_then(|rest| rest.first_chunk());
     eight.map_or(0, |eight| u64::from_be_bytes(*eight))
 }
 
-/// The life at `at`.
+/// Reads the life at `at`.
 fn life(bytes: &[u8], at: usize) -> Life {
     let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
     Life(bytes.copied().unwrap_or_default())

@@ -1,7 +1,7 @@
-//! Records of all nodes' links that have reached this node.
+//! Link-state records of all nodes, as far as they have reached this node.
 //!
-//! Only a node itself makes its record. The newest version replaces older ones, so records may arrive twice, late and
-//! by any path. A heartbeat first carries the changed records. The remaining room carries the other records in turn, so
+//! Only the node itself makes its record. The newest version replaces older ones, so records may arrive twice, late
+//! and by any path. A heartbeat carries changed records first. The remaining room carries other records in turn, so
 //! that lost ones are sent again.
 
 use super::beat::Record;
@@ -9,7 +9,7 @@ use crate::address::NodeId;
 use crate::map::{Links, Map};
 use std::collections::BTreeMap;
 
-/// Own links of a node, at most: they are bits of a record.
+/// Maximum number of links of a node: each is a bit of a record.
 pub const LINKS_MAX: usize = 64;
 
 /// An end of a link.
@@ -21,11 +21,11 @@ pub struct End {
     pub peer: NodeId,
     /// Index among the peer's own links.
     pub index: usize,
-    /// Index among the links between these two nodes.
+    /// Index among the parallel links between these two nodes.
     pub twin: usize,
 }
 
-/// Cables of a map, by node. All nodes of a simulation share it.
+/// The links of each node in a map. All nodes of a simulation share one copy.
 #[derive(Debug)]
 pub struct Cabling {
     ends: Vec<Vec<End>>,
@@ -33,8 +33,8 @@ pub struct Cabling {
 }
 
 impl Cabling {
-    /// The cabling of a map; the error names a node that has too many links. Links that name nodes which do not exist
-    /// connect nothing.
+    /// Computes the links of each node. Links that name nonexistent nodes connect nothing. The error names a node
+    /// that has too many links.
     pub fn new(map: &Map) -> Result<Cabling, NodeId> {
         let mut ends: Vec<Vec<End>> = vec![Vec::new(); map.nodes.len()];
         for (link, cable) in map.links.iter().enumerate() {
@@ -78,16 +78,16 @@ impl Cabling {
     }
 }
 
-/// Knowledge about a node.
+/// Newest record of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     version: u64,
     up: u64,
-    /// Arrival of this knowledge, as the number of changes until then.
+    /// Number of record changes up to this one; it orders records by arrival.
     stamp: u64,
 }
 
-/// All records, and the links that follow from them.
+/// All records, and the link states computed from them.
 #[derive(Debug)]
 pub(super) struct Gossip {
     known: Vec<Known>,
@@ -98,7 +98,7 @@ pub(super) struct Gossip {
     changed: bool,
 }
 
-/// Progress of telling a peer.
+/// Position in the records sent to one peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Told {
     stamp: u64,
@@ -120,12 +120,12 @@ impl Gossip {
         }
     }
 
-    /// The links that both ends say are up.
+    /// The links that are up in the records of both ends.
     pub(super) fn links(&self) -> &Links {
         &self.links
     }
 
-    /// True if links have changed since this was last asked.
+    /// True if links have changed since the last call.
     pub(super) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -137,7 +137,7 @@ impl Gossip {
         Record { node, version, up }
     }
 
-    /// Takes a record if it is newer than the known one. Returns true if it was.
+    /// Stores a record if it is newer than the known one. Returns true if it was.
     pub(super) fn take(&mut self, record: Record, cabling: &Cabling) -> bool {
         let Some(known) = self.known.get_mut(usize::from(record.node)) else {
             return false;
@@ -164,7 +164,7 @@ impl Gossip {
         true
     }
 
-    /// Fills `records`, up to `most`, with the record of `me`, changed records, and others in turn.
+    /// Fills `records`, up to `most`, with the record of `me`, then changed records, then others in turn.
     pub(super) fn tell(&self, told: &mut Told, me: NodeId, most: usize, records: &mut Vec<Record>) {
         records.push(self.record(me));
         for (&stamp, &node) in self.order.range(told.stamp + 1..) {

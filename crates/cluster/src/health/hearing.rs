@@ -6,7 +6,7 @@ use super::progress::Progress;
 use crate::auth::Life;
 use std::fmt;
 
-/// Reason why a link is not up.
+/// Reason why a link is down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cause {
     /// No fault.
@@ -43,20 +43,20 @@ impl fmt::Display for Cause {
     }
 }
 
-/// Slow heartbeats in a row that make a link slow, if they came over half of [`Config::dead`]: one may have waited for
-/// a peer that was late, and several that waited for the same processor come at once.
+/// Number of successive slow heartbeats that make a link slow; they must span over half of [`Config::dead`]. One may
+/// have waited for a late peer, and several that waited for the same processor arrive together.
 const SLOW_RUN: u32 = 3;
-/// Lateness that is remembered, in units of [`Config::dead`].
+/// Greatest lateness that is remembered, in units of [`Config::dead`].
 const LATENESS_MAX: u64 = 2;
-/// Good heartbeats that are ever asked for.
+/// Greatest number of good heartbeats that is ever required.
 const GOOD_MAX: u32 = 1024;
 
-/// Lateness of a node's loop in nanoseconds: the worst case, which fades within [`Config::settle`].
+/// Lateness of a node's loop in nanoseconds: the maximum, which decays within [`Config::settle`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lateness(u64);
 
 impl Lateness {
-    /// Takes another case into account, `since` nanoseconds after the last one.
+    /// Adds an observation of lateness, `since` nanoseconds after the previous one.
     pub(super) fn add(&mut self, late: u64, since: u64, config: &Config) {
         let faded = since as f64 / config.settle.max(1) as f64;
         let before = self.0 - (self.0 as f64 * faded.min(1.0)) as u64;
@@ -74,7 +74,7 @@ impl Lateness {
 pub(super) struct Hearing {
     /// The peer's incarnation; 0 if no heartbeat has ever arrived.
     incarnation: u64,
-    /// The peer's life of the link; and the life that the peer has stated since it knows this node's.
+    /// The peer's life of the link, and the life that the peer states in heartbeats that echo this node's own.
     life: Life,
     pub(super) agreed: Option<Life>,
     sequence: u64,
@@ -85,7 +85,7 @@ pub(super) struct Hearing {
     time: u64,
     /// Arrival time of the newest heartbeat.
     at: u64,
-    /// Silence since then in which this node did not listen.
+    /// Part of the silence in nanoseconds during which this node itself did not listen.
     excused: u64,
     /// Recent delays of the peer, in nanoseconds.
     late: Lateness,
@@ -94,7 +94,7 @@ pub(super) struct Hearing {
     /// Number of consecutive slow heartbeats, and the arrival of the first of them.
     slow: u32,
     slow_since: u64,
-    /// Good heartbeats while the link is down, less `window` of them for each bad one.
+    /// Number of good heartbeats while the link is down, minus `window` for each bad one.
     run: u32,
     /// Number of good heartbeats that bring the link up.
     needed: u32,
@@ -106,7 +106,7 @@ pub(super) struct Hearing {
     pub(super) heard: bool,
     /// Time of the last change of `hears`.
     pub(super) since: u64,
-    /// End of the time in which the peer wants heartbeats more often.
+    /// Time until which the peer requests more frequent heartbeats.
     probed_until: u64,
     cause: Cause,
 }
@@ -153,19 +153,19 @@ impl Hearing {
         (self.missing & (u64::MAX >> (64 - config.window.clamp(1, 64)))).count_ones()
     }
 
-    /// Time that the peer has been silent while this node listened.
+    /// Nanoseconds of silence of the peer while this node listened.
     fn silence(&self, now: u64) -> u64 {
         now.saturating_sub(self.at).saturating_sub(self.excused)
     }
 
-    /// Forgives silence of the peer during which this node itself was late: it checked at `looked`, and again only at
-    /// `now`. The time beyond two intervals is this node's own delay.
+    /// Excludes from the peer's silence the time in which this node itself was late. Its checks were at `looked` and
+    /// `now`; the time beyond two intervals is its own delay.
     pub(super) fn excuse(&mut self, looked: u64, config: &Config, now: u64) {
         let since = now.saturating_sub(looked.max(self.at));
         self.excused += since.saturating_sub(2 * config.interval);
     }
 
-    /// Silence after which the peer is dead. Where it shares its processor it may be late again, and by more.
+    /// Silence after which the peer is dead. It is longer for a peer that was late, because it may be late again.
     fn dead(&self, config: &Config) -> u64 {
         config.dead + 2 * self.late.worst()
     }
@@ -180,14 +180,14 @@ impl Hearing {
         self.late.worst()
     }
 
-    /// Takes a link down whose peer is silent.
+    /// Takes the link down if the peer is silent.
     pub(super) fn listen(&mut self, config: &Config, now: u64) {
         if self.hears && self.silence(now) >= self.dead(config) {
             self.fail(Cause::Silent, config, now);
         }
     }
 
-    /// Time at which silence will be a reason to look again.
+    /// Time at which silence would change the state.
     pub(super) fn due(&self, config: &Config, now: u64) -> u64 {
         let base = self.at + self.excused;
         match (self.hears, self.overdue(config, now)) {
@@ -201,24 +201,24 @@ impl Hearing {
         self.silence(now) >= self.patience(config)
     }
 
-    /// True if the link is up and not beyond doubt, so that heartbeats should come more often.
+    /// True if the link is up but in doubt, so that more frequent heartbeats are needed.
     pub(super) fn suspect(&self, config: &Config, now: u64) -> bool {
         self.hears && (self.missing(config) > 0 || self.overdue(config, now))
     }
 
-    /// True if the peer suspects the link and wants more frequent heartbeats.
+    /// True if the peer requests more frequent heartbeats.
     pub(super) fn is_probed(&self, now: u64) -> bool {
         now < self.probed_until
     }
 
-    /// True if `beat` has arrived before, or comes from a life of the peer that has ended.
+    /// True if `beat` is a duplicate, or comes from an earlier run of the peer.
     pub(super) fn is_old(&self, beat: &Beat) -> bool {
         (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
     }
 
-    /// Takes a heartbeat of the peer. `me` is this node's incarnation and its life of the link; `late` says that
-    /// heartbeats may have waited or been lost because this node did not listen; `slow`, what takes longer than this is
-    /// slow.
+    /// Processes a heartbeat of the peer. `me` is this node's incarnation and its life of the link. If `late` is
+    /// true, heartbeats may have waited or been lost because this node did not listen. A round trip longer than
+    /// `slow` counts as slow.
     pub(super) fn hear(
         &mut self,
         beat: &Beat,
@@ -232,7 +232,7 @@ impl Hearing {
         }
         let gap = beat.sequence - self.sequence - 1;
         if gap == 0 {
-            // Delay by the peer's own clock, which no cable can lengthen.
+            // Lateness by the peer's own clock, which no cable delay can increase.
             let late = beat.time.saturating_sub(self.time + config.interval);
             self.late.add(late, now.saturating_sub(self.at), config);
         }
@@ -242,7 +242,7 @@ impl Hearing {
         if beat.probe {
             self.probed_until = now + 2 * config.interval;
         }
-        // A peer that echoes both has received a heartbeat of this very life, so its heartbeat is no replay.
+        // A peer that echoes both numbers has received a heartbeat of this life, so its heartbeat is no replay.
         let known = (beat.echo.incarnation, beat.echo.life) == me;
         if known {
             self.agreed = Some(beat.life);
@@ -270,7 +270,7 @@ impl Hearing {
         self.judge(lost, config, now);
     }
 
-    /// `lost`: how many were missing right before this one.
+    /// Updates the judgement after a heartbeat; `lost` heartbeats were missing right before it.
     fn judge(&mut self, lost: u32, config: &Config, now: u64) {
         let window = config.window.clamp(1, 64);
         if self.hears {
@@ -281,8 +281,8 @@ impl Hearing {
             }
             return;
         }
-        // A bad heartbeat cancels one window of good ones. If it cancelled all, a link with few losses that must prove
-        // itself for long would never come up again.
+        // A bad heartbeat cancels only `window` good ones. If it cancelled all, a link with few losses and a high
+        // requirement would never come up again.
         self.run = match lost + u32::from(self.slow > 0) {
             0 => self.run + 1,
             bad => self.run.saturating_sub(bad * window),
@@ -298,12 +298,12 @@ impl Hearing {
             self.fail(Cause::Restarted, config, now);
         }
         self.incarnation = beat.incarnation;
-        // The first heartbeat that comes is where counting begins.
+        // Counting starts at the first heartbeat that arrives.
         (self.sequence, self.time) = (beat.sequence - 1, beat.time);
         (self.missing, self.slow, self.run) = (0, 0, 0);
     }
 
-    /// A link that fails soon after it came up must prove itself for longer.
+    /// Takes the link down. A link that fails soon after it came up then needs more good heartbeats.
     pub(super) fn fail(&mut self, cause: Cause, config: &Config, now: u64) {
         let soon = now.saturating_sub(self.since) < config.settle;
         self.needed = match soon {

@@ -1,38 +1,38 @@
-//! Checks that a peer's packet frames arrive, and not only its heartbeats.
+//! Checks that a peer's data frames arrive, and not only its heartbeats.
 //!
-//! Heartbeats contain the number of the newest frame of each of the peer's lanes. A frame may be lost, and heartbeats
-//! are faster than frames that wait in a queue. So a lane is *stuck* only under three conditions: the peer sent many
-//! frames of it more than a second ago, none of them was accepted since, and frames of the link were refused meanwhile.
-//! A stuck lane should never occur: the key is there to prevent it.
+//! Heartbeats contain the number of the newest frame of each of the peer's lanes. A frame may be lost, and a
+//! heartbeat may overtake frames in a queue. So a lane is *stuck* only under three conditions: the peer sent many of
+//! its frames more than a second ago, none of them was accepted, and frames of the link were refused meanwhile. A
+//! stuck lane should never occur, because frame keys are derived anew at each start.
 
 use crate::tag;
 use std::collections::BTreeMap;
 
-/// Number of frames sent, none of which has arrived, that make a lane suspect.
+/// Number of frames, all of which are missing, that make a lane suspect.
 const SENT: u64 = 64;
-/// Number of frames refused.
+/// Number of refused frames that make a lane suspect.
 const REFUSED: u64 = 16;
-/// Time in nanoseconds that the last of them may take.
+/// Time in nanoseconds that the last of these frames may take.
 const PATIENCE: u64 = 1_000_000_000;
 
-/// Knowledge about a lane.
+/// State of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// The newest number that was accepted, with the number of frames sent by the peer and refused here at that time.
+    /// Newest accepted number, and the peer's newest number and the count of refused frames at that time.
     taken: u64,
     sent: u64,
     refused: u64,
-    /// Time since which the peer has sent enough more.
+    /// Time at which the peer had sent `SENT` further frames.
     since: Option<u64>,
 }
 
-/// Knowledge about the lanes of a link.
+/// State of all lanes of a link.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress(BTreeMap<usize, Mark>);
 
 impl Progress {
-    /// True if a lane is stuck. The peer has told `sent` as the newest number of one of its lanes. Here `taken` is the
-    /// newest that arrived on that lane, and `refused` the number of refused frames of the link.
+    /// True if a lane is stuck. The peer has reported `sent` as the newest number of one of its lanes. `taken` is the
+    /// newest number received on that lane, and `refused` the number of refused frames of the link.
     pub(super) fn is_stuck(&mut self, sent: u64, (taken, refused): (u64, u64), now: u64) -> bool {
         if sent == 0 {
             return false;
@@ -66,7 +66,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// True if it gets stuck where each heartbeat of ten seconds says what `of` gives: sent, taken and refused.
+    /// True if the lane gets stuck within ten seconds of heartbeats; `of` gives sent, taken and refused for each.
     fn stuck(of: impl Fn(u64) -> (u64, u64, u64)) -> bool {
         let mut progress = Progress::default();
         (0..2000).any(|beat| {

@@ -5,7 +5,7 @@ use lab::{Lab, MS, US, Way};
 mod lab;
 mod pair;
 
-/// Twenty of each kind.
+/// Number of seeds for each kind of trial.
 const SEEDS: u64 = 20;
 
 /// Sixteen nodes; some are two links apart.
@@ -30,7 +30,7 @@ enum At {
     Link(usize),
 }
 
-/// Does something to all ways of a place; to those that lead away from it if it is for one way.
+/// Changes both directions of a link or of all links of a node, or only the outgoing directions if `one_way`.
 fn each_way(lab: &mut Lab, at: At, one_way: bool, what: impl Fn(&mut Way)) {
     for (number, link) in lab.map.links.iter().enumerate() {
         for side in 0..2 {
@@ -84,7 +84,7 @@ fn all_up(lab: &Lab) -> bool {
     })
 }
 
-/// Breaks a part of a working cluster, and mends it. Returns the time until no node used the broken part.
+/// Breaks a part of a working cluster and repairs it. Returns the time until no node used the broken part.
 fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
     let mut lab = Lab::new(map, Config::default(), seed);
     lab.run_while(400 * MS, |lab| !all_up(lab));
@@ -98,12 +98,12 @@ fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
     };
     let begin = lab.now;
     break_it(&mut lab, fault, at);
-    // A node that hangs cannot know.
+    // A hanging node cannot detect anything.
     let knows = |node| !(matches!(fault, Fault::Kill | Fault::Hang) && at == At::Node(node));
     let used = |lab: &Lab| {
         let users = (0..lab.nodes()).filter(|&node| knows(node));
         users.filter_map(|node| lab.health(node)).any(|health| {
-            // A node that hears nobody else cannot know of links that are not its own, and need not.
+            // An isolated node cannot learn of links other than its own.
             broken.iter().any(|&link| health.links().up(link))
         })
     };
@@ -114,7 +114,7 @@ fn trial(map: Map, fault: Fault, at: At, seed: u64) -> u64 {
     let found = lab.now - begin;
     lab.run(500 * MS - found);
     assert!(!used(&lab), "{fault:?} {at:?} {seed}: it flaps");
-    // A node that hung hears everything at once when it wakes, and learns then that others went round it.
+    // A hung node receives all waiting frames when it wakes, and then learns that others used detours.
     let others = lab.lost.iter().filter(|(_, node, _)| knows(*node));
     for (time, node, link) in others {
         assert!(
@@ -183,7 +183,7 @@ fn a_link_of_a_fly_that_fails_is_found_by_all_and_comes_back() {
     trials(fly, a_link, &OF_NODES[2..]);
 }
 
-/// Runs a cluster whose loops are late now and then, and whose links lose a frame in a thousand.
+/// Runs a cluster whose loops are sometimes late, and whose links lose one frame in a thousand.
 fn rough(map: Map, seed: u64, time: u64, late: std::ops::Range<u64>) -> Lab {
     let mut lab = Lab::new(map, Config::default(), seed);
     lab.jitter = 3 * MS;
@@ -211,13 +211,13 @@ fn late_loops_and_single_lost_frames_are_no_failures() {
     assert_eq!(lab.lost, []);
 }
 
-/// Like servers that share processors: more and more of them wait at the same time, and for longer.
+/// Models servers that share processors: more and more of them wait at the same time, and for longer.
 #[test]
 fn nodes_that_share_processors_are_no_failures_and_one_that_dies_is_found() {
     for seed in 0..SEEDS {
         let mut lab = met(4, seed);
         for round in 0..400 {
-            // Nothing is known of the first ones, which are shorter than DEAD even if two follow each other.
+            // Peers cannot know of the first delays, which are shorter than DEAD even if two follow each other.
             let longest = (16 + round).min(90);
             let node = lab.dice.below(4) as usize;
             let time = (5 + lab.dice.below(longest - 5)) * MS;
@@ -241,8 +241,8 @@ fn nodes_that_share_processors_are_no_failures_and_one_that_dies_is_found() {
     }
 }
 
-/// Like a kernel that shares its processor: frames of a node wait there, in both directions, and come at once. Its
-/// loop is never late.
+/// Models a kernel that shares its processor: frames of a node wait there in both directions and arrive together. The
+/// node's loop is never late.
 #[test]
 fn frames_that_waited_for_the_same_processor_make_no_link_slow() {
     for seed in 0..SEEDS {
@@ -309,7 +309,7 @@ fn a_slow_link_carries_what_no_other_link_can() {
 fn who_was_late_for_long_does_not_blame_others() {
     let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 3);
     for round in 0..50 {
-        // Links that fail often must prove themselves for longer.
+        // Links that fail often need more good heartbeats.
         assert!(lab.run_while(12_000 * MS, |lab| !all_up(lab)));
         let node = lab.dice.below(4) as usize;
         lab.hang(node, (50 + 10 * round) * MS);

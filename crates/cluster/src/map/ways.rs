@@ -1,14 +1,14 @@
 //! Paths over live links: the part that all nodes share, and a node's own part.
 //!
-//! [`Fabric`] follows from the map alone, [`Reach`] from the map and the live links. Both are the same for every node
-//! with the same knowledge, so a simulator of thousands of nodes keeps them once. [`Ways`] adds one node's part: its
-//! links on shortest paths to each other node.
+//! [`Fabric`] is computed from the map alone, [`Reach`] from the map and the live links. Both are the same for every
+//! node with the same knowledge, so a simulator of thousands of nodes keeps them once. [`Ways`] adds one node's part:
+//! its links on shortest paths to each other node.
 
 use super::{Links, Map};
 use crate::address::{HOPS_MAX, NO_NODE, NodeId};
 use std::sync::Arc;
 
-/// Hops to a node that cannot be reached.
+/// Hop count of an unreachable node.
 pub const UNREACHABLE: u8 = u8::MAX;
 
 /// Number of internal links on a shortest path between each two nodes.
@@ -35,7 +35,7 @@ impl Distances {
     }
 }
 
-/// Consequences of a map alone: neighbours, distances while every link is up, and weights.
+/// Data computed from a map alone: neighbours, distances with every link up, and weights.
 #[derive(Debug)]
 pub struct Fabric {
     map: Map,
@@ -44,7 +44,8 @@ pub struct Fabric {
     /// Neighbours and the links to them, in the order of links.
     near: Vec<(NodeId, u32)>,
     whole: Distances,
-    /// End of each node's share of all external rates, on a scale of 2^32.
+    /// For each node, the end of its interval on a scale of 2^32. The length of the interval is the node's share of
+    /// all external rates.
     ends: Vec<u64>,
 }
 
@@ -107,15 +108,15 @@ impl Fabric {
         }
     }
 
-    /// The node at a point of the scale of all external rates: a point drawn evenly names a node with the weight
-    /// of its rate.
+    /// The node whose interval holds `point`. A uniformly random point names each node with the probability of its
+    /// share of external rates.
     #[inline]
     pub fn node_at(&self, point: u32) -> NodeId {
         let node = self.ends.partition_point(|&end| end <= u64::from(point));
         node.min(self.ends.len().saturating_sub(1)) as NodeId
     }
 
-    /// Searches outwards from every node. In a mesh it ends after a node's own links.
+    /// Breadth-first search from every node. In a mesh it ends after a node's own links.
     fn distances(&self, up: impl Fn(usize) -> bool) -> Distances {
         let nodes = self.map.nodes.len();
         let mut hops = vec![UNREACHABLE; nodes * nodes];
@@ -142,7 +143,8 @@ impl Fabric {
     }
 }
 
-/// Ends of each node's part on a scale of 2^32 that holds all external rates; equal parts if there are none.
+/// Ends of the nodes' intervals on a scale of 2^32, in proportion to external rates; equal intervals if there are
+/// none.
 fn ends(map: &Map) -> Vec<u64> {
     let all = map.rate();
     let weight = |rate: f64| {
@@ -198,7 +200,7 @@ impl Reach {
         self.now.between(from, to)
     }
 
-    /// True if a node reaches another over no more links than if all were up.
+    /// True if the path between two nodes is no longer than with all links up.
     #[inline]
     pub fn is_whole(&self, from: NodeId, to: NodeId) -> bool {
         let hops = self.now.between(from, to);
@@ -292,12 +294,12 @@ impl Ways {
         match self.next(to) {
             [] => None,
             &[only] => Some(only),
-            // The product's upper half is an even choice; the hash's lower bits choose tables elsewhere.
+            // The product's upper half is uniformly distributed; other tables use the hash's lower bits.
             many => Some(many[((u64::from(flow_hash) * many.len() as u64) >> u32::BITS) as usize]),
         }
     }
 
-    /// Like [`Ways::link`], but avoids the node `past` if other links lead to the destination: flows that would pass
+    /// Like [`Ways::link`], but avoids the node `past` if other links lead to the destination. Flows that would pass
     /// `past` are spread over those links.
     #[inline]
     pub fn link_past(&self, to: NodeId, flow_hash: u32, past: NodeId) -> Option<u16> {
@@ -308,7 +310,7 @@ impl Ways {
         }
         let others = links.iter().filter(|&&link| !self.leads_to(link, past));
         let count = others.clone().count().max(1);
-        // The choice uses other bits of the hash than the first choice.
+        // This choice uses hash bits other than the first choice.
         Some(
             others
                 .copied()
@@ -339,7 +341,7 @@ impl Ways {
         Some(straight.map_or(link, |own| own as u16))
     }
 
-    /// Links that a packet passes to `to`, by `via` if that is a node.
+    /// Number of links on the path to `to`, through `via` if that is a node.
     #[inline]
     pub fn passes(&self, via: NodeId, to: NodeId) -> u8 {
         let reach = &*self.reach;
@@ -354,11 +356,10 @@ impl Ways {
         !self.next(to).is_empty()
     }
 
-    /// True if `via` can be the intermediate node of packets to `to`; for `via == to`, if they can go straight.
+    /// True if `via` can be the intermediate node of packets to `to`; with `via == to`, if the direct path is usable.
     ///
-    /// Both halves of the path must be as short as with every link up, so that no detour around a dead link is chosen
-    /// while other paths have no dead link. Packets must not come back to this node. Packets that reach `to` before
-    /// `via` have arrived.
+    /// Both halves of the path must be as short as with every link up. So no detour around a dead link is chosen
+    /// while other paths have no dead link. Packets must not return to this node, nor pass `to` before `via`.
     #[inline(always)] // for a mesh: nothing else is asked for every packet
     pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
         if self.reach.mesh {
@@ -375,9 +376,10 @@ impl Ways {
         self.is_whole_by(via, to) && !self.comes_back(via, to)
     }
 
-    /// Destination of packets to `to` that are spread to `via`: `to` itself if a shortest path from `via` would lead
-    /// back to this node, else `via`. In Valiant's scheme such packets would come back here and then go directly to
-    /// `to`. So links carry no more load than in that scheme, as if these packets were spread over all other nodes.
+    /// Node to visit for packets to `to` that are spread to `via`. It is `via`, except where a shortest path from
+    /// `via` leads back to this node: then it is `to` itself. In Valiant's scheme such packets would come back here
+    /// and then go directly to `to`. So links carry no more load than in that scheme, as if these packets were spread
+    /// over all other nodes.
     #[inline]
     pub fn stop(&self, via: NodeId, to: NodeId) -> NodeId {
         if !self.reach.mesh && self.is_whole_by(via, to) && self.comes_back(via, to) {
@@ -483,7 +485,7 @@ mod tests {
                     .partition(|&via| ways.stop(via, to) == to)
                     .into();
                 assert!(back.iter().all(|&via| !ways.allowed(via, to)));
-                // Nodes in line with `from`, across the line to `to`.
+                // Nodes in the row of `from`, and nodes across it.
                 assert_eq!(back.len(), [3, 0][usize::from(reach.hops(from, to)) - 1]);
                 for via in on {
                     assert!(ways.allowed(via, to) && ways.stop(via, to) == via);
@@ -508,7 +510,7 @@ mod tests {
         }
     }
 
-    /// Follows every shortest way, which must not come to a node of `not` after its start.
+    /// Follows every shortest path and asserts that it passes no node of `not` after its start.
     fn walk(reach: &Arc<Reach>, from: NodeId, to: NodeId, not: &[NodeId]) {
         let ways = Ways::new(reach, from);
         for &link in ways.next(to) {

@@ -1,10 +1,10 @@
 //! Strictly non-blocking network of switches of one size (Clos). Leaves with n external ports have 2n - 1 uplinks, each
 //! to a different network of the stage above. Such a network is a single switch, or again a network of this kind.
 
-/// Switch ports that cost as much as a server: the paper's, of 500 and 2000 dollars.
+/// Number of switch ports that cost as much as a server: the paper's prices, 500 and 2000 dollars.
 pub const PORTS_PER_SERVER: u32 = 4;
 
-/// Switches of a network.
+/// Size of a network of switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clos {
     /// Number of switches in the network, including those with unused ports.
@@ -37,7 +37,7 @@ pub fn clos(ports: u32, radix: u32) -> Clos {
     }
 }
 
-/// Whole switches that hold the ports in use: a switch can be several small ones.
+/// Number of whole switches that hold the ports in use: one switch can act as several small ones.
 pub fn packed(net: &Clos, radix: u32) -> u64 {
     net.ports.div_ceil(u64::from(radix))
 }

@@ -1,14 +1,14 @@
 //! The k-ary n-fly: columns of servers, each with links to k of the next column.
 //!
-//! All columns are as long as the one with external ports, so a server between carries both phases of one server's
-//! ports: 2sR. From server `x` links go to `kx + j` (mod M), for `j` below `k`: as many links arrive at a server as
-//! leave it whatever M is, and after n columns each server has been reached if k to the power of n is at least M.
+//! All columns have as many servers as the column with external ports, so an inner server carries both phases of one
+//! server's ports: 2sR. From server `x` links go to `kx + j` (mod M), for `j` below `k`. So as many links arrive at a
+//! server as leave it, for any M. After n columns every server is reachable if k to the power of n is at least M.
 
 use super::{Server, wire};
 use crate::address::NodeId;
 use crate::map::{Link, Map, Node};
 
-/// The least fan-out `k` and number of stages for `servers` of rate `rate` with `free` slots.
+/// The smallest fan-out `k`, and the number of stages, for `servers` of rate `rate` with `free` slots.
 pub(super) fn shape(server: &Server, free: u32, rate: f64, servers: u32) -> Option<(u32, u32)> {
     let fits = |k: u32| {
         let wiring = wire(server, k, 2.0 * rate / f64::from(k));
@@ -24,7 +24,8 @@ pub(super) fn shape(server: &Server, free: u32, rate: f64, servers: u32) -> Opti
     let stages = (2..)
         .find(|&n| reach(most, n))
         .expect("2 to the power of 32 is more than there are");
-    // A smaller k means fewer, faster links. It is chosen if as many stages still reach all servers, and the links fit.
+    // A smaller k means fewer but faster links. It is chosen if the same number of stages still reaches all servers,
+    // and the links fit.
     let k = (2..=most)
         .find(|&k| reach(k, stages) && fits(k))
         .unwrap_or(most);

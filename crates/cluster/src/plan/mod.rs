@@ -29,7 +29,7 @@ pub struct Server {
     pub processing: f64,
     /// Number of slots for network cards.
     pub slots: u32,
-    /// Kinds of cards that there are.
+    /// Available kinds of cards.
     pub nics: Vec<Nic>,
     /// Time that a packet takes through a server, in nanoseconds.
     pub latency: u64,
@@ -87,10 +87,10 @@ pub struct Plan {
     pub slots: (u32, u32),
 }
 
-/// Reason why nothing can be built.
+/// Reason why no plan exists.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refused {
-    /// A number is zero, negative or no number.
+    /// A number is zero, negative or not a number.
     Senseless(&'static str),
     /// A server cannot process one port.
     Slow {
@@ -101,7 +101,7 @@ pub enum Refused {
     Slots,
     /// Internal ports reach fewer than two other servers.
     FanOut,
-    /// More servers than nodes can have numbers.
+    /// More servers than node numbers.
     Large {
         /// Number of servers.
         servers: u64,
@@ -133,10 +133,10 @@ impl fmt::Display for Refused {
 }
 
 impl Wanted {
-    /// External ports per server: as many as it processes, no more than there are, and than its slots leave room for.
+    /// Number of external ports per server: limited by its processing, by its slots, and by the number of ports.
     fn ports_per_server(&self) -> Result<(u32, u32), Refused> {
         let needs = self.c * self.rate;
-        // A rate of exactly 6R is two ports at 3R, whatever the last bit of the quotient says.
+        // A rate of exactly 6R is two ports of 3R, whatever the rounding of the quotient.
         let processed = (self.server.processing / needs * (1.0 + 1e-9)) as u32;
         if processed == 0 {
             return Err(Refused::Slow { needs });
@@ -247,8 +247,8 @@ impl Plan {
         self.port_servers + self.transit_servers()
     }
 
-    /// Cables between servers: each has both directions in a mesh; in an n-fly each direction of a port goes to
-    /// another server.
+    /// Number of cables between servers. A cable carries both directions in a mesh; in an n-fly the two directions of
+    /// a port go to different servers.
     pub fn links(&self) -> u64 {
         let m = u64::from(self.port_servers);
         match self.topology {
@@ -282,8 +282,8 @@ impl Plan {
         }
     }
 
-    /// Number of servers without external ports that would do if processing alone counted and servers were used in
-    /// full: both phases of all ports, at each stage, over what a server can process.
+    /// Number of servers without external ports if only processing counted and all servers were fully used: the load
+    /// of both phases at each stage, divided by a server's processing rate.
     pub fn transit_by_processing(&self) -> u32 {
         let Topology::Fly { stages, .. } = self.topology else {
             return 0;
@@ -292,7 +292,7 @@ impl Plan {
         stages * (all / self.wanted.server.processing * (1.0 - 1e-9)).ceil() as u32
     }
 
-    /// Servers that a packet passes: sent directly, and by an intermediate server.
+    /// Number of servers that a packet passes: on the direct path, and through an intermediate server.
     pub fn passes(&self) -> (u32, u32) {
         match self.topology {
             Topology::Single => (1, 1),
@@ -301,7 +301,7 @@ impl Plan {
         }
     }
 
-    /// Latency of both, in nanoseconds.
+    /// Latency of the direct path and of the path through an intermediate server, in nanoseconds.
     pub fn latency(&self) -> (u64, u64) {
         let (direct, balanced) = self.passes();
         let each = self.wanted.server.latency;

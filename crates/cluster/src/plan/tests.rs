@@ -83,7 +83,7 @@ fn one_server_is_a_router_without_links() {
     );
 }
 
-/// Numbers that look random, from a seed.
+/// Pseudo-random numbers from a seed.
 fn next(state: &mut u64, below: u32) -> u32 {
     *state = state
         .wrapping_mul(6364136223846793005)
@@ -126,7 +126,7 @@ fn every_plan_keeps_to_what_its_servers_can_do() {
                     u64::from(k).pow(stages) >= u64::from(plan.port_servers),
                     "{plan:?}"
                 );
-                // Both phases of what a column's servers take in fit through the links to the next.
+                // The links of a column carry both phases of the traffic that its servers receive.
                 assert!(f64::from(k) * plan.link >= 2.0 * s * asked.rate * 0.999_999);
                 assert!(plan.transit_load() <= server.processing);
             }
@@ -155,7 +155,7 @@ fn an_n_fly_has_as_many_links_in_as_out_and_reaches_each_from_each() {
                 .for_each(|&end| degree[usize::from(end)] += 1);
         }
         assert!(degree.iter().all(|&d| d == 2 * k), "{n}");
-        // Forward only, from the first node.
+        // Packets go forward only, from the first node.
         let m = n as usize;
         let mut reached = vec![false; m];
         reached[0] = true;

@@ -11,7 +11,7 @@ use crate::spread::Settings;
 /// Traffic of the inputs.
 #[derive(Clone, Debug)]
 pub enum Traffic {
-    /// Traffic by a matrix.
+    /// Traffic that follows a traffic matrix.
     Matrix {
         /// The matrix.
         matrix: Matrix,
@@ -20,7 +20,7 @@ pub enum Traffic {
         /// Lengths of frames.
         sizes: Sizes,
     },
-    /// Packets of a capture, from the first node with external ports to the last.
+    /// Packets of a capture file, from the first node with external ports to the last.
     Trace(Trace),
 }
 
@@ -29,31 +29,30 @@ pub enum Traffic {
 pub struct Config {
     /// Traffic of the inputs.
     pub traffic: Traffic,
-    /// Part of each input's rate that is offered, 1 for all.
+    /// Share of each input's rate that is offered, 0 to 1.
     pub load: f64,
     /// Nanoseconds that are measured.
     pub time: u64,
-    /// Nanoseconds before these, in which queues and buckets find their level.
+    /// Nanoseconds of warm-up before the measured time.
     pub warmup: u64,
     /// Seed of all random choices.
     pub seed: u64,
     /// Processing rate of a node, in units of its external rate; for nodes without external ports, of the greatest
     /// rate.
     pub c: f64,
-    /// Nanoseconds that a node takes for a packet, besides waiting.
+    /// Nanoseconds that a node needs for a packet, without waiting.
     pub latency: u64,
-    /// Nanoseconds that a link takes, besides sending.
+    /// Propagation delay of a link in nanoseconds.
     pub delay: u64,
-    /// Rate of cables over the rate that the map gives to links: room for bursts.
+    /// Ratio of a cable's rate to the rate that the map gives to its link: room for bursts.
     pub headroom: f64,
-    /// Nanoseconds that a packet waits in a queue at most, where that is more than `QUEUE_LEAST` bytes.
+    /// Maximum time in nanoseconds that a packet waits in a queue; each queue holds at least `QUEUE_LEAST` bytes.
     pub queue: u64,
-    /// Spreading of the nodes; the seed is replaced.
+    /// Settings of load spreading; the seed is replaced.
     pub spread: Settings,
-    /// Output nodes bring packets into order again, within these bounds.
+    /// Bounds of the resequencers at output nodes; `None`: output nodes do not restore the order of packets.
     pub resequence: Option<Bounds>,
-    /// Failures. With any failure, nodes send heartbeats and have at most 64 links; they know each other after some 50
-    /// ms.
+    /// Failures. With any failure, nodes send heartbeats and have at most 64 links; links come up after some 50 ms.
     pub failures: Vec<Failure>,
     /// Growth of the cluster, step by step. Nodes send heartbeats as with failures.
     pub growth: Vec<Growth>,
@@ -64,7 +63,7 @@ pub struct Config {
 pub struct Growth {
     /// Time at which the first servers adopt the new map, in nanoseconds from the start of the run.
     pub at: u64,
-    /// The new map: nodes and links of the one before, and then the new ones.
+    /// The new map: the nodes and links of the previous one, followed by new ones.
     pub map: Map,
 }
 
@@ -72,12 +71,12 @@ pub struct Growth {
 pub(super) const QUEUE_LEAST: u64 = 64 * 1518;
 
 impl Config {
-    /// A direction of a cable for a link of a rate.
+    /// One direction of a cable for a link of this rate.
     pub(super) fn cable(&self, rate: f64) -> Server {
         Server::new(rate * self.headroom, self.queue)
     }
 
-    /// Whatever is asked of a matrix, with servers as in RouteBricks: 24 us each (RB11).
+    /// Default parameters for a matrix, with RouteBricks' servers: 24 us of latency each (RB11).
     pub fn new(matrix: Matrix, seed: u64) -> Config {
         Config {
             traffic: Traffic::Matrix {

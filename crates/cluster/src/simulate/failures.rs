@@ -15,7 +15,7 @@ use crate::map::{Fabric, Links, Map, Reach, Ways};
 pub enum Broken {
     /// A link.
     Link(NodeId, NodeId),
-    /// A link, from the first to the second only.
+    /// One direction of a link: from the first node to the second.
     OneWay(NodeId, NodeId),
     /// A node, with all its links.
     Node(NodeId),
@@ -68,7 +68,7 @@ const LOST_OF_TEN: u64 = 7;
 const SLOW: u64 = 20_000_000;
 
 impl Broken {
-    /// True if frames from one node to another pass it.
+    /// True if the failure affects frames from one node to another.
     fn hits(self, from: NodeId, to: NodeId) -> bool {
         match self {
             Broken::Link(a, b) => (a, b) == (from, to) || (b, a) == (from, to),
@@ -77,12 +77,12 @@ impl Broken {
         }
     }
 
-    /// True if a link suffers.
+    /// True if the failure affects a link.
     fn breaks(self, a: NodeId, b: NodeId) -> bool {
         self.hits(a, b) || self.hits(b, a)
     }
 
-    /// True if a place suffers.
+    /// True if the failure affects a place.
     fn is_at(self, place: Place) -> bool {
         match place {
             Place::Node(node) => self == Broken::Node(node),
@@ -90,7 +90,7 @@ impl Broken {
         }
     }
 
-    /// True if a packet is from a node that breaks, or for it.
+    /// True if a packet is from a failing node or for it.
     fn is_end_of(self, packet: &Packet) -> bool {
         let address = packet.address();
         matches!(self, Broken::Node(node) if [address.input, address.node].contains(&node))
@@ -98,7 +98,7 @@ impl Broken {
 }
 
 impl Users {
-    /// The count to which a packet belongs.
+    /// The counter for a packet: `ends` or `through`.
     fn of(&mut self, broken: Broken, packet: &Packet) -> &mut u64 {
         match broken.is_end_of(packet) {
             true => &mut self.ends,
@@ -107,7 +107,7 @@ impl Users {
     }
 }
 
-/// Something that breaks for a time.
+/// A part of the cluster that fails for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Failing part.
@@ -129,7 +129,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Packets that something which breaks has to do with.
+/// Number of packets affected by a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Users {
     /// Number of packets that could take another path.
@@ -145,14 +145,14 @@ pub struct Noticed {
     pub gone: Option<u64>,
     /// Nanoseconds until all nodes used the repaired links again; `None` if they did not.
     pub back: Option<u64>,
-    /// Packets that passed there from the start of the run until it broke.
+    /// Packets that passed the failing part from the start of the run until it failed.
     pub passed: Users,
-    /// Packets that were lost: there, if they were sent there before all knew; from a node that broke or for it,
-    /// wherever, if they were sent before all used it again.
+    /// Packets that were lost: in the failing part, if they were sent before all nodes avoided it; of a failing node,
+    /// anywhere, if they were sent before all nodes used it again.
     pub lost: Users,
 }
 
-/// Place of a packet.
+/// Place where a packet is: a node or a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Node(NodeId),
@@ -174,12 +174,12 @@ pub(super) struct Watch {
     failures: Vec<Failure>,
     pub(super) noticed: Vec<Noticed>,
     pub(super) false_alarms: u64,
-    /// The links that each node used when it last looked.
+    /// The links that each node used at its last check.
     used: Vec<Links>,
     /// Cabling, as each node knows it.
     cabling: Vec<Arc<Cabling>>,
     nodes: Vec<Health>,
-    /// True if a node has seen all links up. Before that it uses all.
+    /// True if a node has seen all links up. Until then it uses all links.
     started: Vec<bool>,
     /// Time of each node's next check.
     pub(super) due: Vec<u64>,
@@ -275,7 +275,7 @@ impl Watch {
             .map(|failure| failure.until)
     }
 
-    /// Runs a node's timers. Heartbeats leave by `links`, as packets do.
+    /// Runs a node's timers. Heartbeats leave through `links`, as packets do.
     pub(super) fn tick(
         &mut self,
         now: u64,
@@ -312,7 +312,7 @@ impl Watch {
         let _ = node.heard(beat.own, &beat.bytes, now);
     }
 
-    /// Time of a node's next look, if it is earlier than planned.
+    /// Schedules a node's next check, if it is earlier than planned.
     pub(super) fn plan(&mut self, now: u64, node: NodeId) -> Option<u64> {
         let at = usize::from(node);
         let due = self.nodes[at].due().max(now + 1);
@@ -322,7 +322,7 @@ impl Watch {
         })
     }
 
-    /// Computes a node's new paths, if it has learned of changed links.
+    /// Computes a node's paths again, if it has learned of changed links.
     pub(super) fn changed(&mut self, now: u64, node: NodeId, fabric: &Arc<Fabric>) -> Option<Ways> {
         let at = usize::from(node);
         if !self.nodes[at].take_change() {
@@ -340,7 +340,7 @@ impl Watch {
         Some(ways)
     }
 
-    /// Counts links that a node stopped using although nothing broke them.
+    /// Counts links that a node stopped using without a failure.
     fn look_for_alarms(&mut self, now: u64, map: &Map, node: usize) {
         let links = self.nodes[node].links();
         let before = std::mem::replace(&mut self.used[node], links.clone());
@@ -357,10 +357,10 @@ impl Watch {
         }
     }
 
-    /// A packet comes to a place.
+    /// Records that a packet passes a place.
     pub(super) fn passes(&mut self, now: u64, packet: &Packet, at: Place) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
-            // A packet through a node passes its links, too.
+            // A packet that passes a failing node also passes its links: count it once.
             let once = matches!(failure.what, Broken::Node(_)) == matches!(at, Place::Node(_));
             if now < failure.from && once && failure.what.is_at(at) {
                 *noticed.passed.of(failure.what, packet) += 1;
@@ -368,7 +368,7 @@ impl Watch {
         }
     }
 
-    /// A packet is lost at a place.
+    /// Counts a packet that was lost at a place.
     pub(super) fn lost(&mut self, now: u64, packet: &Packet, at: Place) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             let before = |begun: u64, after: Option<u64>| {
@@ -385,7 +385,7 @@ impl Watch {
         }
     }
 
-    /// Records which nodes know of which failure.
+    /// Records which nodes have noticed which failure.
     fn note(&mut self, now: u64, map: &Map) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             let hit = |link: &usize| {

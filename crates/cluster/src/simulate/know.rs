@@ -1,4 +1,4 @@
-//! Learning of a simulated cluster's nodes: links that are up, and new servers.
+//! Knowledge of a simulated cluster's nodes: live links and new servers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::address::NodeId;
 use crate::map::{Fabric, Reach, Ways};
 use crate::spread::Spread;
 
-/// Nanoseconds between the switches of two servers to a new map.
+/// Nanoseconds between two servers' adoptions of a new map.
 const STEP: u64 = 5_000_000;
 /// Nanoseconds from the last adoption until the matrix covers all servers: links are up by then.
 const SETTLE: u64 = 200_000_000;
@@ -20,7 +20,7 @@ impl Simulation {
         let Some(watch) = &mut self.watch else {
             return;
         };
-        // Heartbeats end with the last packet; otherwise the run would not end.
+        // Heartbeats stop after the last packet; otherwise the run would not end.
         if watch.due[usize::from(node)] > now && watch.due[usize::from(node)] != u64::MAX
             || now >= end
         {
@@ -67,7 +67,7 @@ impl Simulation {
         }
     }
 
-    /// Starts the new servers; the others switch to the new map one after another, as with `ashlar cluster reload`.
+    /// Starts the new servers. The others adopt the new map one after another, as with `ashlar cluster reload`.
     pub(super) fn grow(&mut self, step: usize) {
         let (now, map) = (self.now, self.config.growth[step].map.clone());
         let old = self.nodes.len();
@@ -101,7 +101,7 @@ impl Simulation {
         self.events.add(all, Event::Serve);
     }
 
-    /// The paths of a node over the links that are up to its knowledge, in the newest map.
+    /// The paths of a node over the links that it believes up, in the newest map.
     fn known(&self, node: NodeId) -> Ways {
         let links = self.watch.as_ref().map(|watch| watch.links(node).clone());
         let links = links.unwrap_or_else(|| crate::map::Links::all(self.fabric.map()));
@@ -120,7 +120,7 @@ impl Simulation {
         self.follow(node);
     }
 
-    /// Extends the matrix to all servers.
+    /// Extends the traffic matrix to all servers.
     pub(super) fn serve_all(&mut self) {
         self.sources.iter_mut().for_each(|source| source.stop());
         let ports = matrix::ports(self.fabric.map());

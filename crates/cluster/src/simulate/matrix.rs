@@ -16,10 +16,10 @@ pub enum Matrix {
     HotSpot,
     /// All inputs send all their traffic to one output.
     Incast,
-    /// A mean of permutations with random weights (Birkhoff): no output gets more than its rate, no input sends more.
+    /// A weighted mean of random permutations (Birkhoff): no output gets more than its rate, and no input sends more.
     Random,
-    /// Each input sends its quota, R/N, to its neighbour, and the rest of its traffic to the node after that: quota,
-    /// phase 1 and phase 2 meet on the link to the neighbour.
+    /// The worst case for a link: each input sends its quota, R/N, to its neighbour, and the rest of its traffic to
+    /// the node after that. So quota, phase 1 and phase 2 meet on the link to the neighbour.
     Adverse,
 }
 
@@ -40,7 +40,8 @@ impl Matrix {
         named.map_or("", |(_, name)| name)
     }
 
-    /// Outputs of each of `ports` inputs, with their shares of its rate. An input's shares add up to at most 1.
+    /// For each of `ports` inputs, its outputs with their shares of the input's rate. An input's shares add up to at
+    /// most 1.
     pub fn rows(self, ports: usize, chance: &mut Chance) -> Vec<Vec<(usize, f64)>> {
         let others = |from: usize| (0..ports).filter(move |&to| to != from);
         let each = |row: &dyn Fn(usize) -> Vec<(usize, f64)>| (0..ports).map(row).collect();
@@ -78,7 +79,7 @@ impl Matrix {
     }
 }
 
-/// A permutation that leaves nothing in its place: a cycle through all (Sattolo).
+/// A random cyclic permutation (Sattolo's algorithm): no element keeps its place.
 fn derangement(n: usize, chance: &mut Chance) -> Vec<usize> {
     let mut to: Vec<usize> = (0..n).collect();
     for at in (1..n).rev() {
@@ -105,7 +106,7 @@ fn mean_of_derangements(n: usize, chance: &mut Chance) -> Vec<Vec<(usize, f64)>>
     rows
 }
 
-/// Nodes that have external ports, in order: a matrix is about these.
+/// Nodes with external ports, in order; they are the rows and columns of a matrix.
 pub(super) fn ports(map: &Map) -> Vec<NodeId> {
     let nodes = map.nodes.iter().enumerate();
     nodes

@@ -1,9 +1,9 @@
-//! A cluster in virtual time: the same spreading as on real servers, with models of their surroundings.
+//! A cluster in virtual time: load spreading is the code of real servers; nodes, links and traffic are models.
 //!
-//! Nodes process packets at a rate, with a queue before that. Links have a rate, a delay and a queue in each direction;
-//! external outputs have a rate and a queue. All serve in order of arrival, so a queue is represented by the time until
-//! which its server is busy. An event is the arrival of a packet at a node, one for each node that a packet visits.
-//! Everything follows from the seed.
+//! A node processes packets at a rate and has a queue for them. A link has a rate, a delay and a queue in each
+//! direction; an external output has a rate and a queue. All serve in order of arrival, so a queue is represented by
+//! the time until which its server is busy. Each arrival of a packet at a node is one event. A run depends on the
+//! seed only.
 
 use std::sync::Arc;
 
@@ -65,19 +65,19 @@ const COOKIE: u8 = 0;
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// An input's next packet is due; by the number of the source.
+    /// The next packet of a source, given by number, is due.
     Source(u32),
     /// A packet arrives at a node by a link.
     Arrive(NodeId, Packet),
-    /// A node's resequencer may have something to give out.
+    /// A node's resequencer may have packets to release.
     Tick(NodeId),
     /// A node may have to send heartbeats.
     Look(NodeId),
     /// A heartbeat arrives at a node.
     Heard(Box<Beat>),
-    /// New servers start; by the number of the step.
+    /// New servers start; holds the number of the growth step.
     Grow(u32),
-    /// A node takes up the newest map.
+    /// A node adopts the newest map.
     Adopt(NodeId),
     /// All servers have adopted the newest map.
     Serve,
@@ -92,7 +92,7 @@ struct Node {
 }
 
 impl Node {
-    /// A node with its own rate, or with `most` if it has no external port.
+    /// A node with its own rate, or with the rate `most` if it has no external port.
     fn new(spread: Spread, (own, most): (f64, f64), config: &Config) -> Node {
         let rate = if own > 0.0 { own } else { most };
         Node {
@@ -104,12 +104,12 @@ impl Node {
     }
 }
 
-/// Restoring of order: the input node's part and the output node's.
+/// Restoration of packet order: the numbering at an input node and the resequencer of an output node.
 #[derive(Debug)]
 struct Order {
     numbers: Numbers,
     resequencer: Resequencer<Packet>,
-    /// Time of the event that will handle the order.
+    /// Time of the scheduled event that releases packets.
     tick: Option<u64>,
 }
 
@@ -134,7 +134,7 @@ pub struct Simulation {
     settings: Settings,
     chance: Chance,
     nodes: Vec<Node>,
-    /// Twice for each link: from its first end, and from its second.
+    /// Servers of the links' directions: for each link, that from its first end, then that from its second.
     links: Vec<Server>,
     events: Queue<Event>,
     sources: Vec<Source>,
@@ -195,7 +195,7 @@ impl Simulation {
         self.add_sources(&ports);
         if self.watch.is_some() {
             for node in 0..self.nodes.len() {
-                // Servers do not look in step.
+                // Nodes check their heartbeats at different times.
                 let first = self.chance.below(5_000_000);
                 self.events.add(first, Event::Look(node as NodeId));
             }
@@ -259,8 +259,8 @@ impl Simulation {
         self.config.warmup + self.config.time
     }
 
-    /// Runs for a number of events. Returns the part of the time that has passed, or nothing at the end, when all
-    /// packets have left.
+    /// Runs a number of events. Returns the share of time that has passed; `None` at the end, when all packets have
+    /// left.
     pub fn run(&mut self, events: u32) -> Option<f64> {
         for _ in 0..events {
             let (now, event) = self.events.next()?;

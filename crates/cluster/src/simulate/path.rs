@@ -47,7 +47,7 @@ impl Simulation {
         self.enter(input, packet);
     }
 
-    /// A node's processing of a packet that arrives by its external port.
+    /// Processes a packet that arrives at a node's external port.
     fn enter(&mut self, node: NodeId, mut packet: Packet) {
         let Some(done) = self.work(node, &packet) else {
             return;
@@ -79,7 +79,7 @@ impl Simulation {
         }
     }
 
-    /// A node's processing of a packet that arrives by an internal link.
+    /// Processes a packet that arrives at a node by an internal link.
     pub(super) fn process(&mut self, node: NodeId, mut packet: Packet) {
         let Some(done) = self.work(node, &packet) else {
             return;
@@ -101,7 +101,7 @@ impl Simulation {
         }
     }
 
-    /// Time at which a node finishes a packet; `None` if it has no room.
+    /// Time at which a node finishes a packet; `None` if its queue is full.
     fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
         let (measured, place) = (self.measured(), Place::Node(node));
         let work = &mut self.nodes[usize::from(node)].work;
@@ -122,7 +122,7 @@ impl Simulation {
         done
     }
 
-    /// A packet is lost.
+    /// Counts a lost packet.
     fn lose(
         &mut self,
         now: u64,
@@ -225,7 +225,7 @@ impl Simulation {
     }
 }
 
-/// A flow's hash, as a real one's 5-tuple has one.
+/// Hash of a flow, in place of that of a 5-tuple.
 fn flow_hash(flow: u32) -> u32 {
     Chance::new(u64::from(flow)).bits() as u32
 }

@@ -1,7 +1,7 @@
-//! Event queue ordered by time, then by creation, so that runs are identical byte for byte.
+//! Event queue ordered by time, then by insertion, so that runs are identical byte for byte.
 //!
-//! Most events are due within milliseconds. They wait unsorted in a ring of short slots, and are sorted when their slot
-//! is reached; the rest waits in a heap. Only numbers are moved: the events themselves stay in place.
+//! Most events are due within milliseconds. They wait unsorted in a ring of short time slots, and are sorted when
+//! their slot is reached. Later events wait in a heap. Only indices are moved; the events themselves stay in place.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,11 +13,11 @@ const SLOTS: u64 = 1 << 17;
 /// The end of a list.
 const NONE: u32 = u32::MAX;
 
-/// An event that waits, or a place for one.
+/// A waiting event, or a free entry.
 #[derive(Debug)]
 struct Place<E> {
     at: u64,
-    /// The one before it in its slot, or the next free place.
+    /// The previous event of the same slot, or the next free entry.
     next: u32,
     event: Option<E>,
 }
@@ -27,15 +27,15 @@ struct Place<E> {
 pub(crate) struct Queue<E> {
     places: Vec<Place<E>>,
     free: u32,
-    /// The slot that `near` is of.
+    /// The time slot whose events are in `near`.
     slot: u64,
-    /// Times and places of events due in this slot or before, the latest first.
+    /// Times and indices of events due in this slot or before, the latest first.
     near: Vec<(u64, u32)>,
-    /// The place that was added last to each slot.
+    /// For each slot, the index of the event that was added last.
     ring: Vec<u32>,
     /// Number of events in the ring.
     waiting: usize,
-    /// Time, number of its making and place.
+    /// Later events: time, insertion number and index.
     far: BinaryHeap<Reverse<(u64, u64, u32)>>,
     made: u64,
 }
@@ -129,7 +129,7 @@ impl<E> Queue<E> {
             self.near.push((at, number));
         }
         self.near[middle..].reverse();
-        // Stable: those of one time stay as they were made, the latest first.
+        // The sort is stable: events of equal time keep their order, the latest first.
         self.near.sort_by_key(|&(at, _)| Reverse(at));
         Some(())
     }

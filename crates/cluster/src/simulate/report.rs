@@ -7,25 +7,25 @@ use crate::address::{HOPS_MAX, NodeId};
 use crate::map::Map;
 use crate::spread::Counts;
 
-/// Number of bytes that a pair must have offered to be judged: some dozens of packets.
+/// Minimum number of offered bytes of a pair to be judged: some dozens of packets.
 pub const PAIR_LEAST: u64 = 48_000;
 
-/// Packets that were dropped, by name; all of the run.
+/// Number of dropped packets of the whole run, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Drops {
-    /// A node had more to process than it can.
+    /// Number of packets dropped because a node's processing queue was full.
     pub node_full: u64,
     /// Packets dropped because the input node found no path with room.
     pub ways_full: u64,
-    /// The queue of an internal link was full.
+    /// Number of packets dropped because the queue of an internal link was full.
     pub link_full: u64,
-    /// The queue of an external output was full.
+    /// Number of packets dropped because the queue of an external output was full.
     pub output_full: u64,
     /// Number of packets without any path of links to the output node.
     pub no_path: u64,
-    /// A packet passed too many links.
+    /// Number of packets dropped because they had passed too many links.
     pub too_many_hops: u64,
-    /// A link or a node was broken.
+    /// Number of packets lost by a broken link or node.
     pub dead: u64,
     /// Packets dropped because of wrong addresses, or because they came back to a node.
     pub faulty: u64,
@@ -52,7 +52,7 @@ impl Drops {
     }
 }
 
-/// Loads of links, each direction by itself, as parts of the rate that the map gives them (2R/N in a mesh).
+/// Loads of links, counted per direction, relative to the rate that the map gives them (2R/N in a mesh).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LinkLoads {
     /// Mean load.
@@ -63,7 +63,7 @@ pub struct LinkLoads {
     pub p99: f64,
     /// Greatest load.
     pub most: f64,
-    /// Bytes of the most loaded link beyond its rate; negative if below.
+    /// Bytes that the most loaded link carried beyond its rate; negative if fewer.
     pub excess: f64,
 }
 
@@ -81,8 +81,7 @@ pub struct Stage {
     pub delivered: u64,
 }
 
-/// Report of a run. Packets count from the start of the measurement; drops and the balance of packets are of the whole
-/// run.
+/// Report of a run. Packets count from the start of the measurement; drops and packet balance cover the whole run.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Nanoseconds that were measured.
@@ -109,14 +108,14 @@ pub struct Report {
     pub latency: Histogram,
     /// Reordering of packets.
     pub reordering: Reordering,
-    /// Least delivered share of a pair's offer, among outputs that are not overloaded, and pairs that offered at least
-    /// [`PAIR_LEAST`] bytes; `None` if there is no such pair.
+    /// Smallest delivered share of a pair's offer. It covers outputs that are not overloaded, and pairs that offered
+    /// at least [`PAIR_LEAST`] bytes; `None` if there is no such pair.
     pub pair_least: Option<f64>,
     /// Jain's fairness index over the delivered shares of these pairs.
     pub pair_fairness: Option<f64>,
-    /// Jain's index over the inputs of an output that was asked for too much; the least of such outputs.
+    /// Jain's index over the inputs of an overloaded output; the smallest one of all such outputs.
     pub input_fairness: Option<f64>,
-    /// Packets that went straight, by their quota or else; and by an intermediate node.
+    /// Number of packets on the direct path, and number of packets through an intermediate node.
     pub straight: (u64, u64),
     /// Choices of paths by the input nodes.
     pub spread: Counts,
@@ -124,14 +123,14 @@ pub struct Report {
     pub fairness: f64,
     /// The stages of a cluster that grows, measured or not.
     pub stages: Vec<Stage>,
-    /// Effect of each failure.
+    /// Effects of each failure.
     pub noticed: Vec<Noticed>,
     /// Number of times that a node took a working link for broken.
     pub false_alarms: u64,
     ports: usize,
     /// Numbers of nodes' external ports.
     port: Vec<u16>,
-    /// Load of each output by the matrix, relative to its rate.
+    /// Load that the matrix offers to each output, relative to its rate.
     asked: Vec<f64>,
     /// Bytes of each pair: offered, delivered.
     pairs: Vec<[u64; 2]>,
@@ -153,7 +152,7 @@ impl Report {
         }
     }
 
-    /// Notes the load that the matrix offers to outputs, in parts of their rate.
+    /// Records the load that the matrix offers to each output, relative to its rate.
     pub(super) fn ask(&mut self, asked: &[f64]) {
         for (known, asked) in self.asked.iter_mut().zip(asked) {
             *known = known.max(*asked);
@@ -264,7 +263,7 @@ impl Report {
         };
     }
 
-    /// Outputs that were offered more than they carry are looked at by themselves.
+    /// Computes fairness per pair; overloaded outputs are judged separately.
     fn close_pairs(&mut self) {
         let mut parts = Vec::new();
         for (to, &asked) in self.asked.iter().enumerate() {

@@ -1,19 +1,19 @@
-//! Servers in order of arrival: a node, a cable, an external output.
+//! First-in, first-out servers: a node, a cable, or an external output.
 
 use super::config::QUEUE_LEAST;
 
-/// Something that serves in order of arrival.
+/// A server that serves in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
     /// Time until which the server is busy.
     pub(crate) busy: u64,
     /// Nanoseconds for a byte.
     per_byte: f64,
-    /// Nanoseconds that a packet may wait.
+    /// Maximum waiting time of a packet in nanoseconds.
     most: u64,
-    /// Nanoseconds that the longest packet so far takes.
+    /// Nanoseconds that the longest packet so far took to serve.
     longest: u64,
-    /// Time until which the server is busy with priority work.
+    /// Time until which the server is busy with priority packets.
     first: u64,
     /// Number of bytes served during the measured time.
     pub(crate) bytes: u64,
@@ -32,7 +32,7 @@ impl Server {
         }
     }
 
-    /// A server of `rate` packets per second, whatever their length: each counts as a byte.
+    /// A server of `rate` packets per second, independent of their length: each counts as one byte.
     pub(crate) fn of_packets(rate: f64, queue: u64) -> Server {
         Server {
             most: queue,
@@ -40,7 +40,7 @@ impl Server {
         }
     }
 
-    /// Time at which it finishes a packet; `None` if its queue is full.
+    /// Time at which the server finishes a packet; `None` if its queue is full.
     #[inline]
     pub(crate) fn serve(&mut self, now: u64, bytes: u32, measured: bool) -> Option<u64> {
         let start = self.busy.max(now);
@@ -56,9 +56,9 @@ impl Server {
         Some(self.busy)
     }
 
-    /// Time at which the server finishes a priority packet, which delays all waiting packets. The packet goes after
-    /// earlier priority packets and the one being served; that one counts as one of maximum length, because its length
-    /// is not known.
+    /// Time at which the server finishes a priority packet, which delays all waiting packets. It is served after
+    /// earlier priority packets and the packet in service. The latter counts as one of maximum length, because its
+    /// length is unknown.
     pub(crate) fn serve_first(&mut self, now: u64, bytes: u32) -> u64 {
         let takes = (f64::from(bytes) * self.per_byte) as u64;
         let start = match self.first > now {
@@ -75,7 +75,7 @@ impl Server {
 mod tests {
     use super::*;
 
-    /// A nanosecond for a byte.
+    /// A server that needs a nanosecond per byte.
     fn server() -> Server {
         Server::new(8e9, 1_000_000)
     }

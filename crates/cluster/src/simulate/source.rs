@@ -14,7 +14,7 @@ pub struct Record {
     pub flow: u32,
 }
 
-/// Packets of real traffic in their order; times follow from the load.
+/// Packets of recorded traffic, in order; their times are computed from the load.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The packets.
@@ -23,7 +23,7 @@ pub struct Trace {
     pub flows: u32,
 }
 
-/// Lengths of frames and how often each occurs.
+/// Frame lengths, each with its frequency.
 pub type Sizes = Vec<(u32, u32)>;
 
 /// Frame lengths like those of a research backbone of 2002 to 2005 (constructed, see eval/lib/frames.py): a mean of 677
@@ -48,10 +48,10 @@ pub fn backbone() -> Sizes {
 /// Traffic of an input to one output.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// End of its share, on a scale of 2^32.
+    /// End of its interval on a scale of 2^32; the interval's length is its share.
     end: u64,
     output: NodeId,
-    /// Number of its first flow.
+    /// Number of the first of its flows.
     flows: u32,
 }
 

@@ -7,21 +7,21 @@
 //! const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &io::of::<Self>()];
 //! ```
 //!
-//! The user of an extension finds it in the class by its type ([`Class::extension`]). So the engine need not name the
-//! extensions that crates above it define.
+//! A user of an extension finds it in the class by its type ([`Class::extension`]). So the engine need not know
+//! extensions that higher crates define.
 
 use crate::element::{AnyConfig, Element};
 use std::any::Any;
 use std::sync::Arc;
 
-/// The configuration of a class, as its own type. An extension is given only configurations that its class has parsed.
+/// Casts a configuration to its own type. An extension is given only configurations that its class has parsed.
 pub fn config_of<E: Element>(config: &AnyConfig) -> Arc<E::Config> {
     Arc::clone(config)
         .downcast()
         .unwrap_or_else(|_| unreachable!("a class is given only configurations that it parsed"))
 }
 
-/// An element, as its own type. An extension is given only elements of its class.
+/// Casts an element to its own type. An extension is given only elements of its class.
 pub fn element_of<E: Element>(element: &dyn Any) -> &E {
     let element = element.downcast_ref();
     element.unwrap_or_else(|| unreachable!("an extension is given only elements of its class"))

@@ -1,4 +1,4 @@
-//! Handlers: how control reads and changes an element, one line each.
+//! Handlers: reads and writes of an element by control, one line each.
 //!
 //! Each core has its own copy of an element. A `sum` is added over the copies; a `text` or `show` is read from every
 //! copy. A `set` or `assign` reaches every copy through its worker's mailbox. A `control` handler runs once, on the
@@ -43,12 +43,12 @@ impl<E: Element> Handler<E> {
         }
     }
 
-    /// A count, added over cores.
+    /// Read handler for a count, added over cores.
     pub const fn sum(name: &'static str, doc: &'static str, get: fn(&E) -> u64) -> Handler<E> {
         Handler::new(name, doc, Access::Sum, Act::Sum(get))
     }
 
-    /// A text that every core gives; its argument is what follows the name.
+    /// Read handler that returns a text of each core. Its argument is the text after the name.
     pub const fn text(
         name: &'static str,
         doc: &'static str,
@@ -57,7 +57,7 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Text, Act::Text(get))
     }
 
-    /// A value of each core, shown as it is.
+    /// Read handler that shows a value of each core.
     pub const fn show(
         name: &'static str,
         doc: &'static str,
@@ -66,7 +66,7 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Text, Act::Show(get))
     }
 
-    /// A value that every core changes, written as an argument would be. Nothing else follows from it.
+    /// Write handler that parses a value and assigns it on every core, without other effects.
     pub const fn assign(
         name: &'static str,
         doc: &'static str,
@@ -75,12 +75,12 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Set, Act::Assign(place))
     }
 
-    /// A setting or action on every core. It must refuse a bad value before it changes anything.
+    /// Write handler for a setting or an action on every core. It must refuse a bad value before it changes anything.
     pub const fn set(name: &'static str, doc: &'static str, set: Set<E>) -> Handler<E> {
         Handler::new(name, doc, Access::Set, Act::Set(set))
     }
 
-    /// A read that uses other handlers: it gives a job.
+    /// Read handler that uses other handlers: it returns a job.
     pub const fn ask(
         name: &'static str,
         doc: &'static str,
@@ -89,7 +89,7 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Text, Act::Job(job))
     }
 
-    /// A write that uses other handlers: it gives a job.
+    /// Write handler that uses other handlers: it returns a job.
     pub const fn run(
         name: &'static str,
         doc: &'static str,
@@ -98,7 +98,7 @@ impl<E: Element> Handler<E> {
         Handler::new(name, doc, Access::Set, Act::Job(job))
     }
 
-    /// A read handler of state that all copies share.
+    /// Read handler of state that all copies share.
     pub const fn shared(
         name: &'static str,
         doc: &'static str,
@@ -115,7 +115,7 @@ impl<E: Element> Handler<E> {
         )
     }
 
-    /// A write handler that changes state that all copies share.
+    /// Write handler of state that all copies share.
     pub const fn action(
         name: &'static str,
         doc: &'static str,
@@ -132,13 +132,13 @@ impl<E: Element> Handler<E> {
         )
     }
 
-    /// The same, for elements of the router only.
+    /// The same handler, restricted to callers within the router.
     pub const fn inner(mut self) -> Handler<E> {
         self.info.inner = true;
         self
     }
 
-    /// A handler that also changes the argument of its name in the configuration string, as in Click.
+    /// The same handler; a write also changes the argument of its name in the configuration string, as in Click.
     pub const fn argument(mut self) -> Handler<E> {
         self.info.argument = true;
         self

@@ -1,11 +1,11 @@
-//! Handler calls from within the router: an element, a script or a driver uses handlers of others.
+//! Handler calls within the router: an element, a script or a driver uses handlers of other elements.
 //!
-//! A running element cannot be entered again. A call that may reach a running element therefore waits until the element
-//! has returned. [`Cx::defer`] leaves a job that runs when no element of this worker is running: before the packets
-//! that the element has sent move on (strict walker), or right after the batch (sweep). A job works on a [`JobCx`]: the
-//! graph as seen from outside any element. An element that needs an answer at once uses [`Cx::job_cx`]. Handlers of the
-//! running elements (the caller and all elements that pull through it) cannot be read then, and writes to them wait
-//! until those elements have returned.
+//! A running element must not be re-entered. So a call that may reach a running element waits until the element has
+//! returned. [`Cx::defer`] defers a job until no element of this worker is running. It then runs before the packets
+//! that the element has sent move on (strict walker), or right after the batch (sweep). A job works on a [`JobCx`]:
+//! the graph as seen from outside any element. An element that needs an answer at once uses [`Cx::job_cx`]. Then
+//! handlers of the running elements (the caller and all elements that pull through it) cannot be read, and writes to
+//! them wait until those elements have returned.
 //!
 //! Names are resolved as Click does: `counter.count` written in `a/b` means `a/b/counter`, else
 //! `a/counter`, else `counter`. A name without a dot is a handler of the router ([`Root`]).
@@ -28,16 +28,16 @@ use arguments::units::FromArg;
 use lang::args as text;
 use std::sync::Arc;
 
-/// Jobs within jobs that may wait for each other; more is a call without end.
+/// Maximum depth of jobs within jobs; a deeper nesting is taken for infinite recursion.
 const DEPTH_MAX: usize = 100;
 
-/// Part of a handler that needs the graph: it runs when the handler's element is back in the graph.
+/// Part of a handler that needs the graph. It runs when the handler's element is back in the graph.
 pub type Job = Box<dyn FnOnce(&mut JobCx) -> Result<String, String>>;
 
 /// A job that waits until its element has returned.
 pub(crate) type Deferred = Box<dyn FnOnce(&mut JobCx)>;
 
-/// A handler call in an argument: name of the handler, and the value to write or the argument to read with.
+/// A handler call given as an argument: the handler's name, and the value to write or the argument to read with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandlerCall {
     /// `element.handler`, or a handler of the router.
@@ -84,7 +84,7 @@ impl FromArg for HandlerCall {
     }
 }
 
-/// A handler that was found.
+/// Handler that a name resolves to.
 #[derive(Clone, Copy, Debug)]
 pub enum Found<'a> {
     /// Handler of a class: element, index among the class's handlers, and description.
@@ -97,7 +97,7 @@ pub enum Found<'a> {
     Global(&'a str),
 }
 
-/// Finds an element by a name written in `within`: the closest one counts.
+/// Finds an element by a name written in element `within`; the innermost match wins.
 pub fn find_element(plan: &Plan, within: &str, name: &str) -> Option<usize> {
     let mut scope = within;
     while let Some((outer, _)) = scope.rsplit_once('/') {
@@ -109,7 +109,7 @@ pub fn find_element(plan: &Plan, within: &str, name: &str) -> Option<usize> {
     plan.find(name)
 }
 
-/// Finds the handler that `path` means in the element `within` (empty: outside all elements).
+/// Resolves the handler name `path`, written in element `within` (empty: outside all elements).
 pub fn find<'a>(
     plan: &Plan,
     within: &str,
@@ -177,7 +177,7 @@ pub fn find_from_outside<'a>(
     }
 }
 
-/// Reason why [`find`] found no such handler, in Click's words, with the element's full name.
+/// Error message for [`find`] without a match, in Click's words, with the element's full name.
 pub fn not_found(plan: &Plan, within: &str, path: &str, wanted: Use, wrong: AskError) -> String {
     let Some((element, handler)) = path.split_once('.') else {
         return match wanted {
@@ -199,7 +199,7 @@ pub fn not_found(plan: &Plan, within: &str, path: &str, wanted: Use, wrong: AskE
 pub struct JobCx<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) core: &'a mut Core,
-    /// The element that left the job.
+    /// The element that deferred the job.
     pub(crate) this: Option<usize>,
 }
 
@@ -226,7 +226,7 @@ impl JobCx<'_> {
         }
     }
 
-    /// Forgets the timer of this job's element.
+    /// Cancels the timer of this job's element.
     pub fn cancel_timer(&mut self) {
         if let Some(node) = self.this {
             self.core.cancel_timer(node);
@@ -245,7 +245,7 @@ impl JobCx<'_> {
         self.core.stops += 1;
     }
 
-    /// Ends the round of tasks: the driver has something to do before the next one.
+    /// Ends the round of tasks: the driver has something to do before the next round.
     pub fn interrupt(&mut self) {
         self.core.interrupt = true;
     }
@@ -255,18 +255,18 @@ impl JobCx<'_> {
         self.core.over = true;
     }
 
-    /// The time, read now, in nanoseconds since the Unix epoch.
+    /// The present time in nanoseconds since the Unix epoch.
     pub fn wall(&mut self) -> u64 {
         let now = self.core.clock.now();
         self.core.clock.wall(now)
     }
 
-    /// A random number that cannot be predicted from others; see [`Seed`].
+    /// An unpredictable random number; see [`Seed`].
     pub fn random(&mut self) -> u32 {
         self.core.random()
     }
 
-    /// The clock, to be set or made faster.
+    /// The clock, mutable: to set it or change its speed.
     pub fn clock(&mut self) -> &mut Clock {
         &mut self.core.clock
     }
@@ -284,7 +284,7 @@ impl JobCx<'_> {
         self.settle(mark);
     }
 
-    /// Drops a packet of this job's element under the `reason`-th name of its class's `DROPS`.
+    /// Drops a packet of this job's element, counted under index `reason` of its class's `DROPS`.
     pub fn drop(&mut self, packet: Packet, reason: usize) {
         if let Some(node) = self.this {
             self.core.drop_one(node, reason, packet);
@@ -301,13 +301,13 @@ impl JobCx<'_> {
         self.core.random = Random::library(seed);
     }
 
-    /// Writes text that is a program's output.
+    /// Writes text to the program's output.
     pub fn print(&mut self, text: &str) {
         let root: &Arc<dyn Root> = &self.core.root;
         root.print(text);
     }
 
-    /// Finds a handler by a name as this job's element means it.
+    /// Resolves a handler name as written in this job's element.
     pub fn find<'p>(&self, path: &'p str, wanted: Use) -> Result<Found<'p>, AskError> {
         let found = find(&self.core.plan, self.name(), path, wanted)?;
         if let Found::Global(name) = found
@@ -320,18 +320,18 @@ impl JobCx<'_> {
         Ok(found)
     }
 
-    /// Reads `element.handler`, or a handler of the router: all copies of the element, wherever they
-    /// run.
+    /// Reads `element.handler` from all copies of the element, on any worker, or reads a handler of the router.
     pub fn read(&mut self, path: &str, argument: &str) -> Result<String, AskError> {
         self.reach(path, argument, Use::Read)
     }
 
-    /// Writes `element.handler`, or a handler of the router, on all copies of the element. The answer is mostly empty.
+    /// Writes `element.handler` on all copies of the element, or writes a handler of the router. The answer is
+    /// usually empty.
     pub fn write(&mut self, path: &str, value: &str) -> Result<String, AskError> {
         self.reach(path, value, Use::Write)
     }
 
-    /// Uses this worker's copy.
+    /// Runs a handler of this worker's copy.
     pub fn here(&mut self, path: &str, value: &str, wanted: Use) -> Result<String, AskError> {
         let refused = AskError::Refused;
         match (self.find(path, wanted)?, wanted) {
@@ -452,7 +452,7 @@ impl JobCx<'_> {
         root.say(line);
     }
 
-    /// Runs a job of `node`, which is back in its place.
+    /// Runs a job of `node`, whose element is back in the graph.
     fn run(&mut self, node: usize, job: Job) -> Result<String, AskError> {
         if self.core.depth >= DEPTH_MAX {
             return Err(AskError::Refused(format!(
@@ -470,8 +470,8 @@ impl JobCx<'_> {
         answer.map_err(AskError::Refused)
     }
 
-    /// Finishes the run of an element: runs the jobs that waited for its return, and moves on the packets sent since
-    /// the stack was `mark` high.
+    /// Completes the run of an element: runs the deferred jobs, and moves on the packets sent since the stack was
+    /// `mark` high.
     pub(crate) fn settle(&mut self, mark: usize) {
         if self.core.running > 0 {
             return;
@@ -500,7 +500,7 @@ impl JobCx<'_> {
         self.core.depth -= 1;
     }
 
-    /// Reason why an element is not in its place.
+    /// Reason why an element is not in the graph.
     fn absent(&self, node: usize) -> AskError {
         let name = &self.core.plan.elements[node].name;
         AskError::Refused(if self.core.is_here(node) {
@@ -512,7 +512,7 @@ impl JobCx<'_> {
 }
 
 impl Cx<'_> {
-    /// Leaves a job for when no element of this worker is running. See [`call`](crate::call).
+    /// Defers a job until no element of this worker is running. See [`call`](crate::call).
     pub fn defer(&mut self, job: impl FnOnce(&mut JobCx) + 'static) {
         self.core.deferred.push((self.this, Box::new(job)));
     }
@@ -528,7 +528,7 @@ impl Cx<'_> {
         });
     }
 
-    /// The rest of the graph while this element runs; handlers of this element cannot be called.
+    /// The rest of the graph while this element runs. Handlers of this element cannot be called through it.
     pub fn job_cx(&mut self) -> JobCx<'_> {
         JobCx {
             nodes: self.nodes,

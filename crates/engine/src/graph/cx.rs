@@ -1,4 +1,4 @@
-//! Operations of a running element: send packets on, pull, drop, set its timer.
+//! Context of a running element: it sends packets on, pulls, drops, and sets its timer.
 
 use super::extensions::StorageOfClass;
 use super::schedule::revive;
@@ -14,7 +14,7 @@ use std::time::Duration;
 mod notify;
 mod run_to_completion;
 
-/// The element's view of the graph around it.
+/// Context of a running element: its view of the graph.
 pub struct Cx<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) core: &'a mut Core,
@@ -28,7 +28,8 @@ impl Cx<'_> {
         self.core.now
     }
 
-    /// The time, read from the clock. It costs more than [`now`](Self::now), and tells times within a turn apart.
+    /// The time, read from the clock now. It costs more than [`now`](Self::now), and distinguishes times within a
+    /// turn.
     #[inline]
     pub fn read_clock(&self) -> Time {
         self.core.clock.now()
@@ -62,7 +63,7 @@ impl Cx<'_> {
         self.core.worker
     }
 
-    /// A random number that cannot be predicted from others; see [`Seed`](crate::random::Seed).
+    /// An unpredictable random number; see [`Seed`](crate::random::Seed).
     pub fn random(&mut self) -> u32 {
         self.core.random()
     }
@@ -79,7 +80,7 @@ impl Cx<'_> {
         self.core.edges.output(self.this, output).is_some()
     }
 
-    /// True if the output is pulled from.
+    /// True if the output is a pull output.
     pub fn is_pulled(&self, output: usize) -> bool {
         let mut edges = self.core.plan.edges.from_port((self.this, output));
         edges.any(|e| e.pull)
@@ -116,7 +117,7 @@ impl Cx<'_> {
         self.keep_spare(segments);
     }
 
-    /// Sends a packet by a verdict.
+    /// Sends or drops a packet according to a verdict.
     #[inline]
     pub fn send(&mut self, packet: Packet, verdict: Verdict) {
         let port = verdict.port();
@@ -126,7 +127,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Sends a packet out by a push output; dropped under the port's name if it is not connected.
+    /// Sends a packet out of a push output. If the output is not connected, drops the packet under the port's name.
     #[inline]
     pub fn emit(&mut self, output: usize, mut packet: Packet) {
         let watched = self.core.taps.watching();
@@ -182,7 +183,7 @@ impl Cx<'_> {
         self.core.on = output;
     }
 
-    /// Shows the taps a batch that is about to leave.
+    /// Passes to the taps a batch that is about to leave.
     #[cold]
     fn watch_leave(&mut self, output: usize, batch: &mut Batch) {
         let (from, now) = ((self.this, output), self.core.now);
@@ -193,8 +194,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Asks `step` for a verdict on every packet, in order. Packets for output 0 stay; the others go
-    /// where their verdicts say, neighbours of one mind together.
+    /// Calls `step` for the verdict of every packet, in order. Packets for output 0 stay; others are sent according
+    /// to their verdicts, neighbours with equal verdicts together.
     #[inline]
     pub fn sort(
         &mut self,
@@ -207,7 +208,7 @@ impl Cx<'_> {
         });
     }
 
-    /// Like [`sort`](Self::sort), with verdicts given in order.
+    /// Like [`sort`](Self::sort), with verdicts computed before, in order.
     pub(crate) fn sort_as(&mut self, batch: &mut Batch, verdicts: &[Verdict]) {
         match verdicts.first() {
             // All packets have the same verdict, so the whole batch is sent.
@@ -255,17 +256,17 @@ impl Cx<'_> {
         }
     }
 
-    /// Drops a packet under the `reason`-th name of the class's `DROPS`.
+    /// Drops a packet, counted under index `reason` of the class's `DROPS`.
     pub fn drop(&mut self, packet: Packet, reason: usize) {
         self.core.drop_one(self.this, reason, packet);
     }
 
-    /// Drops a batch under the `reason`-th name of the class's `DROPS`.
+    /// Drops a batch, counted under index `reason` of the class's `DROPS`.
     pub fn drop_batch(&mut self, batch: &mut Batch, reason: usize) {
         self.core.drop_all(self.this, reason, batch);
     }
 
-    /// Pulls up to `max` packets from upstream of a pull input, and appends them to `into`. Returns their number.
+    /// Pulls up to `max` packets through a pull input, and appends them to `into`. Returns their number.
     pub fn pull(&mut self, input: usize, max: usize, into: &mut Batch) -> usize {
         let Some((up, port)) = self.core.edges.input(self.this, input) else {
             return 0;
@@ -301,14 +302,13 @@ impl Cx<'_> {
         came
     }
 
-    /// An empty batch that keeps its memory between uses; give it back with
-    /// [`keep_spare`](Self::keep_spare).
+    /// An empty batch with reusable memory; return it with [`keep_spare`](Self::keep_spare).
     #[inline]
     pub fn spare(&mut self) -> Batch {
         self.core.spare.pop().unwrap_or_default()
     }
 
-    /// Gives a spare batch back; packets still in it are freed.
+    /// Takes a spare batch back; frees packets still in it.
     #[inline]
     pub fn keep_spare(&mut self, mut batch: Batch) {
         batch.clear();
@@ -340,7 +340,7 @@ impl Cx<'_> {
         &self.core.plan.elements[element].name
     }
 
-    /// The queues that are nearest up pull connections, or else down push connections.
+    /// The nearest queues upstream of pull inputs, or else downstream of push outputs.
     pub fn nearest_queues(&self) -> Vec<usize> {
         nearest_queues(&self.core.plan, self.this)
     }
@@ -357,7 +357,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Holds the worker up for some time, as a test of overload: time passes, nothing moves.
+    /// Blocks the worker for some time, to test overload: time passes and no packet moves.
     pub fn block(&mut self, time: Duration) {
         let clock = &self.core.clock;
         if !clock.set(clock.now() + time) {
@@ -366,9 +366,9 @@ impl Cx<'_> {
         self.core.now = self.core.clock.now();
     }
 
-    /// Begins (`true`) or ends (`false`) back-pressure: the sources of this worker stop polling while this element has
-    /// no more room for packets that it must not drop. Each `true` needs its own `false`. Back-pressure lasts across a
-    /// hot swap; the element that takes over the state ends it.
+    /// Begins (`true`) or ends (`false`) back-pressure: the sources of this worker stop polling while this element
+    /// has no room for packets that it must not drop. Each `true` needs one `false`. Back-pressure lasts across a hot
+    /// swap; the element that takes over the state ends it.
     pub fn back_pressure(&mut self, on: bool) {
         let core = &mut *self.core;
         let own = &mut core.pressures[self.this];
@@ -385,19 +385,19 @@ impl Cx<'_> {
         self.core.plan.elements[self.this].attached.get()
     }
 
-    /// Wakes another worker, if it sleeps: packets wait for it in a ring.
+    /// Wakes another worker if it sleeps, because packets wait for it in a ring.
     #[inline]
     pub fn wake_worker(&self, worker: usize) {
         self.core.wakers.wake(worker);
     }
 
-    /// Proof that published values may be read until the element returns.
+    /// Token that allows reading published values until the element returns.
     #[inline]
     pub fn reader(&self) -> &Reader {
         &self.core.reader
     }
 
-    /// Asks the router to stop, after this turn; an element that drives it may have another mind.
+    /// Requests the router to stop after this turn; an element that drives it may refuse.
     pub fn stop(&mut self) {
         self.core.stops += 1;
     }
@@ -408,13 +408,13 @@ impl Cx<'_> {
     }
 }
 
-/// True if all verdicts equal `one`; computed without a branch for each verdict.
+/// True if all verdicts equal `one`; computed without a branch per verdict.
 #[inline]
 fn are_all(verdicts: &[Verdict], one: Verdict) -> bool {
     !verdicts.iter().fold(false, |other, v| other | (*v != one))
 }
 
-/// Packets that do not stay in a batch, as long as they leave one element under one verdict.
+/// Packets removed from a batch, collected while they leave one element with the same verdict.
 struct Aside {
     packets: Batch,
     /// The element and the verdict; `None` before the first packet.

@@ -1,9 +1,9 @@
-//! The element that decides when the router ends, and those that hear signals.
+//! The element that decides when the router ends, and elements that receive signals.
 
 use super::{DriverOfClass, Graph};
 
 impl Graph {
-    /// Passes requests to stop to the element that decides about them. Returns true if the router is to end.
+    /// Passes stop requests to the element that decides about them. Returns true if the router is to end.
     pub fn stopped(&mut self) -> bool {
         let Some(driver) = self.core.driver else {
             self.core.over |= self.core.stops > 0;
@@ -27,7 +27,7 @@ impl Graph {
         self.core.over
     }
 
-    /// Signals that elements want to hear of now.
+    /// Signals that elements want to receive now.
     pub fn signals(&self) -> Vec<i32> {
         let heard = self.listeners().flat_map(|(_, signals)| signals);
         let mut all: Vec<i32> = heard.collect();
@@ -49,7 +49,7 @@ impl Graph {
         })
     }
 
-    /// Reports a signal to the elements that wait for it. Returns true if there is one.
+    /// Delivers a signal to the elements that wait for it. Returns true if there is one.
     pub fn signal(&mut self, number: i32) -> bool {
         let wants = |(_, signals): &(usize, Vec<i32>)| signals.contains(&number);
         let nodes: Vec<usize> = self.listeners().filter(wants).map(|(n, _)| n).collect();

@@ -4,7 +4,7 @@ use crate::notify::PullWires;
 use crate::plan::Plan;
 use std::ops::Range;
 
-/// An input that an edge leads to.
+/// An input at the end of an edge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     node: u32,
@@ -24,7 +24,7 @@ impl Target {
         }
     }
 
-    /// The node's place in the topological order.
+    /// The node's rank in the topological order.
     #[inline]
     pub(crate) fn rank(self) -> usize {
         self.rank as usize
@@ -48,13 +48,13 @@ impl Target {
 
 /// The edges of a graph, by node and port.
 pub(crate) struct Edges {
-    /// Target of output 0 by node, if the output pushes.
+    /// For each node, the target of output 0, if it is a push output.
     on: Vec<Option<Target>>,
-    /// Targets of push outputs, node after node.
+    /// Targets of push outputs, ordered by node.
     outputs: Vec<Option<Target>>,
-    /// The first of a node's outputs among them, and how many it has.
+    /// For each node, the index of its first output in `outputs`, and its number of outputs.
     own_outputs: Vec<(u32, u32)>,
-    /// Output that each pull input pulls from: node and port.
+    /// For each pull input, the output that it pulls from: node and port.
     inputs: Vec<Vec<Option<(u32, u16)>>>,
     /// First inbox of a node.
     first_inbox: Vec<u32>,
@@ -147,7 +147,8 @@ impl Edges {
     }
 }
 
-/// The output that really answers for a pull output; `None` if nothing is connected there.
+/// The output that provides the packets of a pull output, beyond elements that are plain wires; `None` if nothing is
+/// connected there.
 fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
     // A path of wires has at most as many wires as there are elements; a longer one is a cycle and leads nowhere.
     for _ in 0..=plan.elements.len() {

@@ -1,4 +1,4 @@
-//! Extensions of classes as the graph uses them, their types erased; the traits are in the modules of their names.
+//! Type-erased extensions of classes, as the graph uses them; the traits are in modules of the same names.
 
 use super::{Cx, Job};
 use crate::class::AnyConfig;
@@ -9,10 +9,10 @@ use crate::plan::PlacedLoop;
 use std::any::Any;
 use std::os::fd::RawFd;
 
-/// Overflow of the packets of one run of a source's task.
+/// Losses, at overflowing elements, of packets from one run of a source's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fate {
-    /// Number of packets that reached elements which overflow, or did within the last second.
+    /// Number of packets that reached elements which overflow now or did within the last second.
     pub entered: u64,
     /// Number of packets that these elements lost.
     pub lost: u64,
@@ -61,8 +61,8 @@ impl CountsOfClass {
     }
 }
 
-/// A packet that leaves a fused loop on the way: its place in the batch, the place in the loop of the element that
-/// sends it away, and where to.
+/// A packet that leaves a fused loop early: its index in the batch, the index in the loop of the element that it
+/// leaves, and its verdict.
 pub(crate) struct Leaver {
     pub(crate) packet: usize,
     pub(crate) place: usize,
@@ -72,6 +72,6 @@ pub(crate) struct Leaver {
 /// The code of a fused loop.
 pub struct LoopCode {
     pub(crate) run: fn(&PlacedLoop, &mut Batch, &mut Cx),
-    /// The same loop, with elements between that only count.
+    /// Variant of the loop with counting elements in between.
     pub(crate) counting: fn(&PlacedLoop, &mut Batch, &mut Cx),
 }

@@ -1,4 +1,4 @@
-//! Knowledge of an element about its place in the graph.
+//! Information about an element's place in the graph.
 
 use crate::class::Attached;
 use crate::clock::Time;
@@ -8,7 +8,7 @@ use crate::shared::Shared;
 use crate::wake::Wakers;
 use std::sync::Arc;
 
-/// Facts about an element's place in the graph, for making its state.
+/// Information about an element's place in the graph, for making its state.
 pub struct Init<'a> {
     /// Name of the element.
     pub name: &'a str,
@@ -28,9 +28,9 @@ pub struct Init<'a> {
     pub output_used: bool,
     /// True if packets without annotations may reach the element.
     pub bare: bool,
-    /// True if a class downstream changes facts about packets, and so reads their bytes.
+    /// True if a class downstream changes facts about packets, and so accesses their bytes.
     pub handled: bool,
-    /// True if packets that reach the element may be super-frames; for a receiving element, packets that it receives.
+    /// True if packets that reach the element may be super-frames. For a receiving element: packets that it receives.
     pub super_frames: bool,
     /// See [`annotates`](Self::annotates).
     pub(crate) annotated: &'a [usize],
@@ -40,7 +40,7 @@ pub struct Init<'a> {
     pub queues: &'a [usize],
     /// Workers that push into this element, ascending.
     pub pushers: &'a [usize],
-    /// Workers that pull from this element, ascending; for others, where it runs.
+    /// Workers that pull from this element, ascending. For elements that are not pulled from: workers that run it.
     pub pullers: &'a [usize],
     /// The time.
     pub now: Time,
@@ -48,7 +48,7 @@ pub struct Init<'a> {
     pub timestamp: u64,
     /// Open ports.
     pub ports: &'a dyn PortDirectory,
-    /// Wakes this worker for the router.
+    /// Wakers of all workers, for this router.
     pub wakers: &'a Arc<Wakers>,
     /// State that elements of this worker share.
     pub shared: &'a Shared,
@@ -56,7 +56,7 @@ pub struct Init<'a> {
 }
 
 impl Init<'_> {
-    /// True if the router runs as Click's user-level driver would run it.
+    /// True if the router runs in the manner of Click's user-level driver.
     pub fn as_click(&self) -> bool {
         self.plan.as_click
     }
@@ -72,7 +72,7 @@ impl Init<'_> {
         self.attached.get()
     }
 
-    /// Shared configuration of another element, by its full name, if its type is `C`.
+    /// Shared configuration of another element, by its full name, if the configuration has type `C`.
     pub fn shared_by<C: Send + Sync + 'static>(&self, name: &str) -> Option<Arc<C>> {
         let peer = &self.plan.elements[self.plan.find(name)?];
         Arc::clone(&peer.config).downcast().ok()

@@ -1,4 +1,4 @@
-//! An element as the graph sees it, and the constructor of one.
+//! Type-erased elements, and their constructor.
 
 use super::{Cx, Init, Job, Site, Walker};
 use crate::class::{AnyConfig, Class};
@@ -9,18 +9,18 @@ use crate::shared::Shared;
 use std::any::Any;
 use std::sync::Arc;
 
-/// Makes the element of a configuration on a worker.
+/// Constructor of elements from a configuration, on a worker.
 pub(crate) struct NodeMaker(pub(crate) fn(&AnyConfig, &Init) -> Box<dyn Node>);
 
 impl NodeMaker {
-    /// The maker of a class.
+    /// The constructor for a class.
     pub(crate) fn of(class: &Class) -> &'static NodeMaker {
         let maker = class.maker.downcast_ref();
         maker.unwrap_or_else(|| unreachable!("`Class::of` is all that makes classes"))
     }
 }
 
-/// An element as the graph sees it.
+/// An element with its type erased.
 pub(crate) trait Node {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx);
     fn pull(&mut self, output: usize, max: usize, into: &mut Batch, cx: &mut Cx);
@@ -39,7 +39,7 @@ pub(crate) trait Node {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-/// Makes the state of one element for a worker.
+/// Makes one element's state for a worker.
 pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared) -> Box<dyn Node> {
     let element = &plan.elements[index];
     let init = Init {
@@ -73,7 +73,7 @@ pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared)
     }
 }
 
-/// Wrapper of an element that gets segments instead of super-frames.
+/// Wrapper for an element that must get segments instead of super-frames.
 struct Cutting(Box<dyn Node>);
 
 impl Node for Cutting {

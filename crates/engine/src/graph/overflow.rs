@@ -1,8 +1,8 @@
-//! Overflow accounting: tells a source how many of its packets are lost where an output overflows (VR7), so that it can
-//! poll less.
+//! Overflow accounting: tells a source how many of its packets are lost at overflowing outputs (VR7), so that it can
+//! poll less often.
 //!
-//! Packets move on until a queue or a device takes them, within the run of the task that brought them. So packets lost
-//! in a run belong to its source. While nothing overflows, this costs a look at an empty list per run.
+//! Packets move on until a queue or a device takes them, within the run of the task that brought them. So packets
+//! lost in a run belong to its source. While nothing overflows, a run only checks an empty list.
 
 use super::{Cx, ExternalOfClass, Fate, Graph};
 use crate::clock::Time;
@@ -12,12 +12,12 @@ use std::time::Duration;
 /// Time after its last loss for which an element counts as overflowing.
 const REMEMBERED: Duration = Duration::from_secs(1);
 
-/// Elements that have had no room for packets of late.
+/// Elements that overflow now or did within `REMEMBERED`.
 #[derive(Default)]
 pub(crate) struct Overflows {
     /// Number of packets lost in this run.
     lost: u64,
-    /// The elements, and when they are to be forgotten.
+    /// The elements, each with the time at which its overflow is forgotten.
     full: Vec<(usize, Time)>,
 }
 
@@ -53,8 +53,8 @@ impl Overflows {
 }
 
 impl Cx<'_> {
-    /// Says that packets are lost here because an output takes fewer than come: a queue or a device is full.
-    /// Sources that bring packets for nothing else will then poll less.
+    /// Reports that `lost` packets were lost here, because a queue or device is full. Sources whose packets all end
+    /// here will then poll less often.
     pub fn note_overflow(&mut self, lost: usize) {
         let now = self.core.now;
         self.core.overflows.note(self.this, lost, now);
@@ -62,7 +62,7 @@ impl Cx<'_> {
 }
 
 impl Graph {
-    /// Reports to a source the overflow of the run that has ended; `before` is the result of [`Overflows::begin`].
+    /// Reports to a source the losses of the run that has ended; `before` is the result of [`Overflows::begin`].
     #[cold]
     #[inline(never)]
     pub(super) fn account(&mut self, node: usize, before: (usize, u64)) {

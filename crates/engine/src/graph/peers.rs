@@ -1,8 +1,8 @@
 //! Handler calls between workers.
 //!
-//! A call to an element whose copies live on other workers is posted to them, and the caller waits for
-//! their answers. While it waits it serves the calls of others, so two that call each other both get
-//! on; an element that is running meanwhile refuses. Workers look for calls once a turn.
+//! A call to an element whose copies live on other workers is posted to them, and the caller waits for their answers.
+//! While waiting it serves calls of others, so two workers that call each other do not deadlock. Elements that are
+//! running meanwhile refuse calls. Workers check for calls once a turn.
 
 use crate::graph::call::{Found, JobCx};
 use crate::handler_info::{Access, Use};
@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 /// Time that a caller waits for other workers. They answer within a turn, unless they have ended.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// A call for another worker's copy.
+/// A call of a handler on another worker's copy.
 pub(crate) struct Call {
-    /// The plan that the caller runs: another one may know the name otherwise.
+    /// The plan of the caller: in another plan the name may mean another handler.
     pub(crate) plan: Arc<Plan>,
     pub(crate) path: String,
     pub(crate) value: String,
@@ -34,17 +34,17 @@ struct Desk {
     inbox: Slot<Inbox>,
 }
 
-/// The calls that wait for one worker.
+/// The waiting calls for one worker.
 pub(crate) struct Inbox {
     calls: Receiver<Call>,
     waiting: Arc<AtomicBool>,
 }
 
-/// The workers of one router, as they call each other.
+/// The mailboxes of one router's workers, for calls between them.
 pub struct Peers(Vec<Desk>);
 
 impl Peers {
-    /// Desks for this number of workers; a single worker needs none.
+    /// Mailboxes for this number of workers; a single worker needs none.
     pub fn new(workers: usize) -> Arc<Peers> {
         let desk = |_| {
             let (to, calls) = channel();
@@ -58,12 +58,12 @@ impl Peers {
         Arc::new(Peers((0..workers).map(desk).collect()))
     }
 
-    /// The inbox of a worker, once.
+    /// Takes the inbox of a worker; possible once.
     pub(crate) fn inbox(&self, worker: usize) -> Option<Inbox> {
         self.0.get(worker)?.inbox.take()
     }
 
-    /// Leaves a call for another worker. Returns false if the worker has ended.
+    /// Posts a call to another worker. Returns false if that worker has ended.
     pub(crate) fn post(&self, worker: usize, call: Call) -> bool {
         let Some(desk) = self.0.get(worker) else {
             return false;
@@ -87,7 +87,7 @@ impl Inbox {
         if !self.waiting.load(Ordering::Relaxed) {
             return None;
         }
-        // Taken back before the last look, so that a call which comes then is seen next time.
+        // The flag is cleared before the last check, so that a call that arrives afterwards is seen next time.
         self.waiting.store(false, Ordering::Release);
         let call = self.calls.try_recv().ok()?;
         self.waiting.store(true, Ordering::Release);
@@ -96,7 +96,7 @@ impl Inbox {
 }
 
 impl JobCx<'_> {
-    /// Uses a handler on every worker that has a copy of its element.
+    /// Runs a handler on every worker that has a copy of its element.
     pub(crate) fn reach(
         &mut self,
         path: &str,

@@ -1,9 +1,9 @@
 //! Live reconfiguration, as in Click: an element gets another configuration string between two packets.
 //!
-//! Only a router that runs as Click's driver does it offers this: it has one worker. The element is made anew and takes
-//! over the state of the old one, as at a reload ([`swap`](super::swap)); all others go on as they are. A handler that
-//! is an argument ([`Handler::argument`](crate::element::Handler::argument)) changes the configuration string, too: the
-//! value takes the argument's place, or becomes a keyword at the end.
+//! It is available only in routers that run in the manner of Click's driver, with one worker. The element is made
+//! anew and takes over the state of the old one, as at a reload ([`swap`](super::swap)); all other elements continue
+//! unchanged. A handler that is an argument ([`Handler::argument`](crate::element::Handler::argument)) also changes
+//! the configuration string: the value replaces the argument, or is appended as a keyword.
 
 use super::call::{Deferred, JobCx};
 use super::standard::may_be_reconfigured;

@@ -5,24 +5,25 @@ use crate::handler_info::Use;
 use crate::plan::Plan;
 use std::sync::Arc;
 
-/// Service that answers handlers without an element. The program gives one to its graphs; [`Plain`] is for other uses.
+/// Handler service of a router, for handlers without an element. The program gives one to its graphs; [`Plain`] is
+/// for other uses.
 pub trait Root: Send + Sync {
     /// True if the handler exists.
     fn has(&self, name: &str, wanted: Use) -> bool;
 
-    /// Reads one. The error is a sentence.
+    /// Reads a handler. The error is a sentence.
     fn read(&self, name: &str, argument: &str, cx: &mut JobCx) -> Result<String, String>;
 
-    /// Writes one; the answer is mostly empty. The error is a sentence.
+    /// Writes a handler; the answer is usually empty. The error is a sentence.
     fn write(&self, name: &str, value: &str, cx: &mut JobCx) -> Result<String, String>;
 
-    /// The plan that runs, with another configuration for one element. Where this cannot be, the error says so.
+    /// The running plan with another configuration for one element, or an error if that is impossible.
     fn reconfigure(&self, element: &str, text: &str, running: &Plan) -> Result<Arc<Plan>, String> {
         let _ = (element, text, running);
         Err("configurations change by a reload".to_owned())
     }
 
-    /// Writes text that is the program's output, such as a script's.
+    /// Writes text of the program's output, such as a script's.
     fn print(&self, text: &str) {
         use std::io::Write;
         let mut out = std::io::stdout();
@@ -30,7 +31,7 @@ pub trait Root: Send + Sync {
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }
 
-    /// Writes a line for people.
+    /// Writes a message for the user.
     fn say(&self, line: &str) {
         use std::io::Write;
         // The reader may have closed the stream, so errors are ignored.
@@ -38,7 +39,7 @@ pub trait Root: Send + Sync {
     }
 }
 
-/// The handlers that need nothing but the graph: `list` and `stop`.
+/// Handlers that need only the graph: `list` and `stop`.
 pub struct Plain;
 
 impl Root for Plain {

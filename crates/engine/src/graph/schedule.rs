@@ -1,4 +1,4 @@
-//! Schedule of elements: tasks by stride scheduling, timers when they are due.
+//! Scheduling of elements: tasks by stride scheduling, and timers when they are due.
 
 use super::{Core, Graph};
 use crate::clock::Time;
@@ -14,7 +14,7 @@ pub(crate) struct Task {
     pub(super) stride: u64,
     tickets: u64,
     pass: u64,
-    /// Place among tasks of the same pass: the one that has waited longest is first.
+    /// Order among tasks of the same pass: the one that has waited longest is first.
     place: u64,
     pub(crate) state: TaskState,
     pub(crate) stats: TaskStats,
@@ -30,10 +30,10 @@ pub(crate) enum TaskState {
 /// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
 const STRIDE_ONE: u64 = 1 << 20;
 const TICKETS: u64 = 1024;
-/// Number of runs of a task for each measured run; the measured run stands for all of them.
+/// One in this many runs of a task is measured, and represents all of them.
 const MEASURED_ONE_IN: u64 = 64;
-/// Maximum number of rounds of a turn where there are several tasks: one that found a packet may find a full burst next
-/// time.
+/// Maximum number of rounds of a turn with several tasks. It is more than one because a task that found one packet
+/// may find a full burst next time.
 const ROUNDS_TOGETHER: u32 = 4;
 /// Maximum number of tasks that run between two checks of timers and descriptors on a strict graph, as in Click.
 const TASKS_MAX: usize = 128;
@@ -43,7 +43,7 @@ const TASKS_MAX: usize = 128;
 pub(crate) struct Schedule {
     /// Pass of the task that ran last.
     pass: u64,
-    /// The next place to be given.
+    /// The next value of `Task::place`.
     place: u64,
 }
 
@@ -64,7 +64,7 @@ impl Schedule {
     }
 }
 
-/// Makes the task of `node` ready. One that has slept does not get the time that it slept.
+/// Makes the task of `node` ready. A task that has slept gets no time for its sleep.
 pub(crate) fn wake(tasks: &mut [Task], schedule: &mut Schedule, node: usize) {
     for task in tasks.iter_mut().filter(|t| t.node == node) {
         task.stats.woken = true;
@@ -93,8 +93,8 @@ impl Graph {
         self.turn_at(self.core.clock.now(), 1)
     }
 
-    /// Like [`Graph::turn`], for callers that have just read the clock. Tasks run up to `rounds` times, at least once,
-    /// while one has work. A task that is alone may go on by itself instead
+    /// Like [`Graph::turn`], for callers that have just read the clock. Runs each task up to `rounds` times, at least
+    /// once, while one has work. A single task may continue by itself instead
     /// ([`Cx::run_to_completion`](crate::graph::Cx::run_to_completion)).
     #[inline(never)] // profilers know the packet loop by it
     pub fn turn_at(&mut self, now: Time, rounds: u32) -> bool {
@@ -105,7 +105,7 @@ impl Graph {
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
         self.look_what_is_held();
         if let [only] = &*self.core.tasks {
-            // With a bound, held packets are counted before each burst.
+            // If there is a bound, held packets are counted before each burst.
             let bounded = self.core.holds_most.is_some();
             let rounds = if bounded { 1 } else { rounds };
             self.core.more = rounds.saturating_sub(1);
@@ -156,7 +156,7 @@ impl Graph {
         self.look_what_is_held();
     }
 
-    /// Checks if elements hold as many packets as they may.
+    /// Checks whether elements hold as many packets as they may.
     #[inline]
     fn look_what_is_held(&mut self) {
         if let Some(most) = self.core.holds_most {
@@ -164,7 +164,7 @@ impl Graph {
         }
     }
 
-    /// Number of rounds that the last turn used, of the rounds that it was given.
+    /// Number of rounds that the last turn used.
     #[inline]
     pub fn rounds_used(&self) -> u32 {
         self.core.used
@@ -210,7 +210,7 @@ impl Graph {
         any
     }
 
-    /// Tells fresh elements that the graph begins; turns, timers and tasks see to that.
+    /// Calls `start` of elements that are new; called by turns, timers and tasks.
     #[inline]
     pub fn start(&mut self) {
         if !self.core.fresh.is_empty() {
@@ -231,7 +231,7 @@ impl Graph {
         self.walk();
     }
 
-    /// A task that only pulls begins asleep if nothing waits for it.
+    /// Puts a task that only pulls to sleep at the start, if nothing waits for it.
     fn rest_at_start(&mut self, node: usize) {
         let Core {
             plan, notes, tasks, ..
@@ -299,7 +299,7 @@ impl Graph {
         did
     }
 
-    /// Like `run_task`, for a run whose cycles are measured or whose packets may be accounted for.
+    /// Like `run_task`, for a run whose cycles are measured or whose losses are accounted for.
     #[inline(never)]
     fn run_watched(&mut self, index: usize, measured: bool) -> Did {
         let node = self.core.tasks[index].node;
@@ -323,7 +323,7 @@ impl Graph {
         did
     }
 
-    /// Changes the share of the worker's time that a task gets; false if the element has no task.
+    /// Sets the tickets of a task; returns false if the element has no task.
     pub fn set_tickets(&mut self, node: usize, tickets: u64) -> bool {
         let task = self.core.tasks.iter_mut().find(|t| t.node == node);
         task.map(|t| t.set_tickets(tickets)).is_some()
@@ -354,7 +354,7 @@ impl Task {
         self.stats.note(did, cycles);
         self.state = match did {
             Did::Work | Did::Nothing => TaskState::Ready,
-            // The walk may have woken the task again: then its pass stands.
+            // If the run has woken the task again, its pass stays as it is.
             Did::Sleep if self.stats.woken => TaskState::Ready,
             Did::Sleep => TaskState::Asleep,
             Did::End => TaskState::Ended,
@@ -378,7 +378,7 @@ impl Task {
 }
 
 impl Core {
-    /// The ready task with the least pass, of several the one that has waited longest.
+    /// The ready task with the lowest pass; of several, the one that has waited longest.
     #[inline]
     fn next_task(&self) -> Option<usize> {
         let mut best: Option<(usize, &Task)> = None;
@@ -394,7 +394,7 @@ impl Core {
         best.map(|(index, _)| index)
     }
 
-    /// True if a task is ready, and does not make packets while none are to be made.
+    /// True if a task is ready and allowed to run: sources do not run while they are paused.
     #[inline]
     fn may_run(&self, task: &Task) -> bool {
         task.is_ready() && !self.rests(task)

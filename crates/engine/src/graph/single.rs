@@ -1,4 +1,4 @@
-//! A graph that no worker runs.
+//! A graph that runs on the calling thread, without workers.
 
 use crate::clock::Clock;
 use crate::graph::peers::Peers;
@@ -33,7 +33,7 @@ pub fn single(
     single_at(plan, &site)
 }
 
-/// Like [`single`], for a plan that is initialized already and a site that the caller has made.
+/// Like [`single`], for a plan that is already initialised, with parameters from the caller.
 pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
     plan.open_devices(&*site.ports)?;
     Ok(Graph::build(plan, site, publish::register()?))

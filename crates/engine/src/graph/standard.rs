@@ -1,4 +1,4 @@
-//! Handlers of every element: name, class, configuration, ports; and those of tasks.
+//! Handlers that every element has (name, class, configuration, ports), and those of tasks.
 
 use crate::class::Runs;
 use crate::graph::{Core, DriverOfClass, ExternalOfClass};
@@ -57,8 +57,8 @@ const RECONFIGURE: [HandlerInfo; 1] = [HandlerInfo {
     argument: false,
 }];
 
-/// True if an element can be reconfigured while the router runs. Elements without ports describe others or drive the
-/// router; elements with a device or a descriptor of the system would lose it.
+/// True if an element can be reconfigured while the router runs. Excluded are elements without ports, which describe
+/// others or drive the router, and elements with a device or descriptor, which they would lose.
 pub(super) fn may_be_reconfigured(plan: &Plan, element: &PlanElement) -> bool {
     let class = element.class;
     let has_ports = !(element.inputs.is_empty() && element.outputs.is_empty());
@@ -90,7 +90,7 @@ pub fn is_of_task(name: &str) -> bool {
     TASK.iter().any(|h| h.name == name)
 }
 
-/// Answer of an element's standard handler, from the counts of all its copies.
+/// Value of a standard handler, from the counters of all copies.
 pub fn text(plan: &Plan, node: usize, name: &str, counts: &NodeStats) -> String {
     let about = &plan.elements[node];
     match name {
@@ -109,7 +109,7 @@ pub fn text(plan: &Plan, node: usize, name: &str, counts: &NodeStats) -> String 
     }
 }
 
-/// Answers from this worker's copy.
+/// Reads a standard handler of this worker's copy.
 pub(crate) fn read(core: &Core, node: usize, name: &str) -> String {
     match (name, core.tasks.iter().find(|t| t.node == node)) {
         ("scheduled", task) => task.is_some_and(|t| t.is_ready()).to_string(),
@@ -122,7 +122,7 @@ pub(crate) fn read(core: &Core, node: usize, name: &str) -> String {
     }
 }
 
-/// Writes to this worker's copy.
+/// Writes a standard handler of this worker's copy.
 pub(crate) fn write(
     core: &mut Core,
     node: usize,

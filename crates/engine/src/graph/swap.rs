@@ -1,11 +1,11 @@
-//! Hot swap: one graph becomes another between batches, and what stays keeps its state.
+//! Hot swap: replaces a graph by another between batches; elements that stay keep their state.
 
 use super::{Graph, Site, Task};
 use crate::plan::Plan;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Number of rounds in which elements that are removed by a hot swap may pass on the packets that they hold.
+/// Number of rounds in which elements that a hot swap removes may still send the packets that they hold.
 const DRAIN_ROUNDS: usize = 1000;
 
 impl Graph {
@@ -66,7 +66,7 @@ impl Graph {
                 if let Some(text) = core.texts.remove(&was) {
                     next.core.texts.insert(index, text);
                 }
-                // The task continues, unless it never began.
+                // The task continues, unless it has never run.
                 if !never_began.contains(&was) {
                     goes_on.insert(index);
                 }
@@ -80,7 +80,7 @@ impl Graph {
         next
     }
 
-    /// Lets packets leave the elements that `next` does not have, as far as they do at once.
+    /// Lets elements that `next` does not have send their packets, as far as they can at once.
     fn empty_what_goes(&mut self, next: &Plan) {
         let plan = Arc::clone(&self.core.plan);
         let stays = |n: usize| {

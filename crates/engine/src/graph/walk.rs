@@ -7,9 +7,9 @@ use crate::graph::Cx;
 use crate::graph::call::JobCx;
 use crate::packet::{Batch, Packet};
 
-/// A sweep may go back this many times before what waits is dropped as `loop`.
+/// Number of times that a sweep may go back. After that, waiting packets are dropped as `loop`.
 const LAPS_MAX: u32 = 256;
-/// Steps of one descent after which a packet counts as caught in a loop.
+/// Number of steps of one descent after which a packet is taken to be in a loop.
 const STEPS_MAX: u32 = 1 << 20;
 
 impl Graph {
@@ -30,7 +30,7 @@ impl Graph {
     fn walk_on(&mut self) {
         let strict = self.core.walker == Walker::Strict;
         if strict {
-            // Batches that a task, timer or handler emitted are in order; on the stack the first must be on top.
+            // Batches that a task, timer or handler emitted are in order; the first one must be on top of the stack.
             self.core.turn_over(0);
         }
         run_deferred(&mut self.nodes, &mut self.core);
@@ -94,7 +94,7 @@ impl Graph {
 }
 
 /// Passes a batch downstream from an input, along output 0 or the outputs that elements choose, until the batch is
-/// empty or has to wait.
+/// empty or must wait.
 pub(crate) fn follow(
     nodes: &mut Nodes,
     core: &mut Core,
@@ -122,8 +122,8 @@ pub(crate) fn follow_from(nodes: &mut Nodes, core: &mut Core, node: usize, batch
     }
 }
 
-/// Handles the return of an element: packets left in the batch leave by output 0, or by the output that the element has
-/// named. Returns the next input if the batch can go on there at once.
+/// Processes the return of an element: packets left in the batch leave by output 0, or by the output that the element
+/// has named. Returns the next input if the batch can continue there at once.
 #[inline(always)]
 fn leave(
     nodes: &mut Nodes,
@@ -142,7 +142,7 @@ fn leave(
     };
     core.note_on(node, output, batch);
     let backward = target.rank() <= core.plan.rank[node];
-    // Jobs that are left wait for an element that runs around all this, and packets for them.
+    // If a job is pending, it waits for an element that is still running; packets wait in the inbox until then.
     if backward || !core.inboxes[target.inbox()].is_empty() || !core.deferred.is_empty() {
         core.put(target, batch);
         return None;
@@ -169,7 +169,7 @@ fn run_loop(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) 
     }
     core.running -= 1;
     if core.weight > 0 {
-        // The share of each element is not known.
+        // The cycles of the single elements are not known.
         let each = core.spent(before) / placed.all().count() as u64;
         for node in placed.all() {
             core.stats[node].cycles += each;
@@ -210,7 +210,7 @@ fn run_deferred(nodes: &mut Nodes, core: &mut Core) {
     }
 }
 
-/// The strict walker: moves packets on, depth first, until the stack is `mark` high again.
+/// The strict walker: moves packets on, depth first, until the stack is back at height `mark`.
 pub(crate) fn descend(nodes: &mut Nodes, core: &mut Core, mark: usize) {
     if core.stack.len() <= mark {
         return;
@@ -261,8 +261,8 @@ impl Core {
         }
     }
 
-    /// Number of cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one stands
-    /// for.
+    /// Number of cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one
+    /// represents.
     #[inline]
     pub(crate) fn spent(&self, since: u64) -> u64 {
         match self.weight {
@@ -286,7 +286,7 @@ impl Core {
         !self.taps.watching() && !at.inboxes.iter().any(waits) && at.counters.iter().all(later)
     }
 
-    /// Keeps an empty batch for its memory.
+    /// Returns an empty batch to the spare ones, for its memory.
     #[inline]
     pub(crate) fn keep(&mut self, batch: Batch) {
         if batch.has_memory() {

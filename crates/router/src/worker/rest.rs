@@ -18,7 +18,7 @@ const LOOK_EVERY: Duration = Duration::from_micros(20);
 /// Time after which a resting router is polled in any case.
 const REST: Duration = Duration::from_millis(100);
 
-/// State of a router that rests: it is not polled until it is woken.
+/// State of an idle router that is not polled until it is woken.
 pub(super) struct Rest {
     pub(super) descriptors: Vec<RawFd>,
     /// Time of the router's next timer.
@@ -33,13 +33,13 @@ impl Rest {
     }
 }
 
-/// The routers of a worker that rest.
+/// The idle routers of a worker that are not polled.
 pub(super) struct Resting {
     worker: usize,
     wakers: Arc<Wakers>,
     /// Indices of running routers, by router number.
     places: HashMap<u64, usize>,
-    /// Noted times at which rests end; some of these rests have ended earlier.
+    /// Recorded times at which rests end; some of these rests have ended earlier.
     ends: BinaryHeap<Reverse<(Time, u64)>>,
     woken: Vec<u64>,
     /// Number of resting routers that have descriptors.
@@ -87,7 +87,7 @@ impl Resting {
         None
     }
 
-    /// Handles a noted time. Returns true if the router's rest is over.
+    /// Processes a recorded time. Returns true if the router's rest is over.
     pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.noted = None;
         let Some(rest) = &local.rest else {
@@ -107,7 +107,7 @@ impl Resting {
         }
     }
 
-    /// Makes a router without work rest, if it can be woken. The caller must then look for work once more.
+    /// Stops polling a router without work, if it can be woken. The caller must then check for work once more.
     pub(super) fn begin(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.empty = local.empty.saturating_add(1);
         if local.halted || !local.long_asks.is_empty() {
@@ -118,7 +118,7 @@ impl Resting {
         };
         let mut until = now + REST;
         if !descriptors.is_empty() {
-            // Many wait for what a shared port brings.
+            // Many routers wait for packets of a shared port.
             if local.empty < EMPTY_TURNS || local.account.share.is_of_port() {
                 return false;
             }

@@ -13,22 +13,23 @@ use std::collections::BinaryHeap;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// The routers of one worker, and how it sleeps.
+/// The routers of one worker, and its sleep settings.
 pub struct Routers {
     /// Routers that move packets.
     running: Vec<LocalRouter>,
     /// Routers that only answer.
     halted: Vec<LocalRouter>,
-    /// The worker's reader. While [`lent`](Self::lent), the graph has it, and this is the graph's former one.
+    /// The worker's reader of published tables. While [`lent`](Self::lent) is true, the graph has it, and this is the
+    /// graph's own.
     reader: Reader,
     /// True if a single router runs and has the reader.
     lent: bool,
     order: Order,
-    /// Running routers that do not rest, by their places: the first one runs next.
+    /// Running routers that do not rest, ordered by their keys: the first one runs next.
     ready: BinaryHeap<Reverse<(Key, usize)>>,
-    /// Running routers that got a request in this turn.
+    /// Running routers that had their turn in this round of the worker.
     asked: Vec<usize>,
-    /// Running routers that got no request in this turn; kept to reuse its memory.
+    /// Routers that had no turn yet; kept to reuse its memory.
     others: Vec<usize>,
     resting: Resting,
     turns: u32,
@@ -40,23 +41,23 @@ pub struct Routers {
 pub(super) struct Waits {
     /// Descriptors that become readable when there is work.
     pub(super) fds: Vec<RawFd>,
-    /// True if a task must be polled all the same.
+    /// True if a task must be polled nevertheless.
     pub(super) must_poll: bool,
     /// The next timer.
     pub(super) timer: Option<Time>,
 }
 
-/// Parts of a new router that a worker is given.
+/// Parameters of a router that is added to a worker.
 pub struct Arrival {
-    /// The router's number, which no other one gets.
+    /// The router's number, which is unique.
     pub router: u64,
     /// The plan of its graph.
     pub plan: Arc<Plan>,
-    /// Environment of the graph.
+    /// Parameters of the graph.
     pub site: Site,
     /// Share of the worker.
     pub share: Share,
-    /// Record of its progress.
+    /// Record of the router's progress.
     pub progress: Arc<Progress>,
 }
 
@@ -65,14 +66,14 @@ pub struct Arrival {
 const SERVED_AT_ONCE: usize = 16;
 const SERVE_ONE_IN: u32 = 16;
 
-/// A reader of no table, for graphs whose turn it is not.
+/// A reader of no table, for graphs that have no turn.
 fn no_reader() -> Reader {
     let reader = Domain::new(1).register();
     reader.unwrap_or_else(|| unreachable!("the domain is made for one"))
 }
 
 impl Routers {
-    /// A worker's, which has none yet.
+    /// Makes a worker's list of routers, which is empty.
     pub fn new(reader: Reader, worker: usize, wakers: Arc<Wakers>) -> Routers {
         Routers {
             running: Vec::new(),
@@ -95,7 +96,7 @@ impl Routers {
         self.quit = true;
     }
 
-    /// Changes how the worker sleeps.
+    /// Changes the worker's sleep settings.
     pub fn set_idle(&mut self, idle: Idle) {
         self.idle = idle;
     }
@@ -115,7 +116,7 @@ impl Routers {
         self.change(|routers| messages.for_each(|message| message(routers)));
     }
 
-    /// Changes something between turns.
+    /// Runs `what` between turns, as a message does.
     pub fn change<R>(&mut self, what: impl FnOnce(&mut Routers) -> R) -> R {
         self.lend(false);
         let result = what(self);
@@ -137,7 +138,7 @@ impl Routers {
         std::mem::swap(graph.reader_mut(), &mut self.reader);
     }
 
-    /// Puts routers that have halted aside; one that is alone then has the reader.
+    /// Removes halted routers from the running ones; a single remaining router gets the reader.
     #[cold]
     fn settle(&mut self) {
         self.lend(false);
@@ -172,7 +173,7 @@ impl Routers {
         }
     }
 
-    /// The reader, wherever it is.
+    /// The reader, wherever it is now.
     pub(super) fn reader_mut(&mut self) -> &mut Reader {
         match self.lent {
             true => self.running[0].graph().reader_mut(),
@@ -180,7 +181,7 @@ impl Routers {
         }
     }
 
-    /// Takes a router up.
+    /// Adds a router.
     pub fn add(&mut self, arrival: Arrival) {
         let Arrival {
             router,
@@ -234,8 +235,8 @@ impl Routers {
         self.running.iter_mut().chain(&mut self.halted)
     }
 
-    /// Runs `work` on the worker's part of a router; `None` if it has no part. Within messages and
-    /// [`change`](Self::change) only.
+    /// Runs `work` on the worker's part of a router; `None` if it has no part. To be called only within messages and
+    /// [`change`](Self::change).
     pub fn within<R>(
         &mut self,
         router: u64,
@@ -243,7 +244,7 @@ impl Routers {
     ) -> Option<R> {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
         let local = all.find(|local| local.router == router)?;
-        // Whatever is done may give it something to do.
+        // The request may give the router work.
         self.resting.end(local);
         std::mem::swap(local.graph().reader_mut(), &mut self.reader);
         let result = work(local);
@@ -260,13 +261,14 @@ impl Routers {
         }
     }
 
-    /// Time that each router has had of this worker, all at one moment: number of the router, and nanoseconds.
+    /// Nanoseconds of this worker that each router has had, all read at the same time: number of the router, and
+    /// nanoseconds.
     pub fn busy(&mut self) -> Vec<(u64, u64)> {
         self.all().map(|local| (local.router, local.busy)).collect()
     }
 
-    /// Runs one turn of the worker, which ends when a router has had work. `last` is the previous turn's nanoseconds,
-    /// and true if packets moved. Returns true if packets moved.
+    /// Runs one turn of the worker, which ends when a router has had work. `last` has the previous turn's
+    /// nanoseconds, and true if packets moved. Returns true if packets moved.
     #[inline(always)] // into the packet loop
     pub fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
         let (true, [only]) = (self.lent, &mut *self.running) else {
@@ -305,8 +307,8 @@ impl Routers {
                     worked = true;
                 }
                 // The router that polls a shared port continues until it has seen all waiting packets, for about as
-                // long as the turns of others. Packets of others must not wait in the port behind its packets until
-                // they are lost.
+                // long as the turns of others. Otherwise packets of others would wait in the port behind those of one
+                // router and be lost.
                 let ahead = local.account.share.is_ahead();
                 again = moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN);
                 is_over = moved && !ahead;
@@ -315,7 +317,7 @@ impl Routers {
             if is_over {
                 break;
             }
-            // Wake resting routers that got packets in this turn now, not after the turns of others.
+            // Wakes resting routers that received packets in this turn now, not after the turns of others.
             self.wake_up(begin);
         }
         worked |= self.serve_others();
@@ -334,14 +336,15 @@ impl Routers {
         worked
     }
 
-    /// Runs a turn of one router. Returns two flags: true if something moved, and true if it has stopped.
+    /// Runs a turn of one router. Returns two flags: true if something moved, and true if the router has stopped.
     #[inline]
     fn run(&mut self, at: usize, now: Time) -> (bool, bool) {
         self.swap_reader(at);
         let local = &mut self.running[at];
         let mut moved = local.turn_beside(now);
         if !moved && self.resting.begin(local, now) {
-            // Packets that arrived just before the router came to rest cause no wake-up, so the router runs once more.
+            // Packets that arrived just before the router began to rest cause no wake-up, so the router runs once
+            // more.
             moved = local.turn(now, local.last);
             if moved {
                 self.resting.end(local);
@@ -355,7 +358,7 @@ impl Routers {
         (moved, stopped)
     }
 
-    /// Serves calls of other workers before a router's turn. With many routers a call may wait for a few turns.
+    /// Serves calls from other workers before a router's turn. With many routers a call may wait for a few turns.
     fn serve_others(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
         if self.ready.len() > SERVED_AT_ONCE && !self.turns.is_multiple_of(SERVE_ONE_IN) {
@@ -389,7 +392,7 @@ impl Routers {
             let is_over = woken || self.resting.is_over(local, now);
             if is_over && local.rest.is_some() {
                 self.resting.end(local);
-                // Routers with a request in this turn are enqueued after it.
+                // Routers that had a turn in this round are enqueued after it.
                 if !self.asked.contains(&at) {
                     self.stand_in_line(at);
                 }
@@ -416,7 +419,7 @@ impl Routers {
         worked
     }
 
-    /// Handles a wake-up: it may be meant for any router that has descriptors.
+    /// Processes a wake-up, which may be meant for any router that has descriptors.
     pub(super) fn has_slept(&mut self) {
         if self.lent {
             return;
@@ -430,7 +433,7 @@ impl Routers {
         }
     }
 
-    /// Events for which running routers wait.
+    /// Events for which the running routers wait.
     pub(super) fn waits(&mut self) -> Waits {
         let mut waits = Waits {
             fds: Vec::new(),

@@ -1,5 +1,5 @@
 //! Shares of a worker: the choice of the router that runs next, by strict priority, then by stride scheduling on the
-//! time used. Routers of a group divide the group's share: the more members have work, the more a member is charged for
+//! used time. Members of a group divide the group's share: the more of them have work, the more each is charged for
 //! its time.
 
 use std::collections::HashMap;
@@ -7,27 +7,27 @@ use std::collections::HashMap;
 /// Number of priorities: 0 to 7, as in IEEE 802.1Q.
 pub const PRIORITIES: u8 = 8;
 
-/// Priority of a shared port's router that polls in line: only when no other router has work, so that packets are
-/// processed in the order of arrival.
+/// Priority of a shared port's router that polls in line: it runs only when no other router has work, so that packets
+/// are processed in order of arrival.
 pub const IN_LINE: u8 = u8::MAX - 1;
-/// Priority of a shared port's router that polls ahead: a turn before each turn of another router.
+/// Priority of a shared port's router that polls ahead: it gets a turn before each turn of another router.
 pub const AHEAD: u8 = u8::MAX;
 const LEVELS: usize = PRIORITIES as usize + 2;
 
 /// A router's share of every worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Tickets, 1 at least: routers of the same priority that always have work get time in this proportion.
+    /// Tickets, at least 1: routers of the same priority that always have work get time in this proportion.
     pub tickets: u32,
     /// A router runs only while no router of a greater priority has work. 0 to 7, [`IN_LINE`] or [`AHEAD`].
     pub priority: u8,
     /// Group whose share is divided by its members' tickets.
     pub group: Option<Group>,
-    /// Packets that it may hold: while it holds as many, its sources pause. `None` = no bound.
+    /// Maximum number of packets that the router may hold; its sources pause at this number. `None` = no bound.
     pub buffers: Option<u32>,
 }
 
-/// Routers that have a share together, as far as their priority is the same.
+/// Group of routers with a common share; only members of the same priority divide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Number of the group.
@@ -65,7 +65,7 @@ impl Share {
         self.priority >= IN_LINE
     }
 
-    /// True if others get a turn though it has work.
+    /// True if others get a turn even while the router has work.
     #[inline]
     pub(super) fn is_ahead(self) -> bool {
         self.priority == AHEAD
@@ -76,24 +76,24 @@ impl Share {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) share: Share,
-    /// Time over tickets: the router with the least runs first.
+    /// Used time divided by tickets (stride scheduling): the router with the lowest pass runs first.
     pass: u128,
-    /// Last run, counted in runs: of two routers with the same pass, the one that ran earlier goes first.
+    /// Sequence number of the last run: of two routers with the same pass, the one that ran earlier goes first.
     ran: u64,
-    /// True if the group counts the router, as it had work in its last turn.
+    /// True if the router counts as active in its group, as it had work in its last turn.
     counted: bool,
 }
 
-/// The place of a router in the order.
+/// Sort key of a router: the lowest runs first.
 pub(super) type Key = (std::cmp::Reverse<usize>, u128, u64);
 
-/// Fractions of a nanosecond in a pass, so that a turn counts whatever the tickets are.
+/// Fractional bits of a pass, so that every turn counts, whatever the number of tickets.
 const FRACTION: u32 = 32;
 
 /// The order in which a worker's routers run.
 #[derive(Debug, Default)]
 pub(super) struct Order {
-    /// For each priority, the pass of the router that last had work. A router that was idle for a while begins here,
+    /// For each priority, the pass of the router that last had work. A router that was idle starts with this pass,
     /// and gets no time for the past.
     passes: [u128; LEVELS],
     runs: u64,
@@ -102,7 +102,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// An account of a router that is new on this worker.
+    /// Opens the account of a router that is new on this worker.
     pub(super) fn open(&self, share: Share) -> Account {
         Account {
             share,
@@ -126,8 +126,8 @@ impl Order {
         self.count(account, false);
     }
 
-    /// Counts a router in its group if it `works`, else removes it from the count. Returns the tickets of all counted
-    /// routers.
+    /// Counts a router as active in its group if `works` is true, else as idle. Returns the tickets of all active
+    /// members.
     fn count(&mut self, account: &mut Account, works: bool) -> u64 {
         let Some(group) = account.share.group else {
             return 0;
@@ -150,7 +150,7 @@ impl Order {
         all
     }
 
-    /// Sort key of routers: the least runs first.
+    /// Sort key of a router.
     pub(super) fn key(account: &Account) -> Key {
         let level = std::cmp::Reverse(account.share.level());
         (level, account.pass, account.ran)
@@ -166,7 +166,7 @@ impl Order {
         self.runs += 1;
         account.ran = self.runs;
         if worked {
-            // Turns that the clock is too coarse for count, too.
+            // Turns too short for the clock's resolution count as one nanosecond.
             let time = u128::from(time.max(1)) << FRACTION;
             *at = account.pass.max(*at);
             let tickets = u128::from(account.share.tickets.max(1));
@@ -186,8 +186,8 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Time that routers have had after `turns` turns of the worker. Routers are given by tickets, priority, and
-    /// nanoseconds of a turn (0: no work). In each turn they are asked in order until one has work.
+    /// Time that routers have had after `turns` turns of the worker. Each router is given by its tickets, its
+    /// priority, and the nanoseconds of a turn (0: no work). In each turn they are asked in order until one has work.
     fn after(turns: usize, routers: &[(u32, u8, u64)]) -> Vec<u64> {
         let mut order = Order::default();
         let share = |&(tickets, priority, _): &(u32, u8, u64)| Share {
@@ -287,8 +287,8 @@ mod tests {
         assert!(had[1].abs_diff(7_500) <= 30, "{had:?}");
     }
 
-    /// Time that routers have had after several turns of 10 ns, by their tickets, group and its tickets; `works`
-    /// returns true if a router has work in a turn.
+    /// Time that routers have had after several turns of 10 ns, given by their tickets and their groups with tickets.
+    /// `works` returns true if a router has work in a turn.
     fn in_groups<const N: usize>(
         routers: [(u32, Option<(u32, u32)>); N],
         works: impl Fn(usize, usize) -> bool,
@@ -324,14 +324,14 @@ mod tests {
     #[test]
     fn a_group_has_its_share_however_many_of_its_routers_work() {
         let (gold, iron) = (Some((0, 2)), Some((1, 1)));
-        // Two thirds for gold, which its two share 1:3; a third for iron's three.
+        // Gold gets two thirds, which its two members divide 1:3; iron's three members get one third.
         let all = [(1, gold), (3, gold), (1, iron), (1, iron), (1, iron)];
         let had = in_groups(all, |_, _| true);
         is_near(had, [20_000, 60_000, 13_333, 13_333, 13_333]);
-        // Unused parts of a share go to the others of its group.
+        // Unused parts of a share go to other members of the group.
         let had = in_groups(all, |n, _| n != 1 && n != 4);
         is_near(had, [80_000, 0, 20_000, 20_000, 0]);
-        // Without the whole of gold all is iron's; a router without a group stands beside the groups.
+        // If all members of gold are idle, iron gets everything. A router without a group competes with the groups.
         is_near(
             in_groups([(1, gold), (1, iron), (1, iron)], |n, _| n > 0),
             [0, 60_000, 60_000],
@@ -340,7 +340,7 @@ mod tests {
             in_groups([(1, gold), (1, gold), (1, None)], |_, _| true),
             [40_000, 40_000, 40_000],
         );
-        // One that comes and goes takes no more than its part while it is there.
+        // A member that comes and goes takes no more than its part while it is active.
         let had = in_groups([(1, gold), (1, gold), (2, None)], |n, now| {
             n != 1 || now >= 6_000
         });

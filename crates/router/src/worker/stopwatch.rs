@@ -1,30 +1,30 @@
-//! Times of a worker's turns: in all, on the core, and spent for control.
+//! Durations of a worker's turns: total, on the core, and spent for control.
 
 use crate::worker::WorkerTimes;
 use engine::clock::Time;
 use engine::waiter::{Usage, Waiter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Nanoseconds from which on a turn is looked into: a question to the system costs half a microsecond.
+/// Nanoseconds above which a turn is analysed; a query of the system costs half a microsecond.
 const LONG: u64 = 250_000;
 /// Maximum age of the system's last answer at the start of a long turn, in nanoseconds.
 const APART: u64 = 1_000_000;
 
-/// Measures the turns of one worker, awake.
+/// Measures the turns of a worker while it is awake.
 pub(crate) struct Stopwatch {
     /// End of the last turn.
     last: Time,
     /// Nanoseconds of the last turn in which the worker had its core.
     run: u64,
-    /// Start of handling messages, which ends this turn.
+    /// Time at which the turn began to process messages.
     mail: Option<Time>,
-    /// Time of the last question to the system, and its answer.
+    /// Time of the last query of the system, and its answer.
     asked: Time,
     usage: Option<Usage>,
 }
 
 impl Stopwatch {
-    /// A turn begins now. The worker has slept, or is new.
+    /// Starts the first turn after a sleep, or of a new worker.
     pub(crate) fn start(now: Time, waiter: &dyn Waiter) -> Stopwatch {
         Stopwatch {
             last: now,
@@ -35,12 +35,12 @@ impl Stopwatch {
         }
     }
 
-    /// Messages are handled from `now` until the turn ends.
+    /// Records that messages are processed from `now` until the turn ends.
     pub(crate) fn mail(&mut self, now: Time) {
         self.mail = Some(now);
     }
 
-    /// A turn has ended, and the next one begins. Returns its nanoseconds.
+    /// Ends a turn and starts the next one. Returns the nanoseconds of the ended turn.
     #[inline]
     pub(crate) fn turn(&mut self, now: Time, waiter: &dyn Waiter, times: &WorkerTimes) -> u64 {
         let turn = now.0.saturating_sub(self.last.0);
@@ -69,11 +69,11 @@ impl Stopwatch {
         let mail = mail.map_or(0, |since| now.0.saturating_sub(since.0));
         let (run, control) = match (self.usage, usage) {
             _ if turn < LONG => (turn, mail),
-            // Time that is not known to be others' counts as its own.
+            // Time counts as the worker's own unless it is known to be others'.
             (None, _) | (_, None) => (turn, turn),
             (Some(was), Some(is)) if was.rests != is.rests => (turn, turn),
             (Some(was), Some(is)) => {
-                // The turns since it was asked were short ones, in which the worker had its core.
+                // The turns since the last query were short, so the worker had its core.
                 let before = self.last.0.saturating_sub(self.asked.0);
                 let ran = is.ran.saturating_sub(was.ran);
                 let run = ran.saturating_sub(before).min(turn);
@@ -82,7 +82,7 @@ impl Stopwatch {
             }
         };
         self.run = run;
-        // The whole turn is stored first, so a reader that reads it last finds no part longer than the whole.
+        // The whole turn is stored first, so a reader that reads it last never finds a part longer than the whole.
         raise(&times.longest_turn, turn);
         raise(&times.longest_run, run);
         raise(&times.longest_wait, turn - run);
@@ -108,7 +108,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A system that returns prepared values.
+    /// A fake system that returns prepared values.
     struct Told(Cell<Option<Usage>>);
 
     impl Waiter for Told {
@@ -118,10 +118,11 @@ mod tests {
         }
     }
 
-    /// Answer of the system: nanoseconds on the core, rests, page faults.
+    /// Values of the system: nanoseconds on the core, voluntary context switches, page faults.
     type Said = (u64, u64, u64);
 
-    /// Turns that end at these times, with the system's values then: the longest turn, run, wait and control.
+    /// Results for turns that end at these times, with the system's values at each time: the longest turn, run, wait
+    /// and control.
     fn after(turns: &[(u64, Said)]) -> [u64; 4] {
         measured(turns.iter().map(|&(end, said)| (end, 0, said)))
     }
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn a_turn_in_which_others_had_the_core_has_waited() {
         assert_eq!(after(&[(5 * MS, (MS, 0, 0))]), [5 * MS, MS, 4 * MS, 0]);
-        // A short turn before it has run.
+        // A short turn at the beginning.
         let first = (MS / 10, (0, 0, 0));
         let turns = [first, (5 * MS + MS / 10, (MS + MS / 10, 0, 0))];
         assert_eq!(after(&turns), [5 * MS, MS, 4 * MS, 0]);
@@ -192,7 +193,7 @@ mod tests {
         assert_eq!(measured(short.into_iter()), [9, 9, 0, 4]);
         let long = [(5 * MS, 2 * MS, (5 * MS, 0, 0))];
         assert_eq!(measured(long.into_iter()), [5 * MS, 5 * MS, 0, 2 * MS]);
-        // Others had the core for most of it.
+        // Others had the core for most of the turn.
         let kept = [(5 * MS, 4 * MS, (MS, 0, 0))];
         assert_eq!(measured(kept.into_iter()), [5 * MS, MS, 4 * MS, MS]);
     }

@@ -1,4 +1,4 @@
-//! A next hop is lost that half a million routes lead to, under a reader.
+//! Measures the loss of a next hop of half a million routes under a reader.
 
 use std::net::IpAddr;
 use std::num::NonZeroU16;
@@ -24,19 +24,19 @@ fn hop(n: u32) -> Member {
     }
 }
 
-/// State shared by the writer and the reader.
+/// State shared by writer and reader.
 #[derive(Default)]
 struct Shared {
     done: AtomicBool,
-    /// True if readers must find the next hop nowhere.
+    /// True if readers must not find the next hop any more.
     lost: AtomicBool,
-    /// Number of times that the reader has seen the loss or the return, and the time of the last, in nanoseconds since
-    /// the start.
+    /// Number of times that the reader has seen the loss or the return, and the time of the last one, in nanoseconds
+    /// since the start.
     found: AtomicU64,
     at: AtomicU64,
 }
 
-/// True if all of `addresses`, whatever the hash, are led elsewhere than to the lost next hop.
+/// True if no hash leads any of `addresses` to the lost next hop.
 fn avoided(fib: &Fib4, groups: &Groups, addresses: &[u32]) -> bool {
     let mut ids = [0; BURST];
     let ids = &mut ids[..addresses.len()];
@@ -47,7 +47,8 @@ fn avoided(fib: &Fib4, groups: &Groups, addresses: &[u32]) -> bool {
     })
 }
 
-/// Asks for addresses that lead to the next hop, until done; returns how many bursts found it after its loss.
+/// Looks up addresses that lead to the next hop until stopped. Returns the number of bursts that still found it after
+/// its loss.
 fn read(
     fib: &Fib4,
     groups: &Published<Groups>,
@@ -75,8 +76,8 @@ fn read(
     wrong
 }
 
-/// Measures with this number of groups. The lost next hop is a member of 5 in 8 of them (or of the only one), with one
-/// other member.
+/// Measures with this number of groups. The lost next hop is a member of 5 in 8 of them (or of the only one); each
+/// has one other member.
 pub(crate) fn measure(routes: &[Route<4>], groups: u16) {
     let has = |group: u16| group % 8 < 5;
     let mut table = GroupTable::new();

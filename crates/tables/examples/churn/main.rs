@@ -3,20 +3,20 @@
 //!     cargo run --release -p tables --example churn [ROUTES [UPDATES [ROUNDS]]]
 //!     chrt -f 1 target/release/examples/churn     # where others use the machine too
 //!
-//! ROUTES has lines `PREFIX ID`, UPDATES lines `TIME A|W PREFIX NEXTHOP PEER`, packed by zstd or not; without them
-//! those of ../shared/data/rib (or $ASHLAR_SHARED) are taken, and routes made from a seed where there are none.
+//! ROUTES has lines `PREFIX ID`, UPDATES lines `TIME A|W PREFIX NEXTHOP PEER`; both may be packed by zstd. Without
+//! them the files of ../shared/data/rib (or $ASHLAR_SHARED) are used. If there are none, routes are generated from a
+//! seed.
 //!
-//! The writer is on one core and makes changes as fast as it can, each published alone; the reader is on
-//! another, looks addresses up in bulk, and passes a quiescent point after each bulk, as a worker does. First
-//! random routes are removed and put back, then the real updates are made over and over. The reader knows
-//! every answer that each address has in the course of the changes, and how many of them had been made
-//! before and after its look-up: any other answer is counted as wrong. Every so often one change is
-//! timed: from before the writer calls for it until the reader has it in an answer.
-//! Then a next hop is lost that half a million routes lead to: `loss.rs`.
+//! The writer runs on one core and makes changes as fast as it can, each published alone. The reader runs on another
+//! core, looks up addresses in bulk, and passes a quiescent point after each bulk, as a worker does. First random
+//! routes are removed and put back; then the recorded updates are made repeatedly. The reader knows all valid answers
+//! of each address, with the number of changes before and after its look-up. Any other answer counts as wrong. At
+//! intervals one change is timed, from the writer's call until the reader gets it as an answer. Finally a next hop of
+//! half a million routes is lost (`loss.rs`).
 //!
-//! A round lasts 0.4 s and is followed by a rest, so that Linux does not hold up threads of real-time priority.
-//! First as many rounds go to two threads that only look at the clock: what holds these up, interrupts and a
-//! hypervisor, holds up the writer and the reader too, and Linux does not count it as waiting.
+//! A round lasts 0.4 s and is followed by a pause, because Linux throttles real-time threads. As many rounds first
+//! run two threads that only read the clock. Pauses of these threads, caused by interrupts and the hypervisor, affect
+//! writer and reader too, and Linux does not count them as waiting.
 #![allow(clippy::print_stdout)]
 
 mod loss;
@@ -37,12 +37,12 @@ use tables::fib::{Fib4, Prefix, Rib4, Structure};
 use trace::{Change, Trace, Watch};
 
 const BURST: usize = 64;
-/// Changes between two that are timed.
+/// Number of changes between two timed ones.
 const BETWEEN: usize = 200;
 const ROUND: Duration = Duration::from_millis(400);
 const REST: Duration = Duration::from_millis(250);
 
-/// Time that this thread was on a processor, and that it waited for one while others were.
+/// Time that this thread ran on a processor, and time that it waited for one.
 fn busy() -> [Duration; 2] {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let mut words = text.split(' ').map_while(|word| word.parse().ok());
@@ -82,7 +82,8 @@ struct Shared {
     done: AtomicBool,
     /// Changes of the trace that have been made.
     made: AtomicU64,
-    /// Nanoseconds since the start when the reader first had the timed change in an answer; 0: not yet.
+    /// For each timed change, the time at which the reader first got it as an answer, in nanoseconds since the start;
+    /// 0: not yet.
     seen: [AtomicU64; 32],
 }
 
@@ -91,11 +92,11 @@ struct Shared {
 struct Read {
     lookups: u64,
     wrong: u64,
-    /// Time that it waited for a processor.
+    /// Time that the reader waited for a processor.
     waited: Duration,
 }
 
-/// The route that is timed: its ids count up from 1000, which no other route has.
+/// The timed route. Its ids count up from 1000; no other route has such ids.
 fn beacon() -> Prefix<4> {
     Prefix::new([203, 0, 113, 0], 25)
 }
@@ -116,7 +117,7 @@ fn read(fib: &Fib4, shared: &Shared, watches: &[Watch], cycle: u64, start: Insta
         }
         let before = shared.made.load(Ordering::Acquire);
         fib.lookup_bulk(&keys, &mut ids);
-        // One more may have reached the table and not yet the count.
+        // One more change may be in the table but not yet in the count.
         let after = shared.made.load(Ordering::Acquire) + 1;
         let now = ids[BURST - 1];
         if now != last {
@@ -133,18 +134,18 @@ fn read(fib: &Fib4, shared: &Shared, watches: &[Watch], cycle: u64, start: Insta
     read
 }
 
-/// The writer, between rounds.
+/// The writer's state between rounds.
 struct Write<'a> {
     rib: Rib4,
     trace: &'a [Change],
     made: u64,
     beacon: u16,
-    /// Nanoseconds from a call until the reader had it.
+    /// Nanoseconds from each timed call until the reader got the answer.
     waits: Vec<u64>,
     /// Changes per second by the wall clock, and per second of the writer's own time.
     rates: Vec<(f64, f64)>,
     most: usize,
-    /// Time that it waited for a processor.
+    /// Time that the writer waited for a processor.
     waited: Duration,
 }
 
@@ -193,7 +194,7 @@ impl Write<'_> {
         let rates = (changes / wall.as_secs_f64(), changes / cpu.as_secs_f64());
         self.rates.push(rates);
         shared.done.store(true, Ordering::Release);
-        // The reader has left or is about to: nothing waits for the next round.
+        // The reader has stopped or is about to: nothing needs to wait for the next round.
         for (epoch, limbo) in retired {
             while !domain().passed(epoch) {
                 std::hint::spin_loop();
@@ -263,10 +264,10 @@ fn changes(trace: Trace, rounds: u64) {
     write.report(&all);
 }
 
-/// Holds a thread up for at least this long, to be counted.
+/// Shortest pause that counts as being held up.
 const LONG: Duration = Duration::from_micros(100);
 
-/// Pauses in a round of a thread that only reads the clock.
+/// Pauses of a thread that only reads the clock, in one round.
 fn held_up() -> Vec<Duration> {
     let (start, mut last) = (Instant::now(), Duration::ZERO);
     let mut gaps = Vec::new();
@@ -278,7 +279,7 @@ fn held_up() -> Vec<Duration> {
     gaps
 }
 
-/// Pauses that the two cores impose on threads that do nothing.
+/// Measures the pauses of threads that do nothing, on the two cores.
 fn alone(rounds: u64) {
     let mut gaps = Vec::new();
     for _ in 0..rounds {

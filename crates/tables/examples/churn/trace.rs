@@ -9,18 +9,18 @@ use std::time::{Duration, Instant};
 use crate::sample::{Random, parse_routes, routes4};
 use tables::fib::{Prefix, Rib4, Route, Structure};
 
-/// A prefix with its new next hop; with none, its route is removed.
+/// A prefix with its new next hop; `None` removes its route.
 pub(crate) type Change = (Prefix<4>, Option<NonZeroU16>);
 
-/// Changes that lead back to where they began, so that they can be made over and over.
+/// Changes that end where they began, so that they can be repeated.
 pub(crate) struct Trace {
-    /// The table before the first of them.
+    /// The table before the first change.
     pub(crate) rib: Rib4,
     pub(crate) changes: Vec<Change>,
     pub(crate) watches: Vec<Watch>,
 }
 
-/// An address and its answers.
+/// An address and its valid answers.
 pub(crate) struct Watch {
     pub(crate) address: u32,
     /// Pairs (number of changes in the cycle, answer from then on). Before the first pair, the answer is that of the
@@ -29,7 +29,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// True if `id` is the answer after `from` to `to` changes in all.
+    /// True if `id` is the valid answer at some moment between `from` and `to` changes in all.
     pub(crate) fn has(&self, id: u16, from: u64, to: u64, cycle: u64) -> bool {
         if let [(_, only)] = self.answers[..] {
             return id == only;
@@ -140,7 +140,7 @@ pub(crate) fn random(routes: &[Route<4>], random: &mut Random) -> Trace {
     watched(table(routes), changes.collect(), random)
 }
 
-/// The updates that are changes when all are made again and again. The first time is made here.
+/// The updates that remain changes when all are repeated. They are made once here.
 pub(crate) fn replayed(routes: &[Route<4>], updates: &[Change]) -> Trace {
     let mut rib = table(routes);
     updates.iter().for_each(|change| {
@@ -151,7 +151,7 @@ pub(crate) fn replayed(routes: &[Route<4>], updates: &[Change]) -> Trace {
     watched(rib, changes, &mut Random::new(6))
 }
 
-/// Notes the answers of an address in each changed prefix while all changes are made once.
+/// Records the answers of one address in each changed prefix while all changes are made once.
 fn watched(mut rib: Rib4, changes: Vec<Change>, random: &mut Random) -> Trace {
     let address = |(p, _): &Change| u32::from_be_bytes(random.address_in(p));
     let addresses: Vec<u32> = changes.iter().map(address).collect();
@@ -175,7 +175,7 @@ fn watched(mut rib: Rib4, changes: Vec<Change>, random: &mut Random) -> Trace {
     }
     let watch = |(address, answers)| Watch { address, answers };
     let mut watches: Vec<Watch> = answers.into_iter().map(watch).collect();
-    // Asked in no order.
+    // Shuffles the addresses.
     for i in (1..watches.len()).rev() {
         watches.swap(i, random.below(i as u64 + 1) as usize);
     }

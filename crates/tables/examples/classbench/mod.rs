@@ -1,4 +1,4 @@
-//! Rules over five fields as ClassBench writes them, and larger sets in the manner of a smaller one.
+//! Rules over five fields in ClassBench's format, and larger rule sets generated from a smaller one.
 #![allow(dead_code)] // each program and each crate's tests use a part of it
 
 use super::sample::Random;
@@ -31,7 +31,7 @@ fn prefix_mask(len: u8) -> u32 {
 }
 
 impl FiveTuple {
-    /// The rule as tests of a key that [`key`] makes.
+    /// The rule as tests of a [`key`].
     pub(crate) fn rule(&self) -> Rule {
         let prefix = |field, (address, len): (u32, u8)| Test {
             field,
@@ -141,7 +141,7 @@ pub(crate) fn grow(seed: &[FiveTuple], n: usize, random: &mut Random) -> Vec<Fiv
     grown.into_iter().map(|(_, rule)| rule).collect()
 }
 
-/// A packet that matches a rule, bits that the rule leaves open at random.
+/// A packet that matches a rule; bits that the rule leaves open are random.
 pub(crate) fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
     let mut address = |(address, len): (u32, u8)| {
         address & prefix_mask(len) | random.below(1 << 32) as u32 & !prefix_mask(len)
@@ -154,7 +154,7 @@ pub(crate) fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
     key(src, dst, from, to, protocol)
 }
 
-/// The number of the first rule that a key matches, found by asking one after another.
+/// The number of the first rule that a key matches, found by linear search.
 pub(crate) fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
     let first = rules.iter().position(|r| r.iter().all(|t| t.holds(key)));
     first.map(|n| n as u32)
@@ -171,12 +171,12 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// Reads a program's arguments `RULES [N [SEED]]`: RULES is the path of a ClassBench filter set, beside
-    /// which, with the same stem, lie `.trace` and `.expected`. With N, a set of N rules is grown from it,
-    /// and there is one packet per rule.
+    /// Reads a program's arguments `RULES [N [SEED]]`. RULES is the path of a ClassBench filter set; `.trace` and
+    /// `.expected` files with the same stem lie beside it. With N, a set of N rules is generated from it, with one
+    /// packet per rule.
     ///
     /// # Errors
-    /// An argument, a file or a line that is missing or not as it should be, in words.
+    /// An argument, file or line is missing or invalid; a sentence.
     pub(crate) fn from_args(mut args: impl Iterator<Item = String>) -> Result<Sample, String> {
         let path = args.next().ok_or("the path of a filter set is missing")?;
         let number = |text: String| text.parse().map_err(|_| format!("`{text}` is no number"));
@@ -210,8 +210,7 @@ impl Sample {
         self.rules.iter().map(FiveTuple::rule).collect()
     }
 
-    /// The number of the rule that each packet matches first; without a file that says so every rule is
-    /// asked.
+    /// The number of the first rule that each packet matches: from the `.expected` file, or else by linear search.
     pub(crate) fn expected(&self) -> Vec<Option<u32>> {
         self.stated.clone().unwrap_or_else(|| {
             let tests = self.tests();
@@ -220,11 +219,11 @@ impl Sample {
     }
 }
 
-/// A random trie that is made where it is walked.
+/// A random trie whose nodes are generated when they are first visited.
 struct Trie {
-    /// For each level, the share of nodes with two children and the part of the heavier child.
+    /// For each level: the share of nodes with two children, and the weight of the heavier child.
     levels: Vec<(f64, f64)>,
-    /// For each level and prefix, true if there are two children, and the heavier or only child.
+    /// For each level and prefix: true if there are two children, and the heavier or only child.
     nodes: HashMap<(u8, u32), (bool, u32)>,
 }
 
@@ -233,7 +232,7 @@ impl Trie {
         let prefixes: Vec<(u32, u8)> = prefixes.collect();
         let mut levels: Vec<(f64, f64)> =
             (0..32).map(|level| branching(&prefixes, level)).collect();
-        // Levels that branch at all do so more often, until there are `factor` times as many leaves.
+        // Raises the branching of all levels that branch until there are `factor` times as many leaves.
         let leaves = |levels: &[(f64, f64)]| levels.iter().map(|l| (1.0 + l.0).ln()).sum::<f64>();
         let wanted = leaves(&levels) + factor.ln();
         for _ in 0..200 {
@@ -269,7 +268,7 @@ impl Trie {
     }
 }
 
-/// Share of nodes with two children at a level of the prefixes' trie, and the part of the heavier child.
+/// For a level of the prefixes' trie: the share of nodes with two children, and the weight of the heavier child.
 fn branching(prefixes: &[(u32, u8)], level: u8) -> (f64, f64) {
     let mut below: HashMap<u32, [usize; 2]> = HashMap::new();
     for &(address, _) in prefixes.iter().filter(|p| p.1 > level) {

@@ -1,9 +1,9 @@
-//! A radix tree: binary, with chains of single children left out.
+//! A radix tree: a binary tree without chains of single children.
 //!
-//! Shape: each node has a prefix, an id (0: none) and up to two children, whose prefixes it covers; a node without id
-//! has two. Memory: 20 bytes per node for IPv4, 28 for IPv6 (rounded up by alignment), fewer than two nodes per route.
-//! Source: D. Morrison's PATRICIA, JACM 15(4), 1968, as BSD's routing tables have it (Click's RadixIPLookup). One load
-//! per node on the way down, each waiting for the last.
+//! Each node has a prefix, an id (0: none) and up to two children, whose prefixes it covers; a node without id has
+//! two. Memory: 20 bytes per node for IPv4, 28 for IPv6 (rounded up by alignment), and fewer than two nodes per
+//! route. Source: D. Morrison's PATRICIA, JACM 15(4), 1968, as in BSD's routing tables (Click's RadixIPLookup). A
+//! look-up loads one node per level, each after the previous one.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ struct Node<const N: usize> {
     children: [u32; 2],
 }
 
-/// The bit of an address at a place from the front.
+/// The bit of an address at an index from the front.
 fn bit<const N: usize>(address: &[u8; N], at: u8) -> usize {
     usize::from(address[usize::from(at / 8)] >> (7 - at % 8) & 1)
 }
@@ -28,7 +28,7 @@ fn bit<const N: usize>(address: &[u8; N], at: u8) -> usize {
 /// Routes for addresses of `N` bytes in a binary tree.
 #[derive(Debug, Clone)]
 pub(crate) struct Radix<const N: usize> {
-    /// The first is the root, of the default route's prefix.
+    /// Nodes; the first is the root, with the default route's prefix.
     nodes: Vec<Node<N>>,
     free: Vec<u32>,
 }
@@ -79,7 +79,7 @@ impl<const N: usize> Radix<N> {
             node = match self.nodes.get(child as usize).map(|child| child.prefix) {
                 Some(below) if below.covers(prefix) => child,
                 Some(below) => {
-                    // Both go below what they have in common, which may be the new prefix itself.
+                    // The common part of both becomes a node above them; it may equal the new prefix.
                     let fork = self.add(below.common(prefix), 0);
                     let old = self.side(fork, &below);
                     self.nodes[fork as usize].children[old] = child;
@@ -110,7 +110,7 @@ impl<const N: usize> Radix<N> {
         if let Some(&node) = path.last() {
             self.nodes[node as usize].id = 0;
         }
-        // A node that is neither route nor fork goes, and then perhaps the fork above it.
+        // Removes a node that is neither route nor fork, and then perhaps the fork above it.
         while let [.., above, node] = path[..]
             && self.nodes[node as usize].id == 0
             && let [only, NONE] | [NONE, only] = self.nodes[node as usize].children
@@ -152,8 +152,8 @@ impl<const N: usize> Structure<N> for Radix<N> {
     }
 }
 
-/// Keeps a tree in step with the routes. A reader that holds [`Rib::fib`](tables::fib::Rib::fib) keeps what it is
-/// at that moment; the first change after that copies it.
+/// Updates a tree after changes of routes. A reader that holds [`Rib::fib`](tables::fib::Rib::fib) keeps the tree of
+/// that moment; the next change copies it.
 pub(crate) struct RadixWriter<const N: usize>(Arc<Radix<N>>);
 
 impl<const N: usize> Writer<N, Radix<N>> for RadixWriter<N> {

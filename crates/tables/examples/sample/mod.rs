@@ -1,5 +1,5 @@
-//! Seeded routing tables of the shape of the Internet's, and addresses to look up in them: for tests and
-//! benchmarks of everything that stands on the tables. The same seed gives the same table everywhere.
+//! Seeded routing tables of the Internet's shape, and addresses to look up in them, for tests and benchmarks. The
+//! same seed gives the same table everywhere.
 #![allow(dead_code)] // each program and each crate's tests use a part of it
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use tables::fib::{Prefix, Route};
 
-/// A small random generator (SplitMix64): repeatable, not for secrets.
+/// A small pseudo-random generator (SplitMix64): repeatable, not for secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -26,7 +26,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number from 0 up to, not including, `end` (which is not 0).
+    /// A number from 0 up to, but not including, `end` (which is not 0).
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
@@ -87,7 +87,7 @@ const LENGTHS6: &[(u8, u32)] = &[
     (128, 2),
 ];
 
-/// The routes of lines `PREFIX ID`, prefixes written as a `T` is; other lines are passed over.
+/// Routes from lines `PREFIX ID`, with prefixes in the format of `T`; other lines are ignored.
 pub(crate) fn parse_routes<T: FromStr + Into<Prefix<N>>, const N: usize>(
     text: &str,
 ) -> Vec<Route<N>> {
@@ -98,8 +98,8 @@ pub(crate) fn parse_routes<T: FromStr + Into<Prefix<N>>, const N: usize>(
     text.lines().filter_map(route).collect()
 }
 
-/// `count` routes (or as many as can be found) of distinct IPv4 prefixes with ids from 1 to `ids`.
-/// Like the Internet's, they crowd: most lie near another one.
+/// At most `count` routes of distinct IPv4 prefixes with ids from 1 to `ids`. As in the Internet, most prefixes lie
+/// near another one.
 pub(crate) fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<4>, NonZeroU16)> {
     routes(seed, count, ids, LENGTHS4, |random| {
         let [_, b, c, d] = random.bytes();
@@ -107,11 +107,11 @@ pub(crate) fn routes4(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<4>, NonZ
     })
 }
 
-/// `count` routes (or as many as can be found) of distinct IPv6 prefixes with ids from 1 to `ids`.
+/// At most `count` routes of distinct IPv6 prefixes with ids from 1 to `ids`.
 pub(crate) fn routes6(seed: u64, count: usize, ids: u16) -> Vec<(Prefix<16>, NonZeroU16)> {
     routes(seed, count, ids, LENGTHS6, |random| {
         let mut address = random.bytes::<16>();
-        // The first bytes of what the five registries give out.
+        // The first bytes of the five registries' allocations.
         let first = [
             [0x20, 0x01],
             [0x24, 0x00],
@@ -151,7 +151,7 @@ fn routes<const N: usize>(
             share -= part;
         }
         let address = match routes.get(random.below(2 * count as u64) as usize) {
-            // In the neighbourhood of one that is there: same first bits, others random.
+            // A neighbour of an existing prefix: same first bits, other bits random.
             Some((near, _)) => {
                 let shared = near
                     .length()

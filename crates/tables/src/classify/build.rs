@@ -1,4 +1,4 @@
-//! Builds [`Tree`]s from the top: nodes, leaves, and when to divide the rules.
+//! Builds [`Tree`]s top-down: nodes, leaves, and the division of rules among trees.
 
 use super::choose::choose;
 use super::region::{Entry, Region, Way, covered, weight};
@@ -7,9 +7,9 @@ use super::{
 };
 use std::collections::HashMap;
 
-/// Instructions given for half as many copies of rules.
+/// Number of instructions that halving the number of rule copies is worth.
 const THRIFT: f64 = 1.5;
-/// Number of entries (rules in leaves) per rule, and beside, that a tree may have before it is given up.
+/// Maximum number of entries (rules in leaves) per rule, and a constant on top, before a tree is abandoned.
 const COPIES: usize = 8;
 const SPARE: usize = 1024;
 
@@ -19,7 +19,7 @@ struct Builder {
     leaves: HashMap<Vec<Check>, u32>,
     entries: usize,
     budget: usize,
-    /// Price of copying rules into several children.
+    /// Weight of memory against time: number of instructions that halving the number of rule copies is worth.
     thrift: f64,
 }
 
@@ -73,7 +73,7 @@ impl Builder {
         };
         let thrift = self.thrift;
         if depth >= 6 {
-            // The last resort may not fail: next to nothing is copied.
+            // The last attempt must not fail: copying is made very expensive.
             self.thrift = 1000.0;
         }
         let before = (self.nodes.len(), self.checks.len());
@@ -85,7 +85,7 @@ impl Builder {
         self.nodes.truncate(before.0);
         self.checks.truncate(before.1);
         self.leaves.retain(|_, at| (*at as usize) < before.1);
-        // By the field that about half of the rules name.
+        // Chooses the field that about half of the rules name.
         let named = |field: u8| entries.iter().filter(|e| weight(e, field) >= 8).count();
         let half = |n: usize| n.min(entries.len() - n);
         let field = (0..FIELDS as u8)
@@ -103,7 +103,7 @@ impl Builder {
         self.divide(no, region, parts, depth + 1);
     }
 
-    /// A node for these rules, in order; `None` if the budget is spent.
+    /// Builds the node for these rules, in order; `None` if the budget is exhausted.
     fn node(&mut self, mut entries: Vec<Entry>, region: &Region, depth: usize) -> Option<Node> {
         // Rules after one that always matches are never reached.
         if let Some(sure) = entries.iter().position(|e| e.tests.is_empty()) {
@@ -124,7 +124,7 @@ impl Builder {
         let groups = sort(entries, way, &regions);
         let mut children = vec![None; count];
         for (mut list, members) in groups {
-            // A subtree of several children is built once, from what is known for all of them.
+            // Children that share a subtree build it once, from the bits that are known for all of them.
             let region = match members.as_slice() {
                 [one] => &regions[*one],
                 _ => region,
@@ -173,7 +173,7 @@ impl Builder {
     }
 }
 
-/// Groups the children by their remaining rules: children with the same rules and the same open tests share a group.
+/// Groups children by their remaining rules: children with the same rules and the same open tests share a group.
 fn sort(entries: Vec<Entry>, way: Way, regions: &[Region]) -> Vec<(Vec<Entry>, Vec<usize>)> {
     let count = regions.len();
     let mut lists: Vec<Vec<Entry>> = vec![Vec::new(); count];
@@ -200,8 +200,8 @@ fn sort(entries: Vec<Entry>, way: Way, regions: &[Region]) -> Vec<(Vec<Entry>, V
     groups
 }
 
-/// Checks of a leaf for a rule. Single values of neighbouring words are checked together; the most selective check
-/// comes first.
+/// Checks of a leaf for a rule. Single values of neighbouring words are checked together, and the most selective
+/// check comes first.
 fn checks_of(entry: &Entry) -> Vec<Check> {
     let mut checks: Vec<Check> = Vec::new();
     let mut tests = entry.tests.clone();

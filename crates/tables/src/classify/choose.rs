@@ -3,16 +3,16 @@
 use super::FIELDS;
 use super::region::{Entry, Region, Way, covered};
 
-/// Instructions of one step down.
+/// Number of instructions of one step from a node to its child.
 const STEP: f64 = 15.0;
-/// Instructions of one check in a leaf.
+/// Number of instructions of one check in a leaf.
 const CHECK: f64 = 14.0;
-/// Instructions that one halving of the rules is expected to take.
+/// Estimated number of instructions to halve the number of remaining rules.
 const HALVING: f64 = 20.0;
 /// The best decision so far, with its expected number of instructions.
 type Best = (f64, Option<Way>);
 
-/// The best test at a node, if one is better than a leaf.
+/// The best cut or split at a node; `None` if a leaf is cheaper.
 pub(super) fn choose(entries: &[Entry], region: &Region, thrift: f64) -> Option<Way> {
     let open = entries.iter().filter(|e| !e.tests.is_empty()).count();
     if open < 2 {
@@ -42,7 +42,7 @@ pub(super) fn choose(entries: &[Entry], region: &Region, thrift: f64) -> Option<
     best.1
 }
 
-/// Tries, for every number of bits, the windows whose bits tell most rules apart one by one.
+/// For every number of bits, tries the windows whose bits individually distinguish most rules.
 fn try_cuts(entries: &[Entry], field: u8, asked: u32, thrift: f64, best: &mut Best) {
     let worth = bit_worth(entries, field);
     let most = (entries.len() * 4).max(2).ilog2().min(10);
@@ -91,7 +91,7 @@ fn try_splits(
     }
 }
 
-/// Keeps a decision if it is expected to take fewer instructions than the best so far.
+/// Keeps a decision if its expected number of instructions is less than that of the best so far.
 fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     let count = way.children();
     // For many rules, a sample suffices.
@@ -129,13 +129,13 @@ fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     }
 }
 
-/// Value of each bit of a field as a test: the number of rules that require 0 or 1, whichever is smaller, plus a little
-/// for the other.
+/// Selectivity of each bit of a field: the smaller of the numbers of rules that require 0 and that require 1, plus a
+/// little for the larger.
 fn bit_worth(entries: &[Entry], field: u8) -> [f64; 32] {
     let mut said = [[0u32; 2]; 32];
     let tests = entries.iter().flat_map(|e| &e.tests);
     for test in tests.filter(|t| t.field == field) {
-        // The bits in which all values of a range agree.
+        // Bits that are equal in all values of a range.
         let agreed = !u32::MAX
             .checked_shr((test.lo ^ test.hi).leading_zeros())
             .unwrap_or(0);

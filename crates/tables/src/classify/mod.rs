@@ -4,15 +4,15 @@
 //! number of a child, or compares a word with a threshold. A leaf lists the few rules that are left, in order, each
 //! with only the tests that the path from the root has not decided.
 //!
-//! Reasons for a tree over bits. Rules over IP headers are mostly prefixes. Many prefixes share their first bits, so
-//! the last bits of a prefix distinguish rules better. A cut may therefore use any bits of a word, as a hash would, and
-//! the leaf's tests check the other bits (an idea of ByteCuts, Daly and Torng 2018). Ranges of ports are split at their
-//! ends (HyperSplit, Qi et al. 2009). For each possible cut, the builder estimates the instructions of the remaining
-//! search if every rule is hit equally often, and the number of copies of rules that the cut makes. Rules that a cut
-//! would copy to all children, because they leave its bits open, cost memory. If a tree would exceed its budget, its
-//! rules are divided among several trees by the addresses that they name (EffiCuts, Vamanan et al. 2010). The trees are
-//! searched in the order of their first rules, until no further tree can hold an earlier match. `eval/classify` has the
-//! figures.
+//! Why the tree tests arbitrary bits: rules over IP headers are mostly prefixes. Many prefixes share their first
+//! bits, so the last bits of a prefix distinguish rules better. A cut may therefore use any bits of a word, as a hash
+//! would, and the leaf's tests check the other bits (an idea of ByteCuts, Daly and Torng 2018). Ranges of ports are
+//! split at their ends (HyperSplit, Qi et al. 2009). For each possible cut, the builder estimates the instructions of
+//! the remaining search if every rule is hit equally often, and the number of copies of rules that the cut makes. A
+//! rule that leaves the bits of a cut open is copied to all children, which costs memory. If a tree would exceed its
+//! budget, its rules are divided among several trees by the addresses that they name (EffiCuts, Vamanan et al. 2010).
+//! The trees are searched in the order of their first rules, until no further tree can hold an earlier match.
+//! `eval/classify` has the figures.
 
 mod build;
 mod choose;
@@ -23,7 +23,7 @@ mod tests;
 /// Maximum number of words of a key.
 pub const FIELDS: usize = 16;
 
-/// The words that rules are about.
+/// The header words that rules test.
 pub type Key = [u32; FIELDS];
 
 /// True if some bits of a word lie in a range.
@@ -31,7 +31,7 @@ pub type Key = [u32; FIELDS];
 pub struct Test {
     /// Index into the key, below [`FIELDS`].
     pub field: u8,
-    /// The bits that count.
+    /// The tested bits.
     pub mask: u32,
     /// Least value of the tested bits, at their position in the word.
     pub lo: u32,
@@ -40,7 +40,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// True if a key has these bits in the range.
+    /// True if the tested bits of a key lie in the range.
     #[inline]
     pub fn holds(&self, key: &Key) -> bool {
         (key[usize::from(self.field) % FIELDS] & self.mask).wrapping_sub(self.lo)
@@ -53,39 +53,39 @@ pub type Rule = Vec<Test>;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The first child; of a leaf, its first check.
+    /// Index of the first child; in a leaf, of its first check.
     next: u32,
-    /// Number of the last child of a cut; mask of the bits that a split compares.
+    /// For a cut, the number of its last child; for a split, the mask of the compared bits.
     mask: u32,
-    /// Shift of the bits of a cut; least value that goes to the second child of a split.
+    /// For a cut, the shift of its bits; for a split, the least value that leads to the second child.
     at: u32,
-    /// Field of a cut; [`SPLIT`] and the field of a split; [`LEAF`] of a leaf.
+    /// For a cut, its field; for a split, [`SPLIT`] and its field; [`LEAF`] for a leaf.
     code: u8,
 }
 
 const SPLIT: u8 = FIELDS as u8;
 const LEAF: u8 = 2 * SPLIT;
 
-/// A test of a leaf: of single values in neighbouring words, or of a range of one word.
+/// A check of a leaf: single values in neighbouring words, or a range of one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Check {
-    /// The bits that count, of two words in each half, the second in the upper half of that.
+    /// The tested bits of up to four words, two per half; the second word is in the upper 32 bits.
     mask: [u64; 2],
-    /// Values of these bits; for a range, the least value and the number of further ones.
+    /// Values of these bits. For a range: the least value, and the number of further values.
     value: [u64; 2],
-    /// The number of the rule whose last test this is, or [`MORE`].
+    /// The number of the rule if this is its last check, otherwise [`MORE`].
     rule: u32,
-    /// The first field of the words; of a range: [`RANGE`] and its field.
+    /// The first field of the words; for a range, [`RANGE`] and its field.
     code: u8,
-    /// Number of checks to advance if this one fails.
+    /// Number of checks to skip if this one fails.
     skip: u8,
 }
 
-/// Number of words in which a check compares single values.
+/// Maximum number of words whose single values one check compares.
 const TOGETHER: usize = 4;
 const RANGE: u8 = SPLIT;
 
-/// Marker in place of a rule's number: tests of a rule follow.
+/// Marker in place of a rule's number: further checks of the rule follow.
 const MORE: u32 = u32::MAX - 1;
 
 impl Check {
@@ -103,7 +103,7 @@ impl Check {
     }
 }
 
-/// Number of a rule that no rule has.
+/// Marker in place of a rule's number: no rule.
 const NONE: u32 = u32::MAX;
 
 /// A tree, and the number of its first rule.
@@ -116,7 +116,7 @@ struct Part {
 /// Rules, compiled.
 #[derive(Clone, Debug)]
 pub struct Tree {
-    /// Parts of the tree, in the order of their first rules.
+    /// Trees, in the order of their first rules.
     parts: Vec<Part>,
     nodes: Vec<Node>,
     checks: Vec<Check>,
@@ -128,7 +128,7 @@ impl Tree {
         build::build(rules, &[])
     }
 
-    /// Like [`new`](Self::new), for keys that are known to have these single values.
+    /// Like [`new`](Self::new), for keys whose tested words are known to have these single values.
     pub fn assuming(rules: &[Rule], known: &[Test]) -> Tree {
         build::build(rules, known)
     }
@@ -183,7 +183,7 @@ impl Tree {
             + size_of_val(self.parts.as_slice())
     }
 
-    /// Trees that a packet may have to be looked up in.
+    /// Number of trees that a look-up may have to search.
     pub fn parts(&self) -> usize {
         self.parts.len()
     }

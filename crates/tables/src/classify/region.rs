@@ -4,12 +4,12 @@ use super::{FIELDS, Test};
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
-/// Bits and ranges of a key that are known after the path from the root.
+/// Bits and ranges of a key that the path from the root determines.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     pub(super) known: [u32; FIELDS],
     value: [u32; FIELDS],
-    /// Ranges of masked fields, from splits.
+    /// Known ranges of masked fields, from splits.
     ranges: Vec<(u8, u32, u32, u32)>,
 }
 
@@ -58,7 +58,7 @@ impl Region {
         }
     }
 
-    /// The tests of a rule that are open; `None` if one never holds.
+    /// The tests of a rule that are still undecided; `None` if one of them can never hold.
     pub(super) fn open(&self, tests: &[Test]) -> Option<Vec<Test>> {
         let mut open = Vec::new();
         for test in tests {
@@ -131,7 +131,7 @@ impl Hash for Entry {
     }
 }
 
-/// Number of bits of a field that a rule's tests determine.
+/// Number of bits of a field that a rule's tests fix.
 pub(super) fn weight(entry: &Entry, field: u8) -> u32 {
     let tests = entry.tests.iter().filter(|t| t.field == field);
     tests
@@ -145,7 +145,7 @@ pub(super) fn weight(entry: &Entry, field: u8) -> u32 {
         .sum()
 }
 
-/// Range of children in which a rule can match; `None` for all.
+/// Range of children in which a rule can match; `None`: all children.
 pub(super) fn covered(entry: &Entry, way: Way) -> Option<Range<usize>> {
     match way {
         Way::Cut { field, shift, bits } => {
@@ -159,12 +159,12 @@ pub(super) fn covered(entry: &Entry, way: Way) -> Option<Range<usize>> {
             if test.lo == test.hi {
                 let open = !test.mask & window;
                 let value = ((test.lo & window) >> shift) as usize;
-                // Open bits at the lower end make a range; others are rare.
+                // Open bits at the lower end form a range; other cases are rare.
                 let low = open >> shift;
                 let regular = low.count_ones() == low.trailing_ones();
                 return regular.then(|| value..value + (1 << low.count_ones()));
             }
-            // A range: known if it has all bits of the window, and one value in those above.
+            // A range is usable if it has all bits of the window, and its values agree in all bits above.
             if test.mask & window != window {
                 return None;
             }

@@ -44,7 +44,7 @@ fn random_test(random: &mut Random) -> Test {
         3 => 1 << below(32),
         _ => u32::MAX,
     };
-    // Few values, so that rules meet.
+    // Few distinct values, so that rules overlap.
     let mut value = || (below(4) << 30 | below(3) << 15 | below(4)) & mask;
     let (a, b) = (value(), value());
     let lo = a.min(b);
@@ -101,7 +101,7 @@ fn no_rules_match_nothing_and_rules_without_tests_everything() {
     assert_eq!(Tree::new(&[vec![], vec![]]).first(&key), Some(0));
 }
 
-/// Five-tuple rules that need no file: nets and hosts, services, some wild.
+/// Generated five-tuple rules: networks and hosts, services, some wildcards.
 fn plain_rules(random: &mut Random, n: usize) -> Vec<crate::classbench::FiveTuple> {
     let mut rule = || {
         let mut prefix = || match random.below(4) {

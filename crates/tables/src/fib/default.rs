@@ -1,4 +1,4 @@
-//! The default route, stored apart: otherwise each change of it would have to rewrite the whole structure.
+//! The default route, stored separately: otherwise each change of it would rewrite the whole structure.
 
 use std::num::NonZeroU16;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Id of the default route, for addresses that no other route contains.
 ///
 /// A reader loads this word before and after it reads the structure. The word includes a count of changes. If both
-/// loads are equal, the id was the default route throughout, and so also at the moment at which the structure had no
-/// other route for the address.
+/// loads are equal, this was the default route throughout the look-up, also when the structure had no other route for
+/// the address.
 #[derive(Debug, Default)]
 pub(super) struct DefaultRoute(
     /// The id in the lower 16 bits; above them the count.
@@ -26,7 +26,7 @@ impl DefaultRoute {
         }
     }
 
-    /// The id that `find` returns, or else the default. `find` must load with acquire.
+    /// The id that `find` returns; if that is 0, the default route's. `find` must load with acquire ordering.
     #[inline(always)]
     pub(super) fn or(&self, mut find: impl FnMut() -> u16) -> u16 {
         let mut before = self.0.load(Ordering::Acquire);
@@ -42,7 +42,7 @@ impl DefaultRoute {
         }
     }
 
-    /// Bulk form of the default: `find` sets the ids and returns true if any is 0.
+    /// Bulk form of the above: `find` sets the ids and returns true if any is 0.
     #[inline(always)]
     pub(super) fn or_all(&self, ids: &mut [u16], mut find: impl FnMut(&mut [u16]) -> bool) {
         let mut before = self.0.load(Ordering::Acquire);
@@ -72,8 +72,8 @@ mod tests {
         let mut find = || {
             looks += 1;
             if looks == 1 {
-                // The reader finds nothing; meanwhile the address gets a route, and the default changes there
-                // and back.
+                // A reader finds no route; meanwhile the address gets one, and the default route changes and changes
+                // back.
                 default.set(NonZeroU16::new(3));
                 default.set(NonZeroU16::new(1));
                 return 0;

@@ -1,8 +1,8 @@
 //! Longest-prefix match for IPv4 and IPv6.
 //!
-//! Two halves: the [`Rib`] belongs to the one writer and knows every route; the [`Fib`] is what workers
-//! look addresses up in, while the writer changes it under them. A route maps a prefix to the id of a
-//! next-hop group (see [`crate::groups`]); id 0 is no route.
+//! It has two halves. The [`Rib`] belongs to the single writer and knows every route. The [`Fib`] is the structure in
+//! which workers look up addresses while the writer changes it. A route maps a prefix to the id of a next-hop group
+//! (see [`crate::groups`]); id 0 means no route.
 //!
 //! ```
 //! use tables::fib::{Prefix, Rib4, Structure};
@@ -35,7 +35,7 @@ pub use rib::{Full, Limbo, NoMemory, Rib, Writer};
 pub use routes::{Route, Routes};
 pub use trie::{Dir24, Stride4, Trie, TrieWriter};
 
-/// A structure that addresses of `N` bytes are looked up in, as readers see it.
+/// A look-up structure for addresses of `N` bytes, as readers see it.
 pub trait Structure<const N: usize>: Send + Sync + Sized {
     /// Name in the literature.
     const NAME: &'static str;
@@ -45,14 +45,14 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
     /// The group id of the longest prefix that contains `address`, or 0.
     fn lookup(&self, address: impl Address<N>) -> u16;
 
-    /// Looks up `addresses` into `ids`, as many as both hold; faster than one by one.
+    /// Looks up `addresses` and writes their ids to `ids`, up to the shorter of both. This is faster than one by one.
     fn lookup_bulk(&self, addresses: &[impl Address<N>], ids: &mut [u16]) {
         for (address, id) in addresses.iter().zip(ids) {
             *id = self.lookup(*address);
         }
     }
 
-    /// Like [`lookup`](Self::lookup), as a function that keeps the structure's pointers by value.
+    /// Like [`lookup`](Self::lookup), but returns a function that keeps the structure's pointers in registers.
     #[inline]
     fn look<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
         |address: A| self.lookup(address)
@@ -64,10 +64,10 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
         |_: A| ()
     }
 
-    /// True if there is nothing in it but perhaps a default route, as in a new one.
+    /// True if the structure is empty, except perhaps for a default route.
     fn is_bare(&self) -> bool;
 
-    /// Memory of the structure in bytes, including nodes that wait for readers; without the routes themselves.
+    /// Memory of the structure in bytes, including nodes that wait for readers, without the routes themselves.
     fn memory_bytes(&self) -> usize;
 }
 

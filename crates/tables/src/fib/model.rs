@@ -1,4 +1,4 @@
-//! A routing table that is plainly right: a list, searched from end to end.
+//! Reference model of a routing table: a list with linear search.
 
 use std::num::NonZeroU16;
 

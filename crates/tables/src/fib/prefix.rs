@@ -20,8 +20,8 @@ impl<const N: usize> Prefix<N> {
         length: 0,
     };
 
-    /// The prefix of `length` bits of `address`, whose other bits are ignored; lengths above
-    /// [`Prefix::BITS`] count as that.
+    /// The prefix of the first `length` bits of `address`; other bits are ignored. Lengths above [`Prefix::BITS`]
+    /// count as that.
     pub fn new(mut address: [u8; N], length: u8) -> Self {
         let length = length.min(Self::BITS);
         for (i, byte) in address.iter_mut().enumerate() {
@@ -60,7 +60,7 @@ impl<const N: usize> Prefix<N> {
         self.length <= other.length && self.contains(other.address)
     }
 
-    /// The last of all prefixes that it covers: its last address alone.
+    /// The last prefix that it covers in the order of prefixes: that of its last address alone.
     pub fn last(&self) -> Self {
         let mut address = self.address;
         for (i, byte) in address.iter_mut().enumerate() {
@@ -73,7 +73,7 @@ impl<const N: usize> Prefix<N> {
         }
     }
 
-    /// The longest prefix that covers both.
+    /// The longest prefix that covers both prefixes.
     pub fn common(&self, other: &Self) -> Self {
         let bytes = self
             .address
@@ -87,7 +87,7 @@ impl<const N: usize> Prefix<N> {
     }
 }
 
-/// An address of `N` bytes, in any form that lookups take.
+/// An address of `N` bytes, in any form that look-ups accept.
 pub trait Address<const N: usize>: Copy {
     /// Bytes of the address in network order.
     fn octets(self) -> [u8; N];
@@ -108,7 +108,7 @@ impl Address<4> for u32 {
     }
 }
 
-/// `count` bits of `address` (1 to 64) from bit `at` on, which lies in it; zeros follow its last bit.
+/// `count` bits of `address` (1 to 64), starting at bit `at`; zeros follow after the last bit.
 #[inline(always)]
 pub(super) fn bits<const N: usize>(address: &[u8; N], at: u32, count: u32) -> usize {
     if N == 4 {

@@ -1,4 +1,4 @@
-//! The writer's half: every route, and the lookup structure that follows them.
+//! The writer's half: every route, and the look-up structure that follows them.
 
 use std::fmt;
 use std::num::NonZeroU16;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::routes::{Route, Routes};
 use super::{Poptrie, Prefix, Structure};
 
-/// The structure's memory is used up, or waits in limbo to be released.
+/// The structure's memory is exhausted, or is in limbo and not released yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
@@ -19,7 +19,7 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// The system refuses the memory of a table.
+/// The system refuses memory for a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoMemory {
     /// Requested address space, in bytes.
@@ -38,8 +38,8 @@ impl fmt::Display for NoMemory {
 
 impl std::error::Error for NoMemory {}
 
-/// Memory that readers may still be looking at. Give it back with [`Rib::release`] when every
-/// reader has passed a quiescent point since it was taken.
+/// Memory that readers may still be using. Return it with [`Rib::release`] when every reader has passed a quiescent
+/// point since it was taken.
 #[derive(Debug, Default)]
 #[must_use = "memory that is not released is lost to the table"]
 pub struct Limbo(pub(super) Vec<u32>);
@@ -51,10 +51,10 @@ impl Limbo {
     }
 }
 
-/// All routes for addresses of `N` bytes, and the one right to change them in the structure `S`.
+/// All routes for addresses of `N` bytes, with the exclusive right to change them in the structure `S`.
 ///
-/// [`Rib::insert`] and [`Rib::remove`] take effect at once. Many changes are cheaper staged, then
-/// published together.
+/// [`Rib::insert`] and [`Rib::remove`] take effect at once. For many changes it is cheaper to stage them and publish
+/// them together.
 pub struct Rib<const N: usize, S: Structure<N> = Poptrie<N>> {
     routes: Routes<N>,
     staged: Vec<Prefix<N>>,
@@ -79,15 +79,15 @@ pub trait Writer<const N: usize, F>: Sized {
             .try_for_each(|prefix| self.follow(routes, prefix))
     }
 
-    /// Memory taken out of the structure since the last call.
+    /// Memory that was removed from the structure since the last call.
     fn take_limbo(&mut self) -> Limbo {
         Limbo::default()
     }
 
-    /// Memory that no reader can be looking at.
+    /// Frees memory that no reader can be using.
     fn release(&mut self, _: Limbo) {}
 
-    /// Number of bytes used beside those of the structure and the routes.
+    /// Number of bytes used besides those of the structure and the routes.
     fn memory_bytes(&self) -> usize {
         0
     }
@@ -104,12 +104,12 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
     ///
     /// # Panics
     ///
-    /// If the system refuses its memory: see [`Rib::try_new`].
+    /// The system refuses its memory; see [`Rib::try_new`].
     pub fn new() -> Self {
         Self::try_new().unwrap_or_else(|refused| panic!("{refused}"))
     }
 
-    /// An empty table, if the system gives it memory.
+    /// An empty table, or an error if the system refuses the memory.
     pub fn try_new() -> Result<Self, NoMemory> {
         Ok(Rib {
             routes: Routes::default(),
@@ -123,7 +123,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         self.writer.fib()
     }
 
-    /// Adds a route or changes the one of this prefix; returns the id that it had.
+    /// Adds or changes the route of this prefix; returns its previous id.
     pub fn insert(
         &mut self,
         prefix: impl Into<Prefix<N>>,
@@ -137,8 +137,8 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         Ok(old)
     }
 
-    /// Removes the route of this very prefix; returns the id that it had. Only while memory waits in
-    /// limbo can there be too little of it to say so to readers.
+    /// Removes the route of exactly this prefix; returns its id. It can fail to reach readers only while memory waits
+    /// in limbo.
     pub fn remove(&mut self, prefix: impl Into<Prefix<N>>) -> Result<Option<NonZeroU16>, Full> {
         let prefix = prefix.into();
         let old = self.stage_remove(prefix);
@@ -178,8 +178,8 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         old
     }
 
-    /// Publishes the staged changes: each address goes from its old route to its new one at one moment. If there is no
-    /// room, the changes stay staged, and readers may see a part of them.
+    /// Publishes the staged changes: each address switches from its old route to its new one atomically. If there is
+    /// no room, the changes stay staged, and readers may see a part of them.
     pub fn publish(&mut self) -> Result<(), Full> {
         match &self.staged[..] {
             [] => {}
@@ -193,12 +193,12 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         Ok(())
     }
 
-    /// The longest route that covers `prefix` and is shorter.
+    /// The longest route that covers `prefix` and is shorter than it.
     pub fn covering(&self, prefix: &Prefix<N>) -> Option<Route<N>> {
         self.routes.covering(prefix)
     }
 
-    /// The id of the route of this very prefix.
+    /// The id of the route of exactly this prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
         self.routes.get(prefix)
     }
@@ -223,7 +223,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
         self.fib().memory_bytes() + self.writer.memory_bytes() + self.routes.memory_bytes()
     }
 
-    /// Takes what must wait until readers have passed a quiescent point from now on.
+    /// Memory that must wait until readers have passed a quiescent point from now on.
     pub fn take_limbo(&mut self) -> Limbo {
         self.writer.take_limbo()
     }

@@ -1,4 +1,4 @@
-//! Every route, in order: what the writer knows and the lookup structures are made from.
+//! All routes in order: the writer's knowledge, from which look-up structures are built.
 
 use std::num::NonZeroU16;
 
@@ -14,7 +14,7 @@ const RUN: usize = 256;
 #[derive(Debug, Clone, Copy)]
 struct Kept<const N: usize> {
     prefix: Prefix<N>,
-    /// The length of the longest other route that covers it, or `NONE`.
+    /// The length of the longest other route that covers this one, or `NONE`.
     cover: u8,
     id: NonZeroU16,
 }
@@ -27,9 +27,9 @@ impl<const N: usize> Kept<N> {
     }
 }
 
-/// Routes sorted by address, then by length: a B-tree of two levels, whose leaves are runs of up to 256
-/// routes (8 bytes each for IPv4, 20 for IPv6). So a search leaves the cache two or three times, and
-/// routes below a prefix are read in one go. Each knows which one covers it.
+/// Routes sorted by address, then by length: a B-tree of two levels, whose leaves are runs of up to 256 routes (8
+/// bytes each for IPv4, 20 for IPv6). So a search causes two or three cache misses, and the routes below a prefix are
+/// contiguous. Each route knows which one covers it.
 #[derive(Debug, Clone)]
 pub struct Routes<const N: usize> {
     /// Sorted runs of routes; none is empty.
@@ -39,7 +39,7 @@ pub struct Routes<const N: usize> {
     len: usize,
 }
 
-/// A place in the order: a run, and a place in it.
+/// A position in the order: a run, and an index in it.
 #[derive(Debug, Clone, Copy)]
 struct Place(usize, usize);
 
@@ -54,7 +54,7 @@ impl<const N: usize> Default for Routes<N> {
 }
 
 impl<const N: usize> Routes<N> {
-    /// Adds a route or changes the one of this prefix; returns the id that it had.
+    /// Adds or changes the route of this prefix; returns its previous id.
     pub fn insert(&mut self, prefix: Prefix<N>, id: NonZeroU16) -> Option<NonZeroU16> {
         let place = match self.find(&prefix) {
             Ok(Place(run, at)) => return Some(std::mem::replace(&mut self.runs[run][at].id, id)),
@@ -70,11 +70,11 @@ impl<const N: usize> Routes<N> {
         None
     }
 
-    /// Puts a route where it belongs; returns where that is now.
+    /// Inserts a route at its position; returns the resulting position.
     fn add(&mut self, Place(run, at): Place, route: Kept<N>) -> Place {
         match self.runs.get_mut(run) {
             None => self.add_run(run, vec![route]),
-            // Routes that are added in ascending order fill their runs completely.
+            // Routes added in ascending order fill their runs completely.
             Some(full) if full.len() == RUN && at == RUN => {
                 self.add_run(run + 1, vec![route]);
                 return Place(run + 1, 0);
@@ -95,7 +95,7 @@ impl<const N: usize> Routes<N> {
         Place(run, at)
     }
 
-    /// Replaces the cover length `from` by `to`, from a place on, for routes below `prefix`.
+    /// From a position on, changes the cover length `from` to `to` for routes below `prefix`.
     fn change_cover(&mut self, Place(run, at): Place, prefix: &Prefix<N>, from: u8, to: u8) {
         let mut at = at;
         for routes in self.runs.iter_mut().skip(run) {
@@ -115,7 +115,7 @@ impl<const N: usize> Routes<N> {
         self.runs.insert(at, routes);
     }
 
-    /// Removes the route of this very prefix; returns the id that it had.
+    /// Removes the route of exactly this prefix; returns its id.
     pub fn remove(&mut self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
         let Place(run, at) = self.find(prefix).ok()?;
         self.len -= 1;
@@ -137,7 +137,7 @@ impl<const N: usize> Routes<N> {
         Some(id)
     }
 
-    /// Place of a prefix; as an error, the place where it would be inserted.
+    /// Position of a prefix; the error holds the position at which it would be inserted.
     fn find(&self, prefix: &Prefix<N>) -> Result<Place, Place> {
         let after = self.firsts.partition_point(|first| first <= prefix);
         let run = after.saturating_sub(1);
@@ -148,13 +148,13 @@ impl<const N: usize> Routes<N> {
         }
     }
 
-    /// The route before a place.
+    /// The route before a position.
     fn previous(&self, Place(run, at): Place) -> Option<&Kept<N>> {
         let here = at.checked_sub(1).map(|at| &self.runs[run][at]);
         here.or_else(|| self.runs.get(run.checked_sub(1)?)?.last())
     }
 
-    /// All routes from a place to the end.
+    /// All routes from a position to the end.
     fn from(&self, Place(run, at): Place) -> impl Iterator<Item = Route<N>> {
         let here = self.runs.get(run).and_then(|routes| routes.get(at..));
         let after = self.runs.get(run + 1..).unwrap_or_default();
@@ -168,13 +168,14 @@ impl<const N: usize> Routes<N> {
         Some(self.runs[run][at].id)
     }
 
-    /// The longest route that covers `prefix` and is shorter.
+    /// The longest route that covers `prefix` and is shorter than it.
     pub fn covering(&self, prefix: &Prefix<N>) -> Option<Route<N>> {
         let (Ok(place) | Err(place)) = self.find(prefix);
         self.covering_at(place, prefix)
     }
 
-    /// The route that sorts just before a prefix either covers it, or is covered by all routes that do.
+    /// The longest route that covers `prefix`, searched from its position: the previous route either covers `prefix`,
+    /// or has the same covering routes.
     fn covering_at(&self, place: Place, prefix: &Prefix<N>) -> Option<Route<N>> {
         let mut route = self.previous(place)?;
         while !route.prefix.covers(prefix) {
@@ -192,12 +193,12 @@ impl<const N: usize> Routes<N> {
         self.runs.iter().flatten().map(Kept::route)
     }
 
-    /// The routes that `prefix` covers, without its own.
+    /// The routes that `prefix` covers, except its own.
     pub fn below(&self, prefix: &Prefix<N>) -> impl Iterator<Item = Route<N>> {
         self.around(prefix).1
     }
 
-    /// The route of `prefix` itself, or else the longest that covers it, but not the default route; and the
+    /// The route of `prefix` itself, or else the longest one that covers it, but not the default route; and the
     /// routes below it.
     pub(super) fn around(
         &self,
@@ -243,7 +244,7 @@ mod tests {
         let mut random = Random::new(8);
         let all = routes4(9, 6000, 255);
         let (mut routes, mut map) = (Routes::<4>::default(), BTreeMap::new());
-        // The table grows, shrinks to nothing, and grows in order.
+        // The table grows, shrinks to nothing, and grows again in ascending order.
         for step in 0..40_000u64 {
             let (prefix, id) = all[random.below(all.len() as u64) as usize];
             let grows = if step < 20_000 { 70 } else { 30 };

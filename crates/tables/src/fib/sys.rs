@@ -1,8 +1,7 @@
-//! Processor features that the language cannot name: counting bits in one instruction, if the processor is found to
-//! have it.
+//! Run-time detection of the processor's bit-count instruction, which safe Rust cannot use.
 #![allow(unsafe_code)]
 
-/// Does `work`, compiled for processors with instructions that count and extract bits if this one has them.
+/// Runs `work`, compiled for processors with instructions that count and extract bits if this one has them.
 #[inline(always)]
 pub(super) fn with_popcnt<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -15,7 +14,7 @@ pub(super) fn with_popcnt<R>(work: impl FnOnce() -> R) -> R {
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
         {
-            // SAFETY: the three features that the function is compiled for have just been found.
+            // SAFETY: the three required features were detected just before.
             return unsafe { compiled(work) };
         }
     }

@@ -1,4 +1,4 @@
-//! The tables against the model, against real tables, and under threads.
+//! The tables compared with a model, with recorded tables, and with concurrent readers.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ fn id(n: u16) -> NonZeroU16 {
     NonZeroU16::new(n).unwrap()
 }
 
-/// Looks up all at once, then one by one: the same must come out.
+/// Looks up all addresses in bulk, then one by one; both must agree.
 fn lookups<const N: usize>(fib: &impl Structure<N>, addresses: &[[u8; N]]) -> Vec<u16> {
     let mut ids = vec![u16::MAX; addresses.len()];
     fib.lookup_bulk(addresses, &mut ids);
@@ -26,7 +26,7 @@ fn lookups<const N: usize>(fib: &impl Structure<N>, addresses: &[[u8; N]]) -> Ve
     ids
 }
 
-/// First and last addresses of a prefix, and those just outside.
+/// First and last address of a prefix, and the addresses just outside.
 fn edges<const N: usize>(prefix: &Prefix<N>) -> [[u8; N]; 4] {
     let first = prefix.address();
     let mut last = first;
@@ -49,7 +49,7 @@ fn edges<const N: usize>(prefix: &Prefix<N>) -> [[u8; N]; 4] {
     [before, first, last, after]
 }
 
-/// A random prefix in a corner of the address space where everything overlaps.
+/// A random prefix in a corner of the address space, so that most prefixes overlap.
 fn prefix_near<const N: usize>(random: &mut Random, base: [u8; N]) -> Prefix<N> {
     let bits = u64::from(Prefix::<N>::BITS);
     let mut address = base;
@@ -73,7 +73,7 @@ fn prefix_near<const N: usize>(random: &mut Random, base: [u8; N]) -> Prefix<N> 
     Prefix::new(address, length as u8)
 }
 
-/// Random changes, compared after each.
+/// Makes random changes and compares with the model after each.
 fn follows_the_model<const N: usize, S: Structure<N>>(seed: u64, base: [u8; N], steps: usize) {
     let mut random = Random::new(seed);
     let (mut rib, mut model) = (Rib::<N, S>::new(), Model::<N>::default());
@@ -233,7 +233,7 @@ fn a_prefix_of_ipv6_with_nothing_near_takes_16_bytes_of_any_length_up_to_64() {
     }
     let mut before = rib.fib().memory_bytes();
     for length in 21..=64 {
-        // Each below a word of the first level of its own.
+        // Each route is below a different word of the first level.
         let address = (0x2_0100 + u128::from(length)) << 108;
         rib.insert(Prefix::new(address.to_be_bytes(), length), id(2))
             .unwrap();
@@ -281,7 +281,7 @@ fn a_table_without_room_refuses_and_stays_as_it_is() {
     let prefix = |n: u64| Prefix::new((0x2001 << 112 | u128::from(n) << 64).to_be_bytes(), 128);
     let mut n = 0;
     let wrong = loop {
-        // Limbo is not released.
+        // Limbo is not released, so that memory runs out.
         match rib.insert(prefix(n % 4096), id(1 + (n / 4096 % 9) as u16)) {
             Ok(_) => n += 1,
             Err(wrong) => break wrong,
@@ -352,7 +352,8 @@ fn a_reader_sees_the_old_route_or_the_new_one() {
                     } else {
                         seen.insert(fib.lookup(address));
                     }
-                    // Either a route of its own or, before and after, the default of that time: 8.
+                    // The address has either a route of its own or, before and after that, the default route of that
+                    // time: 8.
                     let other = fib.lookup(outside);
                     assert!(other == 8 || other == 5, "{other}");
                 }
@@ -377,7 +378,7 @@ fn a_reader_sees_the_old_route_or_the_new_one() {
     });
 }
 
-/// The lines of a real table.
+/// The lines of a recorded table.
 fn real(name: &str) -> String {
     let shared = std::env::var_os("ASHLAR_SHARED").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
@@ -406,7 +407,7 @@ fn parse<T: FromStr<Err: Debug> + Into<Prefix<N>>, const N: usize>(
     text.lines().map(pair).collect()
 }
 
-/// A table, addresses, and the answers to them.
+/// A table, addresses, and the expected answers.
 type Real<const N: usize> = (Vec<(Prefix<N>, u16)>, Vec<[u8; N]>, Vec<u16>);
 
 fn real_lookups<T: FromStr<Err: Debug> + Into<Prefix<N>>, const N: usize>(name: &str) -> Real<N> {
@@ -424,7 +425,7 @@ fn real_table<const N: usize, S: Structure<N>>((routes, addresses, expected): &R
     }
     assert_eq!(rib.len(), routes.len());
     assert_eq!(&lookups(&**rib.fib(), addresses), expected, "{}", S::NAME);
-    // Take a third away and put it back: the same answers.
+    // Removes a third of the routes and puts them back: the answers stay the same.
     for (prefix, _) in routes.iter().step_by(3) {
         rib.remove(*prefix).unwrap();
     }
@@ -455,7 +456,7 @@ fn the_ipv6_table_of_shared_data_gives_the_expected_answers() {
     real_table::<16, Radix<16>>(&real);
 }
 
-/// Changes with readers at work; afterwards the table is as one built from the same routes at once.
+/// Makes changes with concurrent readers. Afterwards the table equals one built from the same routes at once.
 fn churn<const N: usize>(routes: &[(Prefix<N>, NonZeroU16)], changes: &[(Prefix<N>, u16)]) {
     let mut rib = Rib::<N>::new();
     for (prefix, id) in routes {
@@ -468,7 +469,7 @@ fn churn<const N: usize>(routes: &[(Prefix<N>, NonZeroU16)], changes: &[(Prefix<
             let addresses: Vec<_> = changes.iter().map(|(p, _)| p.address()).collect();
             let mut ids = vec![0; addresses.len()];
             while !done.load(Ordering::Relaxed) {
-                // Every id that was ever given is below 256.
+                // Every assigned id is below 256.
                 fib.lookup_bulk(&addresses, &mut ids);
                 assert!(ids.iter().all(|id| *id < 256));
             }
@@ -538,7 +539,7 @@ fn made_updates_leave_the_table_as_if_built_at_once() {
     churn(&v6[..3_000], &changes(&v6));
 }
 
-/// Without the real tables: a made one, its longest matches found by walking up the lengths.
+/// Checks a generated table; the expected matches are found by trying all prefix lengths.
 fn made_table<const N: usize>(routes: Vec<(Prefix<N>, NonZeroU16)>) {
     let mut rib = Rib::<N>::new();
     for (prefix, id) in &routes {

@@ -2,8 +2,8 @@
 //!
 //! # Shape
 //!
-//! The first `ROOT` bits of an address index the root; where longer prefixes exist, the entry there leads to
-//! a group of 2^`STRIDE` entries for the next bits, and so on. Two of them have names:
+//! The first `ROOT` bits of an address index the root. Where longer prefixes exist, the entry points to a group of
+//! 2^`STRIDE` entries for the next bits, and so on. Two variants have names:
 //!
 //! - [`Dir24`]: 24 bits, then 8 and 8. For IPv4 that is DIR-24-8 (Gupta, Lin and McKeown, *Routing Lookups in
 //!   Hardware at Memory Access Speeds*, INFOCOM 1998; the D-lookup of RouteBricks): one load for most
@@ -12,16 +12,15 @@
 //!
 //! # Memory
 //!
-//! 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes; pages of it that were never used cost nothing. A table of many routes is
-//! on huge pages.
+//! Memory: 4 x (2^`ROOT` + groups x 2^`STRIDE`) bytes. Pages that were never used cost nothing. A table of many
+//! routes is on huge pages.
 //!
 //! # What a reader sees while the writer works
 //!
-//! The answer for an address comes from one entry, its leaf, and an entry is one atomic word: the old
-//! route or the new one. Making a group fills it with the parent's entry before the parent's word leads
-//! there (release; readers load with acquire), so the answer is the same before and after. Taking a
-//! group away stores the entry that covers it in the parent; the group is not written again until
-//! the caller has said that no reader can be inside ([`Limbo`]).
+//! The answer for an address comes from one entry, its leaf. An entry is one atomic word: the old route or the new
+//! one. A new group is filled with the parent's entry before the parent's word points to it (release; readers load
+//! with acquire). So the answer is the same before and after. To remove a group, the entry that covers it is stored
+//! in the parent. The group is reused only when the caller has confirmed that no reader can be inside ([`Limbo`]).
 
 use std::num::NonZeroU16;
 use std::sync::Arc;
@@ -35,16 +34,16 @@ use super::routes::{Route, Routes};
 use crate::pages::Pages;
 use crate::prefetch;
 
-/// 24 bits of the address at once, then 8 by 8.
+/// 24 bits of the address at the first level, then 8 bits per level.
 pub type Dir24<const N: usize> = Trie<N, 24, 8>;
-/// 4 bits of the address at each level.
+/// 4 bits of the address per level.
 pub type Stride4<const N: usize> = Trie<N, 4, 4>;
 
 /// Maximum number of entries in groups that a table can have: 256 MiB of address space.
 const ENTRIES_MAX: usize = if cfg!(miri) { 1 << 18 } else { 1 << 26 };
-/// Number of routes from which on a table is on huge pages. A single route would take a whole one.
+/// Number of routes above which a table is on huge pages. A single route would take a whole huge page.
 const MANY: usize = 4096;
-/// Addresses that are looked up side by side.
+/// Number of addresses that are looked up in parallel.
 const BURST: usize = 64;
 
 /// Content of a slot: nothing, a route (id and prefix length), or the next group.
@@ -66,7 +65,7 @@ impl Entry {
         (self.0 & Self::GROUP != 0).then_some((self.0 & !Self::GROUP) as usize)
     }
 
-    /// True if the entry is a route's id: groups have the sign bit set, and 0 is no route.
+    /// True if the entry is a route's id. Groups have the sign bit set, and 0 means no route.
     #[inline(always)]
     fn is_route(self) -> bool {
         self.0.cast_signed() > 0
@@ -88,7 +87,7 @@ pub struct Trie<const N: usize, const ROOT: u32, const STRIDE: u32> {
     root: Pages<AtomicU32>,
     groups: Pages<[AtomicU32; ENTRIES_MAX]>,
     default: DefaultRoute,
-    /// Number of groups that there are or were.
+    /// Number of groups that were ever used.
     used: AtomicUsize,
 }
 
@@ -118,7 +117,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
         Entry(self.groups.first()[index % ENTRIES_MAX].load(Ordering::Acquire))
     }
 
-    /// The leaf for an address, and how many entries were loaded to find it.
+    /// The leaf for an address, and the number of entries that were loaded to find it.
     #[inline(always)]
     fn leaf(&self, address: &[u8; N], mut entry: Entry) -> (Entry, u32) {
         let (mut at, mut depth) = (ROOT, 1);
@@ -132,7 +131,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Trie<N, ROOT, STRIDE> {
         (entry, depth)
     }
 
-    /// A lookup that the root alone does not answer.
+    /// Continues a look-up that the root alone does not answer.
     #[inline(never)]
     fn look_again(&self, address: &[u8; N]) -> u16 {
         let leaf = || self.leaf(address, self.root_entry(address)).0;
@@ -238,8 +237,8 @@ struct Place {
 }
 
 impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STRIDE> {
-    /// The slots that lead to the array in which the prefix ends, and the slot in that array. If a group is missing, it
-    /// is made if `make` is true; otherwise the path ends there.
+    /// The slots that lead to the array in which the prefix ends, and its slot there. A missing group is made if
+    /// `make` is true; otherwise the path ends there.
     fn path(&mut self, prefix: &Prefix<N>, make: bool) -> Vec<Place> {
         let (address, length) = (prefix.address(), u32::from(prefix.length()));
         let mut path = vec![Place {
@@ -299,7 +298,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
         self.free.len() + (ENTRIES_MAX >> STRIDE) - self.used
     }
 
-    /// Stores `entry` wherever no prefix is longer than `length`.
+    /// Stores `entry` in every slot whose prefix is not longer than `length`.
     fn paint(&self, slots: &[AtomicU32], length: u8, entry: Entry) {
         for slot in slots {
             let old = Entry(slot.load(Ordering::Relaxed));
@@ -311,7 +310,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
         }
     }
 
-    /// Takes away the groups of a path that no route ends in or goes through.
+    /// Removes the groups of a path in which no route ends and through which none passes.
     fn prune(&mut self, routes: &Routes<N>, prefix: &Prefix<N>, path: &[Place]) {
         for pair in path.windows(2).rev() {
             let [

@@ -1,4 +1,4 @@
-//! Compact form of most groups, small enough for caches.
+//! Compact form of a group that fits into one word.
 
 use super::{Choice, Member};
 use std::net::{IpAddr, Ipv4Addr};
@@ -7,14 +7,14 @@ use std::net::{IpAddr, Ipv4Addr};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(align(8))]
 pub struct Brief {
-    /// The output, or [`ASK`](Self::ASK)'s: then [`View::next_hop_with`](super::View::next_hop_with) knows.
+    /// The output, or that of [`ASK`](Self::ASK): then use [`View::next_hop_with`](super::View::next_hop_with).
     pub port: u16,
     /// The gateway's address in network byte order; 0 for none.
     gateway: u32,
 }
 
 impl Brief {
-    /// Marks a group that has no brief form; the port is higher than any output.
+    /// Value for a group without compact form; its port is higher than any output.
     pub const ASK: Brief = Brief {
         port: u16::MAX,
         gateway: 0,

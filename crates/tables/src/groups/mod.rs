@@ -5,12 +5,12 @@
 //! to the writer. Equal groups that are interned have one id, and their users are counted. A group that is added
 //! belongs to one owner, who may change its members in place.
 //!
-//! shares.rs describes the choice of a member.
+//! shares.rs describes how a member is chosen.
 //!
 //! # Order of changes
 //!
-//! Publish the groups before routes use a new id. An id that lost its last user must not be given to
-//! another group while a worker may still carry it from a lookup: [`GroupTable::take_limbo`].
+//! Publish the groups before routes use a new id. An id without users must not be given to another group while a
+//! worker may still hold it from a look-up: see [`GroupTable::take_limbo`].
 
 mod brief;
 mod shares;
@@ -33,7 +33,7 @@ pub type GroupId = NonZeroU16;
 /// A next hop of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Member {
-    /// The router to send to; none if the destination itself is on the link.
+    /// The next router; `None` if the destination itself is on the link.
     pub gateway: Option<IpAddr>,
     /// The output that leads there.
     pub port: u16,
@@ -50,7 +50,7 @@ impl Member {
     }
 }
 
-/// Reason why a group cannot be.
+/// Reason why a group is impossible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupError {
     /// The group has no members.
@@ -76,10 +76,10 @@ impl fmt::Display for GroupError {
 
 impl std::error::Error for GroupError {}
 
-/// Current result of a group.
+/// Present choice of a group.
 #[derive(Debug, Clone, Default)]
 enum Choice {
-    /// Unused id, or every member is down.
+    /// The id is unused, or every member is down.
     #[default]
     Nothing,
     /// The group has one live member, so no buckets are needed.
@@ -91,11 +91,11 @@ enum Choice {
 #[derive(Debug, Clone, Default)]
 pub struct Groups {
     choices: Vec<Choice>,
-    /// The brief form of each group.
+    /// Compact form of each group.
     briefs: Vec<Brief>,
 }
 
-/// The groups by value, so that they stay in registers during many look-ups.
+/// Pointers to the groups, by value so that they stay in registers during many look-ups.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     choices: &'a [Choice],
@@ -117,8 +117,8 @@ impl Groups {
         self.choices[index(id)] = choice;
     }
 
-    /// The next hop for a flow in the group `id` (as [`crate::fib::Fib`] gives it), by all 32 bits of
-    /// the flow's hash; none if `id` is 0, unknown, or all members are down.
+    /// The next hop for a flow in group `id`, chosen by all 32 bits of the flow's hash. `None` if `id` is 0 or
+    /// unknown, or all members are down.
     #[inline]
     pub fn next_hop(&self, id: u16, flow_hash: u32) -> Option<&Member> {
         self.view().next_hop_with(id, || flow_hash)
@@ -136,7 +136,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The brief form of group `id`.
+    /// The compact form of group `id`.
     #[inline(always)]
     pub fn brief(self, id: u16) -> Brief {
         let brief = self.briefs.get(usize::from(id).wrapping_sub(1));
@@ -154,13 +154,13 @@ struct Record {
     users: Option<usize>,
 }
 
-/// Ids that workers may still carry. Give them back with [`GroupTable::release_limbo`] when every
-/// worker has passed a quiescent point since they were taken.
+/// Ids that workers may still hold. Return them with [`GroupTable::release_limbo`] when every worker has passed a
+/// quiescent point since they were taken.
 #[derive(Debug, Default)]
 #[must_use = "ids that are not released are lost"]
 pub struct LimboIds(Vec<GroupId>);
 
-/// The writer's side: groups by content, their users and their members' state.
+/// The writer's side: groups by content, with their users and the state of their members.
 #[derive(Debug, Default)]
 pub struct GroupTable {
     records: Vec<Option<Record>>,
@@ -177,8 +177,8 @@ impl GroupTable {
         GroupTable::default()
     }
 
-    /// The id of the group of these members, in any order, with one user more. Members that differ in
-    /// weight alone become one with the weights' sum. New members are up.
+    /// The id of the group with these members, in any order; its user count grows by one. Members that differ only in
+    /// weight are merged, and their weights added. New members are up.
     pub fn intern(&mut self, members: &[Member]) -> Result<GroupId, GroupError> {
         let members = normal_form(members)?;
         if let Some(&id) = self.by_members.get(&members) {
@@ -260,17 +260,17 @@ impl GroupTable {
         }
     }
 
-    /// Takes the ids that must wait until workers have passed a quiescent point from now on.
+    /// Ids that must wait until workers have passed a quiescent point from now on.
     pub fn take_limbo(&mut self) -> LimboIds {
         std::mem::take(&mut self.limbo)
     }
 
-    /// Frees ids that no worker can hold any more.
+    /// Frees ids that no worker can hold.
     pub fn release_limbo(&mut self, limbo: LimboIds) {
         self.free.extend(limbo.0);
     }
 
-    /// Says that the next hops for which `which` holds are up or down; returns how many groups changed.
+    /// Marks the next hops that satisfy `which` as up or down; returns the number of groups that changed.
     pub fn set_up(&mut self, up: bool, which: impl Fn(&Member) -> bool) -> usize {
         let mut changed = 0;
         let groups = self.groups.choices.iter_mut().zip(&mut self.groups.briefs);
@@ -292,7 +292,7 @@ impl GroupTable {
         changed
     }
 
-    /// The members of a group, as configured, and whether they are up.
+    /// The configured members of a group; each with true if it is up.
     pub fn members(&self, id: GroupId) -> impl Iterator<Item = (Member, bool)> {
         let record = self.records.get(index(id)).and_then(Option::as_ref);
         record
@@ -310,14 +310,14 @@ impl GroupTable {
         self.used == 0
     }
 
-    /// The groups, to publish after changes.
+    /// The groups, to be published after changes.
     pub fn groups(&self) -> Groups {
         self.groups.clone()
     }
 }
 
 impl Record {
-    /// Result of the group, as close as possible to `before`.
+    /// New choice of a group, as close as possible to `before`.
     fn choice(&self, before: &Choice) -> Choice {
         let live = || {
             let all = self.members.iter().zip(&self.up);

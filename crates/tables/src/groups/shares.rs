@@ -1,10 +1,11 @@
-//! Choice of a member by weighted buckets.
+//! Choice of a group's member by weighted buckets.
 //!
-//! A flow's hash names one of the group's buckets, and the bucket names its member. Each member has as many buckets as
-//! its weight deserves, exact to one bucket. When a member goes down, only its buckets are given to the others. When it
-//! returns, it takes only its share back. So no other flow moves. (This is resilient hashing, as switches do it.
-//! Rendezvous hashing needs no memory of the buckets, but its shares are off by a tenth with 4 members and 256
-//! buckets.) The bucket comes from the upper bits of the hash: the lower ones have already chosen the receive queue.
+//! A flow's hash names one of the group's buckets, and the bucket names its member. The number of a member's buckets
+//! is proportional to its weight, exact to one bucket. When a member goes down, only its buckets are given to the
+//! others. When it returns, it takes only its share back. So no other flow moves. This is resilient hashing, as in
+//! switches. (Rendezvous hashing needs no memory of the buckets, but its shares deviate by a tenth with 4 members and
+//! 256 buckets.) The bucket comes from the upper bits of the hash, because the lower ones have already chosen the
+//! receive queue.
 
 use super::{Choice, Member};
 
@@ -17,7 +18,7 @@ pub(super) struct Shares {
 }
 
 impl Shares {
-    /// Apart from where there is no choice, which is often and small.
+    /// A separate function: groups without a choice are the frequent case and must stay small.
     #[inline(never)]
     pub(super) fn member_with(&self, flow_hash: impl FnOnce() -> u32) -> Option<&Member> {
         let bucket = (u64::from(flow_hash()) * self.buckets.len() as u64) >> 32;
@@ -31,7 +32,7 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
     let total: usize = members.iter().map(|m| usize::from(m.weight)).sum();
     let share = |m: &Member| usize::from(m.weight) * buckets;
     let mut quotas: Vec<usize> = members.iter().map(|m| (share(m) / total).max(1)).collect();
-    // The member that rounding went against most gets a bucket; the one that it favoured most loses one.
+    // The member most disadvantaged by rounding gets a bucket; the most favoured one loses one.
     loop {
         let sum: usize = quotas.iter().sum();
         let owed = |i: &usize| share(&members[*i]) as isize - (quotas[*i] * total) as isize;
@@ -51,7 +52,7 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
 
 /// Assigns the buckets to `members`. A member keeps its buckets as far as its quota allows.
 pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> Shares {
-    // The former bucket of the same flows, if the number of buckets has changed.
+    // Former bucket of the same flows, if the number of buckets has changed.
     let owner_before = |bucket: usize| match before {
         Choice::Nothing => None,
         Choice::One(member) => Some(member),
@@ -69,7 +70,8 @@ pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> S
             *owner = Some(i);
         }
     }
-    // The remaining buckets go in turn to members that have quota left, so that neighbouring buckets differ in member.
+    // The remaining buckets go in turn to members with quota left, so that neighbouring buckets have different
+    // members.
     let mut next = 0;
     for owner in owners.iter_mut().filter(|o| o.is_none()) {
         for _ in 0..members.len() {

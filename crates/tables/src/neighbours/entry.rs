@@ -6,13 +6,13 @@ use wire::EtherAddr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// Asked for; the address is not known.
+    /// A probe was sent; the address is unknown.
     Incomplete = 1,
-    /// Confirmed a short time ago.
+    /// The address was confirmed recently.
     Reachable,
-    /// Known, but not confirmed lately.
+    /// The address is known, but was not confirmed recently.
     Stale,
-    /// Known, used since it was stale, and asked for again.
+    /// The address was used while stale, and is being probed.
     Probe,
     /// Configured.
     Permanent,
@@ -35,7 +35,7 @@ impl State {
 /// An entry. Times are nanoseconds on the clock that the callers use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Neighbour {
-    /// The address on the link; zeros while incomplete.
+    /// The link-layer address; zeros while incomplete.
     pub mac: EtherAddr,
     /// State of the entry.
     pub state: State,
@@ -79,27 +79,27 @@ pub(super) fn is_sure(state: State) -> bool {
     matches!(state, State::Reachable | State::Permanent)
 }
 
-/// Times (in nanoseconds) and counts that rule the entries.
+/// Times (in nanoseconds) and counts of the state machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
     /// Lifetime of an answer (RFC 4861: ReachableTime).
     pub reachable: u64,
-    /// Between probes, and before a neighbour that did not answer is asked anew (RetransTimer).
+    /// Time between probes, and before a neighbour that did not answer is probed again (RetransTimer).
     pub retry: u64,
     /// Time since confirmation after which an unused stale entry is removed.
     pub idle: u64,
     /// Number of probes before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT).
     pub tries: u8,
-    /// Time between probes after `tries` of them, for callers that never call a neighbour unreachable (Click's
-    /// ARPQuerier). No answer is then used for longer than `idle`.
+    /// Time between probes after `tries` of them, for callers that never report a neighbour as unreachable (Click's
+    /// ARPQuerier). An old answer is then used for at most `idle`.
     pub slow: Option<u64>,
-    /// True if the kernel finds the neighbours and reports them here: a known address is used until the kernel reports
-    /// another, and is probed again now and then while it is stale.
+    /// True if the kernel resolves neighbours and reports them here. A known address is then used until the kernel
+    /// reports another, and is probed occasionally while it is stale.
     pub told: bool,
 }
 
 impl Default for Timing {
-    /// RFC 4861's values, and the 20 minutes of most ARP tables.
+    /// RFC 4861's values, and the usual ARP time-out of 20 minutes.
     fn default() -> Self {
         const SECOND: u64 = 1_000_000_000;
         Timing {
@@ -113,16 +113,16 @@ impl Default for Timing {
     }
 }
 
-/// Advice to the sender of a packet for a neighbour.
+/// Probe to send for a packet to a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// Nothing to send: the address is known, or was asked for.
+    /// No probe: the address is known, or a probe is under way.
     Nothing,
-    /// Send a request to all (ARP broadcast, solicitation to the multicast group).
+    /// Send a probe to all stations (ARP broadcast, or solicitation to the multicast group).
     All,
-    /// Send a request to this address.
+    /// Send a probe to this address.
     One(EtherAddr),
-    /// Give up: it has not answered.
+    /// Give up: the neighbour has not answered.
     Unreachable,
 }
 
@@ -131,7 +131,7 @@ pub enum Ask {
 pub enum Event {
     /// The entry was reachable and now is stale.
     Aged,
-    /// [`Neighbours::ask`](super::Neighbours::ask) is due again.
+    /// [`Neighbours::ask`](super::Neighbours::ask) should be called again.
     Due,
     /// The neighbour never answered; the entry is removed.
     Failed,
@@ -147,7 +147,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// True if it makes another address sure than was before.
+    /// True if the entry then has another address that needs no probe than `before`.
     pub(super) fn is_news(&self, before: Option<&Neighbour>) -> bool {
         let sure = before.and_then(Neighbour::sure);
         match self {
@@ -159,7 +159,7 @@ impl Change {
 }
 
 impl Timing {
-    /// Advice to the sender of a packet, and the change of the neighbour's entry.
+    /// Probe that the sender of a packet should send, and the change of the neighbour's entry.
     pub(super) fn next_probe(&self, entry: Option<Neighbour>, now: u64) -> (Change, Ask) {
         let next = |tries| {
             let pause = match self.slow {
@@ -221,7 +221,7 @@ impl Timing {
         }
     }
 
-    /// True if the confirmation of an entry is too old for any use.
+    /// True if the entry's confirmation is too old to use its address.
     fn outlived(&self, entry: &Neighbour, now: u64) -> bool {
         entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.idle)
     }

@@ -1,19 +1,19 @@
-//! Neighbours on a link, by ARP (RFC 826) and Neighbour Discovery (RFC 4861), in one bounded table that all workers
-//! read and write without locks.
+//! Neighbour table for ARP (RFC 826) and Neighbour Discovery (RFC 4861): bounded, read and written by all workers
+//! without locks.
 //!
 //! An entry begins as [`State::Incomplete`], becomes [`State::Reachable`] by an answer, and [`State::Stale`] with time.
 //! When a packet uses a stale entry, the neighbour is probed ([`State::Probe`]). This is RFC 4861, 7.3.2 without the
 //! Delay state, because a router gets no reachability hints from upper layers. The same states serve ARP, for which RFC
 //! 1122, 2.3.2.1 demands a time-out and at most one request per second and destination.
 //!
-//! The table sends nothing: [`Neighbours::ask`] returns what to send, to one caller at a time.
+//! The table sends nothing: [`Neighbours::ask`] returns the probe to send, to one caller at a time.
 //! [`Neighbours::generation`] changes whenever an address becomes known or changes; a holder of waiting packets then
-//! looks them up again. [`Neighbours::changes`] counts changes of addresses that packets may be sent to without a
-//! probe; a cache of such addresses is then invalid.
+//! looks them up again. [`Neighbours::changes`] counts changes of addresses that may be used without a probe; it
+//! invalidates caches of such addresses.
 //!
-//! A key can be in either of two buckets of eight, so a look-up reads at most 16 slots. With twice the wanted capacity
-//! of slots, a place is almost always free. Otherwise the oldest unanswered entry makes room, then a stale one;
-//! reachable and permanent entries never do.
+//! A key can be in either of two buckets of eight slots, so a look-up reads at most 16 slots. The table has twice as
+//! many slots as its capacity, so a slot is almost always free. Otherwise the oldest unanswered entry is replaced,
+//! then a stale one; reachable and permanent entries never are.
 
 mod entry;
 mod slots;
@@ -33,12 +33,12 @@ use slots::{Locked, Words};
 use sys::{Bucket, WAYS};
 pub use wire::EtherAddr;
 
-/// Reason why the table did not take a change.
+/// Reason why the table refused a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// Both places are full of entries that must stay.
+    /// Both buckets are full of entries that must not be replaced.
     Full,
-    /// Other workers kept writing there; try again later.
+    /// Other workers kept writing to the bucket; try again later.
     Busy,
 }
 
@@ -71,9 +71,9 @@ impl Key for [u8; 16] {
     }
 }
 
-/// The table. Everything takes `&self`; any thread may call anything at any time.
+/// The neighbour table. Any thread may call any method at any time.
 pub struct Neighbours<K> {
-    /// Buckets; those never used take no memory, as most links have few neighbours.
+    /// Buckets; unused ones take no memory, as most links have few neighbours.
     buckets: Pages<Bucket>,
     seed: u64,
     capacity: usize,
@@ -85,7 +85,7 @@ pub struct Neighbours<K> {
 }
 
 impl<K: Key> Neighbours<K> {
-    /// A table for up to `capacity` entries (96 bytes each). The seed should be secret, so that no attacker can aim at
+    /// A table for up to `capacity` entries (96 bytes each). The seed should be secret, so that no attacker can fill
     /// one bucket.
     pub fn new(capacity: usize, timing: Timing, seed: u64) -> Self {
         let buckets = Self::buckets_for(capacity);
@@ -111,7 +111,7 @@ impl<K: Key> Neighbours<K> {
         Self::buckets_for(capacity) * size_of::<Bucket>()
     }
 
-    /// The two buckets, never the same, in which a key can be.
+    /// The two buckets in which a key can be; they always differ.
     #[inline]
     fn homes(&self, key: Words) -> [&Bucket; 2] {
         let mix = |word: u64, by: u64| {
@@ -126,8 +126,8 @@ impl<K: Key> Neighbours<K> {
         [first, (first + apart) % n].map(|i| &self.buckets[i as usize])
     }
 
-    /// The entry of `key`. Also none if a writer was interrupted right there; [`Neighbours::ask`] then says
-    /// that the place is busy.
+    /// The entry of `key`. Returns `None` also if a writer was interrupted there; [`Neighbours::ask`] then reports
+    /// the bucket as busy.
     #[inline]
     pub fn get(&self, key: K) -> Option<Neighbour> {
         let key = key.words();
@@ -135,8 +135,8 @@ impl<K: Key> Neighbours<K> {
         first.find(key).or_else(|| second.find(key))
     }
 
-    /// The address and state of `key`, for packets; cheaper than [`Neighbours::get`]. The address is zeros
-    /// while the state is [`State::Incomplete`].
+    /// The address and state of `key`; cheaper than [`Neighbours::get`]. The address is zeros while the state is
+    /// [`State::Incomplete`].
     #[inline]
     pub fn address(&self, key: K) -> Option<(EtherAddr, State)> {
         let key = key.words();
@@ -144,8 +144,8 @@ impl<K: Key> Neighbours<K> {
         first.find_link(key).or_else(|| second.find_link(key))
     }
 
-    /// The address of `key` if it may be used without a probe. A caller may cache it until [`changes`](Self::changes),
-    /// read before, changes.
+    /// The address of `key`, if it may be used without a probe. A caller may cache it until the value of
+    /// [`changes`](Self::changes), read before this call, is outdated.
     #[inline]
     pub fn sure(&self, key: K) -> Option<EtherAddr> {
         let (mac, state) = self.address(key)?;
@@ -168,7 +168,7 @@ impl<K: Key> Neighbours<K> {
         if matches!(change, Change::Keep) {
             return Ok(answer);
         }
-        // The decision is repeated as the only writer, on the entry's present state.
+        // Decides again on the entry's present state, now with the write lock.
         let mut answer = Ask::Nothing;
         self.change(key.words(), |entry| {
             let (change, a) = self.timing.next_probe(entry, now);
@@ -178,7 +178,7 @@ impl<K: Key> Neighbours<K> {
         Ok(answer)
     }
 
-    /// Handles an answer to a probe: an existing entry becomes reachable. Returns true if packets have a new address.
+    /// Handles an answer to a probe: an existing entry becomes reachable. Returns true if the address is new.
     pub fn confirm(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
             None => Change::Keep, // RFC 4861, 7.2.5: nobody asked
@@ -187,8 +187,8 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// Learns from an unsolicited message of a neighbour (a request, an announcement): a new or changed address becomes
-    /// stale (RFC 4861, 7.2.3). Returns true if packets have a new address to go to.
+    /// Learns from an unsolicited message of a neighbour (a request, an announcement): a new or changed address
+    /// becomes stale (RFC 4861, 7.2.3). Returns true if the address is new.
     pub fn learn(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
             Some(e) if e.state == State::Permanent || e.known() == Some(mac) => Change::Keep,
@@ -196,7 +196,7 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// Handles an address other than the known one, without the right to replace it: a reachable entry becomes stale
+    /// Handles a message with another address that must not replace the known one: a reachable entry becomes stale
     /// (RFC 4861, 7.2.5).
     pub fn doubt(&self, key: K) -> Result<(), Refused> {
         self.change(key.words(), |entry| match entry {
@@ -208,22 +208,22 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// Makes or confirms an entry, probed or not. Returns true if the address is new.
+    /// Creates or confirms an entry, whether or not it was probed. Returns true if the address is new.
     pub fn set_reachable(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |_| {
             Change::Put(Neighbour::confirmed(mac, State::Reachable, now))
         })
     }
 
-    /// Configures an address for good. Returns whether packets have a new address to go to.
+    /// Sets an address that never expires. Returns true if the address is new.
     pub fn set_permanent(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |_| {
             Change::Put(Neighbour::confirmed(mac, State::Permanent, now))
         })
     }
 
-    /// Sets the address of a neighbour that was not confirmed lately. A probe under way for the same address is not
-    /// repeated. Returns true if packets have a new address to go to.
+    /// Sets the address of a neighbour that was not confirmed recently. A probe under way for the same address is not
+    /// repeated. Returns true if the address is new.
     pub fn set_stale(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
             Some(e) if e.known() == Some(mac) && matches!(e.state, State::Stale | State::Probe) => {
@@ -234,7 +234,7 @@ impl<K: Key> Neighbours<K> {
     }
 
     /// Marks a neighbour that does not answer as [unreachable](Ask::Unreachable) for a while. An unknown neighbour
-    /// stays unknown.
+    /// remains unknown.
     pub fn set_unreachable(&self, key: K, now: u64) -> Result<(), Refused> {
         let probe_at = now.saturating_add(self.timing.retry);
         self.change(key.words(), |entry| match entry {
@@ -249,7 +249,7 @@ impl<K: Key> Neighbours<K> {
         })
     }
 
-    /// Removes an entry of any state; returns whether there was one.
+    /// Removes an entry of any state; returns true if there was one.
     pub fn remove(&self, key: K) -> Result<bool, Refused> {
         let mut was = false;
         self.change(key.words(), |entry| {
@@ -315,15 +315,15 @@ impl<K: Key> Neighbours<K> {
         Ok(())
     }
 
-    /// Counts a change of addresses, after the new ones can be read.
+    /// Counts a change of addresses, after readers can see the new one.
     fn tell_of(&self, news: bool) {
         if news {
             self.changes.fetch_add(1, Ordering::Release);
         }
     }
 
-    /// Slot for a new entry: in the first bucket, which is found sooner; in the emptier one if the first fills up; or
-    /// in place of an entry that can be spared.
+    /// Slot for a new entry. It is in the first bucket, which is searched first; in the emptier one if the first
+    /// fills up; or that of an entry that may be replaced.
     fn place(&self, locked: &[Locked<'_>; 2]) -> Option<(usize, usize)> {
         let used = locked.each_ref().map(Locked::used);
         let emptier = usize::from(used[0] > 5 && used[1] < used[0]);
@@ -346,8 +346,8 @@ impl<K: Key> Neighbours<K> {
         spare.min().map(|(_, place)| place)
     }
 
-    /// Ages the entries of some of the buckets (`0..self.buckets()` is all), and calls `tell` with each event. Call it
-    /// for a few buckets at a time; one pass over all buckets should take less than `retry`.
+    /// Ages the entries of the buckets `buckets` (`0..self.buckets()` is all), and calls `tell` with each event. Call
+    /// it for a few buckets at a time; one pass over all buckets should take less than `retry`.
     pub fn expire(&self, now: u64, buckets: Range<usize>, mut tell: impl FnMut(K, Event)) {
         let end = buckets.end.min(self.buckets.len());
         for bucket in &self.buckets[buckets.start.min(end)..end] {
@@ -380,18 +380,18 @@ impl<K: Key> Neighbours<K> {
         }
     }
 
-    /// Changes whenever an address becomes known or another one.
+    /// Counter that changes whenever an address becomes known or changes.
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Number of buckets that [`Neighbours::expire`] goes through.
+    /// Number of buckets, for [`Neighbours::expire`].
     pub fn buckets(&self) -> usize {
         self.buckets.len()
     }
 
-    /// Number of entries, at some recent moment.
+    /// Number of entries; approximate during changes.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
@@ -401,12 +401,12 @@ impl<K: Key> Neighbours<K> {
         self.len() == 0
     }
 
-    /// Number of entries that the table was made for.
+    /// Maximum number of entries.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// All entries, in arbitrary order; entries that change meanwhile may be missed.
+    /// All entries, in arbitrary order; entries that change at the same time may be missed.
     pub fn iter(&self) -> impl Iterator<Item = (K, Neighbour)> {
         let entries = self
             .buckets

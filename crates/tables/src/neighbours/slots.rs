@@ -1,10 +1,10 @@
 //! Memory of the neighbour table: buckets that are read without locks and written by one thread at a time.
 //!
-//! A bucket has a version, which is odd during a write. A writer makes it odd by compare-exchange. A reader copies what
-//! it needs and checks that the version was even and has not changed. All words are atomics, so a torn copy is possible
-//! and harmless: it is thrown away. Order: the writer's version goes odd before its words change (release fence) and
-//! even after (release store). The reader loads the version (acquire), the words, and the version again after an
-//! acquire fence. If it saw any of the new words, it sees the changed version too.
+//! Seqlock: a bucket has a version, which is odd during a write. A writer makes it odd by compare-exchange. A reader
+//! copies what it needs and checks that the version was even and has not changed. All words are atomics, so a torn
+//! copy is harmless and is discarded. Memory order: the writer makes the version odd before it changes words (release
+//! fence) and even afterwards (release store). The reader loads the version (acquire), the words, and the version
+//! again after an acquire fence. If it saw any new word, it also sees the changed version.
 
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use super::sys::{Bucket, WAYS};
 use super::{EtherAddr, Neighbour, State};
 
-/// Number of attempts while another thread writes, which takes some 50 ns.
+/// Number of attempts while another thread writes; a write takes some 50 ns.
 const TRIES: usize = 64;
 
 pub(super) type Words = [u64; 2];
@@ -27,7 +27,7 @@ fn load(word: &AtomicU64) -> u64 {
 }
 
 impl Bucket {
-    /// Runs `look` until no write overlapped it; `None` after [`TRIES`] attempts.
+    /// Runs `look` until no write overlaps it; `None` after [`TRIES`] attempts.
     #[inline]
     fn consistent<R>(&self, look: impl Fn(&Bucket) -> R) -> Option<R> {
         for _ in 0..TRIES {

@@ -1,4 +1,4 @@
-//! Memory of a bucket; zeros, also if never written, are valid.
+//! Memory layout of a bucket; all-zero memory is an empty bucket.
 #![allow(unsafe_code)]
 
 use bytemuck::Zeroable;
@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 /// Number of entries of a bucket.
 pub(super) const WAYS: usize = 8;
 
-/// A bucket. Words of one kind are adjacent, so that looking for a key reads one cache line.
+/// A bucket. Words of one kind are adjacent, so that a search for a key reads one cache line.
 #[repr(align(64))]
 pub(super) struct Bucket {
     pub(super) key: [[AtomicU64; WAYS]; 2],
@@ -18,5 +18,5 @@ pub(super) struct Bucket {
     pub(super) version: AtomicU64,
 }
 
-// SAFETY: all of it are atomic integers, of which zeros are a value; what lies between them for the alignment is none.
+// SAFETY: the struct consists of atomic integers, for which all-zero bytes are valid, and of alignment padding.
 unsafe impl Zeroable for Bucket {}

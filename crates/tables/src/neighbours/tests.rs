@@ -186,7 +186,7 @@ fn a_table_takes_what_it_was_made_for() {
     }
 }
 
-/// Entries as a plain map, with the rules in their shortest form.
+/// Reference model: a plain map of entries, with the rules in their shortest form.
 #[derive(Default)]
 struct Model(BTreeMap<u32, Neighbour>);
 
@@ -365,7 +365,7 @@ fn of_many_that_ask_at_once_one_sends() {
             });
         }
     });
-    // Per key: three requests, one round of silence, and so on.
+    // For each key: three requests, one round of silence, and so on.
     let per_key = |key: usize| (rounds - key).div_ceil(16);
     let expected: usize = (0..16.min(rounds))
         .map(|k| per_key(k) - per_key(k) / 4)
@@ -392,7 +392,7 @@ fn an_entry_is_read_as_one() {
     thread::scope(|scope| {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                // None: the writer was interrupted while it wrote.
+                // `None` if the writer was interrupted during a write.
                 if let Some(entry) = t.get(7) {
                     assert_eq!(entry.mac, of(entry.confirmed));
                 }

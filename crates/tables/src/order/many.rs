@@ -1,8 +1,9 @@
-//! Several [`BinSort`]s that several threads fill and empty together (MDS-BinSort: B. Hardekopf et al., "Impact of
-//! Network Protocols on Programmable Router Architectures", 2003, section 5).
+//! Several [`BinSort`]s shared by several threads (MDS-BinSort: B. Hardekopf et al., "Impact of Network Protocols on
+//! Programmable Router Architectures", 2003, section 5).
 //!
-//! Two packets of a flow may lie in different structures and pass each other, which a router must not do to them. So
-//! DeadlineQueue has one worker for each order; this is what the paper measures, and `make bench-services` with it.
+//! Two packets of a flow may be in different structures and overtake each other, which a router must avoid. So
+//! DeadlineQueue has one worker for each order. This structure exists to measure the paper's, by `make
+//! bench-services`.
 
 use super::BinSort;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -12,18 +13,17 @@ use sync::Lock;
 #[repr(align(128))]
 struct Part<T> {
     queue: Lock<BinSort<T>>,
-    /// Number of items inside, readable without the lock.
+    /// Number of items, readable without the lock.
     len: AtomicUsize,
 }
 
-/// Into which structure a thread puts its next items.
+/// Choice of the structure into which a thread puts its next items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// A random structure; the next one if another thread has locked it. Threads do not wait for each other, whatever
-    /// their speeds.
+    /// A random structure; the next one if it is locked. Threads never wait for each other.
     Random,
-    /// The structures in turn, waiting for each one's lock, as in the paper: fast threads catch up with slow ones, and
-    /// then all run in lock-step (convoying).
+    /// The structures in turn, waiting for each lock, as in the paper: fast threads catch up with slow ones, and then
+    /// all run in lock-step (convoying).
     InTurn,
 }
 
@@ -46,7 +46,7 @@ impl Chooser {
         }
     }
 
-    /// Index of the next structure, of `of` structures.
+    /// Index of the next structure, below `of`.
     #[inline]
     fn next(&mut self, of: usize) -> usize {
         match self.choice {
@@ -62,17 +62,17 @@ impl Chooser {
     }
 }
 
-/// Items in the order of their ranks, filled and emptied by several threads.
+/// Priority queue for several threads.
 ///
-/// A burst goes into one structure, so threads contend once per burst. Each thread empties a structure of its own
-/// first, and another one when that is empty. Within a structure the order is that of [`BinSort`]. Between structures
-/// there is no order: an item may be overtaken by items in other structures.
+/// A burst goes into one structure, so threads contend once per burst. Each thread first empties its own structure,
+/// then others. Within a structure the order is that of [`BinSort`]. Between structures there is no order: an item
+/// may be overtaken by items in other structures.
 pub struct Many<T> {
     parts: Box<[Part<T>]>,
 }
 
 impl<T> Many<T> {
-    /// `parts` structures, each with bins as in [`BinSort::new`].
+    /// `parts` empty structures, each with bins as in [`BinSort::new`].
     pub fn new(parts: usize, bins: usize, width: u64) -> Many<T> {
         let part = |_| Part {
             queue: Lock::new(BinSort::new(bins, width)),
@@ -93,7 +93,7 @@ impl<T> Many<T> {
         self.len() == 0
     }
 
-    /// Puts a burst in: ranks and items.
+    /// Enqueues a burst: ranks and items.
     #[inline]
     pub fn push(&self, chooser: &mut Chooser, burst: impl IntoIterator<Item = (u64, T)>) {
         let at = chooser.next(self.parts.len());
@@ -109,7 +109,7 @@ impl<T> Many<T> {
         self.parts[at].len.store(queue.len(), Relaxed);
     }
 
-    /// Takes up to `most` items out of one structure: the thread's own or, if that is empty, the first one that is
+    /// Dequeues up to `most` items from one structure: the thread's own or, if that is empty, the first one that is
     /// neither empty nor locked. Returns the number of items.
     #[inline]
     pub fn pop(&self, thread: usize, most: usize, mut take: impl FnMut(T)) -> usize {

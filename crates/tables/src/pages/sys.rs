@@ -1,4 +1,4 @@
-//! Memory that takes no page until it is written, by mmap.
+//! Memory by mmap, whose pages take no memory until they are written.
 #![allow(unsafe_code)]
 
 use bytemuck::Zeroable;
@@ -12,7 +12,7 @@ pub(crate) struct Pages<T> {
     len: usize,
 }
 
-// SAFETY: it owns what it points to, as a box does.
+// SAFETY: it owns the memory that it points to, as a box does.
 unsafe impl<T: Send> Send for Pages<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for Pages<T> {}
@@ -24,7 +24,7 @@ impl<T: Zeroable> Pages<T> {
         let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| *bytes > 0)?;
         let start = system::map(bytes)?.cast();
         let pages = Pages { start, len };
-        // If the kernel gives huge pages by default, a small table would take one.
+        // Transparent huge pages would give a small table a whole huge page.
         pages.advise(false);
         Some(pages)
     }
@@ -34,13 +34,13 @@ impl<T> Pages<T> {
     /// The first `T`.
     #[inline(always)]
     pub(crate) fn first(&self) -> &T {
-        // SAFETY: there is one at least: zeros, which are a `T`, or what was written since by shared references. Nobody
-        // has others.
+        // SAFETY: there is at least one value: zeros, which are a valid `T`, or a value written since through shared
+        // references. No mutable reference exists.
         unsafe { self.start.as_ref() }
     }
 
-    /// Asks the kernel for huge pages where there is nothing yet, or for none: entries far from each other then need
-    /// fewer translations. A kernel that has none leaves all as it is.
+    /// Asks the kernel to use huge pages for memory that is not yet written, or not to use them. With huge pages,
+    /// access to distant entries needs fewer address translations. A kernel without huge pages ignores the request.
     pub(crate) fn advise(&self, huge: bool) {
         system::advise(self.start.cast(), self.len * size_of::<T>(), huge);
     }
@@ -51,14 +51,14 @@ impl<T> Deref for Pages<T> {
 
     #[inline(always)]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many were made; see `first`.
+        // SAFETY: `len` values were made; see `first`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl<T> Drop for Pages<T> {
     fn drop(&mut self) {
-        // SAFETY: the bytes were mapped by `map`, in this length, and nobody refers to them any more.
+        // SAFETY: `map` mapped the bytes with this length, and no reference to them is left.
         unsafe { system::unmap(self.start.cast(), self.len * size_of::<T>()) };
     }
 }
@@ -73,7 +73,7 @@ mod system {
             ProtFlags::READ | ProtFlags::WRITE,
             MapFlags::PRIVATE | MapFlags::NORESERVE,
         );
-        // SAFETY: a new mapping, wherever the kernel likes, touches nothing that exists.
+        // SAFETY: a new mapping at an address that the kernel chooses touches no existing memory.
         let start = unsafe { mmap_anonymous(null_mut(), bytes, may, flags) };
         NonNull::new(start.ok()?.cast())
     }
@@ -88,7 +88,7 @@ mod system {
     }
 
     pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
-        // SAFETY: so the caller says.
+        // SAFETY: the caller guarantees that the mapping is its own and unused.
         let _ = unsafe { munmap(start.as_ptr().cast(), bytes) };
     }
 }
@@ -111,7 +111,7 @@ mod system {
 
     pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
         if let Some(layout) = layout(bytes) {
-            // SAFETY: `map` has made it, by the same layout.
+            // SAFETY: `map` allocated it with the same layout.
             unsafe { dealloc(start.as_ptr(), layout) };
         }
     }
@@ -142,7 +142,7 @@ mod tests {
         );
     }
 
-    /// Pages that are in memory.
+    /// Number of pages that are in memory.
     #[cfg(all(target_os = "linux", not(miri)))]
     fn present(pages: &Pages<AtomicU32>) -> usize {
         use std::os::unix::fs::FileExt;

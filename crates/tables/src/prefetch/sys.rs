@@ -1,4 +1,4 @@
-//! Memory that is needed soon comes into the cache while the processor works on.
+//! Prefetch: loads memory into the cache in advance while the processor works on.
 #![allow(unsafe_code)]
 
 /// Prefetches the cache line in which `place` begins; changes nothing else.
@@ -12,7 +12,7 @@ pub(crate) fn line<T>(place: &T) {
 pub fn whole<T>(value: &T) {
     const LINE: usize = 64;
     let start: *const u8 = (&raw const *value).cast();
-    // A value may begin within a line, and then ends in one more.
+    // A value may begin in the middle of a line, and then ends one line later.
     (0..size_of::<T>())
         .step_by(LINE)
         .chain(size_of::<T>().checked_sub(1))
@@ -24,8 +24,8 @@ fn ask(place: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program could see, whatever the address is, and every x86-64
-        // processor has it.
+        // SAFETY: a prefetch has no effect that the program can observe, whatever the address; every x86-64 processor
+        // has it.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]

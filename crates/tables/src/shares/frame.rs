@@ -1,4 +1,4 @@
-//! Parameters of a hierarchy before it has queues, and the check that its rates and ceilings are possible.
+//! Parameters of a hierarchy before its queues are allocated, and the check that its rates and ceilings are possible.
 
 use super::Inner;
 use super::list::{Link, Lists, NONE};

@@ -1,38 +1,38 @@
-//! Turns of the children of a node: deficit round robin, with priority for newly active children.
+//! Scheduling of a node's children: deficit round robin, with priority for newly active children.
 //!
-//! A child sends while its deficit is above 0; then it gets its quantum and waits for the next round, after all others.
-//! A quantum is at least a packet, so every listed child may send, and finding the next one takes one look. A child
-//! that was idle, and has not used its quantum of this round, is served before those that wait (as "new" flows of RFC
-//! 8290). It never gets more than one quantum in a round.
+//! A child sends while its deficit is above 0. Then it gets its quantum and waits for the next round, after all
+//! others. A quantum is at least a packet, so every listed child may send, and finding the next one takes constant
+//! time. A child that was idle, and has not used its quantum of this round, is served before those that wait (as
+//! "new" flows of RFC 8290). It never gets more than one quantum in a round.
 
 /// Index that means no child.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The node, and all nodes below it, have no packet to send.
+    /// The node and all its descendants have no packet to send.
     Idle,
     /// The node is in a list of its parent.
     Listed,
-    /// The node's ceiling holds it back until its time.
+    /// The node waits until its ceiling lets it send.
     Waiting,
 }
 
-/// State of a node for its parent.
+/// Scheduling state of a node, as seen by its parent.
 pub(super) struct Link {
     /// Number of bytes that the node may send in this round.
     pub(super) deficit: i32,
     pub(super) quantum: u32,
-    /// The parent's round in which the node may send the deficit.
+    /// The parent's round for which the deficit is valid.
     pub(super) round: u32,
     next: u32,
-    /// Time from which on its ceiling lets it send, in ticks.
+    /// Time in ticks from which the node's ceiling lets it send.
     pub(super) due: u64,
     pub(super) parent: u32,
     /// Index of the node's ceiling; 0 = none.
     pub(super) ceiling: u16,
     pub(super) state: State,
-    /// True if CoDel measures the queue; false for other members.
+    /// True if CoDel watches the queue; false for other nodes.
     pub(super) watched: bool,
 }
 
@@ -57,7 +57,7 @@ impl Link {
         self.next
     }
 
-    /// Adds a quantum, at the end of the child's turn.
+    /// Adds a quantum at the end of the child's turn.
     #[inline]
     fn refill(&mut self) {
         while self.deficit <= 0 {
@@ -66,7 +66,7 @@ impl Link {
     }
 }
 
-/// A child in lists.
+/// A node that is a member of its parent's lists.
 pub(super) trait Child {
     fn link(&mut self) -> &mut Link;
     fn round(&self) -> u32;
@@ -116,7 +116,7 @@ impl Lists {
         round: 0,
     };
 
-    /// The child whose turn it is; `NONE` if there is no child.
+    /// The next child to be served; `NONE` if there is none.
     #[inline]
     pub(super) fn first(&self) -> u32 {
         match self.new.head {
@@ -125,7 +125,7 @@ impl Lists {
         }
     }
 
-    /// A child has something to send, and may.
+    /// Adds a child that has something to send and may send.
     #[inline]
     pub(super) fn add<C: Child>(&mut self, children: &mut [C], child: u32) {
         let link = children[child as usize].link();
@@ -144,7 +144,7 @@ impl Lists {
         self.old.push(children, child);
     }
 
-    /// Records that the child whose turn it is has sent, and is in `state` now.
+    /// Records that the served child has sent, and is now in `state`.
     #[inline]
     pub(super) fn served<C: Child>(&mut self, children: &mut [C], child: u32, state: State) {
         let is_old = self.new.head == NONE;

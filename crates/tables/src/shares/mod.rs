@@ -1,5 +1,5 @@
-//! A hierarchy of shares: a link is shared by groups, a group by subscribers, and a subscriber by classes, each with a
-//! queue.
+//! Hierarchical link sharing: groups share a link, subscribers share a group, and classes share a subscriber; each
+//! class has a queue.
 //!
 //! On each level, active nodes share their parent's rate in proportion to their own rates (deficit round robin). No
 //! node gets more than its ceiling (a token bucket); rate that a node does not use goes to its siblings. If the rates
@@ -35,10 +35,10 @@ pub use settings::{
 };
 use settings::{Ceiling, Ceilings, TICKS, quanta};
 
-/// Bins for nodes that wait for their time, and the width of one in nanoseconds.
+/// Number of bins for nodes that wait for their ceiling.
 const BINS: usize = 1024;
 const WIDTH: u64 = 1 << 18;
-/// Furthest time ahead for which a node is put into a bin; a node that waits longer is put into a bin again.
+/// Greatest time ahead for which a node is put into a bin; a node that waits longer is put into a bin again.
 const REACH: u64 = BINS as u64 * WIDTH / 2;
 /// Flag in the number of a node in a bin: the node is a queue.
 const IS_LEAF: u32 = 1 << 31;
@@ -48,7 +48,7 @@ const IS_LEAF: u32 = 1 << 31;
 struct Inner {
     link: Link,
     lists: Lists,
-    /// Number of bytes that were sent.
+    /// Number of sent bytes.
     bytes: u64,
 }
 
@@ -95,7 +95,7 @@ impl Child for Leaf {
     }
 }
 
-/// A packet that waits.
+/// A waiting packet.
 struct Slot<T> {
     item: Option<T>,
     came: u64,
@@ -103,28 +103,29 @@ struct Slot<T> {
     next: u32,
 }
 
-/// The hierarchy. Nodes are numbered: groups and subscribers as they were given, queues by [`place`](Self::place).
+/// The hierarchy. Groups and subscribers have the numbers in which they were given, queues those of
+/// [`place`](Self::place).
 pub struct Shares<T> {
     settings: Settings,
     classes: usize,
-    /// The link is the first one, groups follow, then subscribers.
+    /// Inner nodes: the link, then groups, then subscribers.
     inners: Vec<Inner>,
     /// Index of the first subscriber in `inners`.
     first_subscriber: usize,
     leaves: Vec<Leaf>,
     cold: Vec<Cold>,
     ceilings: Ceilings,
-    /// The least rate of each group's subscribers.
+    /// For each group, the lowest rate of its subscribers.
     least: Vec<u64>,
     slots: Vec<Slot<T>>,
     free: u32,
     len: usize,
-    /// Nodes that wait for their time.
+    /// Nodes that wait for their ceiling.
     waiting: BinSort<(u64, u32)>,
 }
 
 impl<T> Shares<T> {
-    /// True if [`new`](Self::new) would make it. Takes no memory for queues.
+    /// Checks the arguments of [`new`](Self::new) without allocating queues.
     pub fn check(
         settings: Settings,
         classes: &[Share],
@@ -183,7 +184,7 @@ impl<T> Shares<T> {
         subscriber * self.classes + class
     }
 
-    /// Gives a subscriber another share. Refused if its rate would differ too much from its siblings', or be the least.
+    /// Sets a subscriber's share. Refused if its rate would differ too much from its siblings', or become the lowest.
     pub fn set(&mut self, subscriber: usize, share: Share) -> Result<(), Uneven> {
         let Some(inner) = self.inners.get_mut(self.first_subscriber + subscriber) else {
             return Ok(());
@@ -201,27 +202,27 @@ impl<T> Shares<T> {
         Ok(())
     }
 
-    /// The least rate of the subscribers of a group.
+    /// The lowest rate of the subscribers of a group.
     pub fn least(&self, group: usize) -> u64 {
         self.least.get(group).copied().unwrap_or(1)
     }
 
-    /// Number of packets that wait.
+    /// Number of waiting packets.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// True if none waits.
+    /// True if no packet waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Number of packets that may wait.
+    /// Maximum number of waiting packets.
     pub fn capacity(&self) -> usize {
         self.settings.capacity
     }
 
-    /// Maximum memory of this number of subscribers and packets, in bytes.
+    /// Maximum memory for these numbers of subscribers and packets, in bytes.
     pub fn memory_bytes(subscribers: usize, classes: usize, capacity: usize) -> usize {
         let queue = size_of::<Leaf>() + size_of::<Cold>();
         subscribers * (size_of::<Inner>() + classes * queue) + capacity * size_of::<Slot<T>>()
@@ -239,7 +240,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Prefetches memory for the next packets of a group: its third subscriber from now, the queue of the second, and
+    /// Prefetches memory for the next packets of a group: the third subscriber from now, the queue of the second, and
     /// the packet of the first.
     #[inline]
     fn look_ahead(&self, group: u32) -> Option<()> {
@@ -263,7 +264,7 @@ impl<T> Shares<T> {
         self.leaves.get(place).map_or(0, |leaf| leaf.len as usize)
     }
 
-    /// Puts a packet into a queue.
+    /// Enqueues a packet.
     #[inline]
     pub fn push(&mut self, place: usize, now: u64, bytes: u32, item: T) -> Result<(), (Full, T)> {
         let room = self.settings.capacity - self.len.min(self.settings.capacity);
@@ -280,7 +281,7 @@ impl<T> Shares<T> {
         Ok(())
     }
 
-    /// Puts a packet that arrived at `now` into a queue, even if the queue is full.
+    /// Enqueues a packet that arrived at `now`, even if the queue is full.
     #[inline]
     pub fn put_back(&mut self, place: usize, now: u64, bytes: u32, item: T) {
         let Some(leaf) = self.leaves.get_mut(place) else {
@@ -314,14 +315,14 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Makes a node wait until its time.
+    /// Makes a node wait until its ceiling lets it send.
     #[inline]
     fn wait_for(&mut self, due: u64, now: u64, number: u32) {
         let at = (due / TICKS + 1).min(now / TICKS + REACH);
         self.waiting.push(at, (at, number));
     }
 
-    /// A queue has something to send. Times are in ticks.
+    /// Activates a queue that has something to send. Times are in ticks.
     #[inline]
     fn raise_leaf(&mut self, leaf: u32, now: u64) {
         let link = &mut self.leaves[leaf as usize].link;
@@ -337,7 +338,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Marks that a node that was idle or waiting, and its ancestors, have something to send.
+    /// Activates a node that was idle or waiting, and its ancestors.
     fn raise(&mut self, mut node: usize, now: u64) {
         while node > 0 {
             let link = &mut self.inners[node].link;
@@ -358,7 +359,7 @@ impl<T> Shares<T> {
         self.inners[0].link.state = State::Listed;
     }
 
-    /// Wakes nodes that their ceilings held back until a time that has passed, so that they may send.
+    /// Activates nodes whose ceilings let them send by now.
     #[inline]
     fn wake(&mut self, now: u64) {
         while self.waiting.first().is_some_and(|(at, _)| *at <= now)
@@ -378,7 +379,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Time at which to try again after [`pop`](Self::pop) has returned nothing; `None` if no packet waits.
+    /// Time at which to call [`pop`](Self::pop) again after it has returned nothing; `None` if no packet waits.
     pub fn wait(&self) -> Option<u64> {
         let root = &self.inners[0];
         let waits = self.waiting.first().map(|(at, _)| *at);
@@ -388,7 +389,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Takes out the next packet. Packets that CoDel drops before it go to `dropped`.
+    /// Dequeues the next packet. Packets that CoDel drops before it go to `dropped`.
     #[inline]
     pub fn pop(&mut self, now: u64, mut dropped: impl FnMut(T)) -> Option<T> {
         if !self.waiting.is_empty() {
@@ -451,7 +452,7 @@ impl<T> Shares<T> {
             let more = inner.lists.first() != NONE;
             let (state, due) = pay(&mut inner.link, &self.ceilings.all, now, bytes, more);
             if node == 0 {
-                // The node is in no list, and waits without a bin.
+                // The node is in no list, and waits for its ceiling.
                 inner.link.state = if more { State::Listed } else { State::Idle };
                 return;
             }
@@ -466,7 +467,7 @@ impl<T> Shares<T> {
         }
     }
 
-    /// Takes out all packets, in order within each queue: the queue, the time of arrival, the length in bytes, and the
+    /// Removes all packets, in order within each queue: the queue, the time of arrival, the length in bytes, and the
     /// packet.
     pub fn drain(&mut self) -> Vec<(usize, u64, u32, T)> {
         let mut all = Vec::with_capacity(self.len);
@@ -482,7 +483,7 @@ impl<T> Shares<T> {
         }
         for inner in &mut self.inners {
             inner.lists = Lists::EMPTY;
-            // A ceiling holds on: `due` stays.
+            // The ceiling remains in force: `due` stays.
             inner.link.state = State::Idle;
             inner.link.round = 0;
         }
@@ -524,7 +525,7 @@ impl<T> Shares<T> {
     }
 }
 
-/// Charges a node; returns its new state, and when it may send again.
+/// Charges a node for a sent packet; returns its new state, and the time from which it may send again.
 #[inline]
 fn pay(link: &mut Link, ceilings: &[Ceiling], now: u64, bytes: u32, more: bool) -> (State, u64) {
     link.deficit = link.deficit.saturating_sub_unsigned(bytes);

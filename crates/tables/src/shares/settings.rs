@@ -5,13 +5,13 @@ use std::collections::HashMap;
 
 /// Time is counted in 1/16 ns.
 pub(super) const TICKS: u64 = 16;
-/// Binary places of the time of a byte.
+/// Fractional bits of the time per byte.
 const PLACES: u32 = 16;
 const SECOND: u64 = 1_000_000_000;
 
-/// Greatest ratio between the rates of siblings: a turn of the greatest sends this many packets of the least.
+/// Greatest ratio between the rates of siblings: in a round the greatest sends this many times as much as the least.
 pub const RATIO_MAX: u64 = 1000;
-/// Maximum number of queues, of all subscribers: they take a gibibyte.
+/// Maximum number of queues of all subscribers together; so many take one GiB.
 pub const QUEUES_MAX: usize = 1 << 23;
 /// Maximum number of ceilings: nodes with the same rate and the same ceiling share one.
 pub const CEILINGS_MAX: usize = 1 << 16;
@@ -21,15 +21,15 @@ pub const CAPACITY_MAX: usize = 1 << 28;
 /// Settings of the whole hierarchy.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Rate of the link in bytes a second; none if the link itself pulls packets at its rate.
+    /// Rate of the link in bytes a second; `None` if the link itself pulls packets at its rate.
     pub link: Option<u64>,
     /// Length of the longest packet in bytes.
     pub mtu: u32,
-    /// Time in nanoseconds for which an idle node may catch up above its ceiling; at least the time of a turn.
+    /// Time in nanoseconds for which an idle node may catch up above its ceiling; at least the duration of a turn.
     pub burst: u64,
-    /// Number of packets of all queues.
+    /// Maximum number of packets in all queues.
     pub capacity: usize,
-    /// Number of packets of a queue.
+    /// Maximum number of packets in a queue.
     pub limit: usize,
     /// CoDel's parameters for all queues; `None` for no CoDel.
     pub aim: Option<Aim>,
@@ -72,25 +72,25 @@ pub enum Uneven {
     Queues,
 }
 
-/// Reason why a packet is not taken.
+/// Reason why a packet was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// The queue has reached its limit.
+    /// The queue is full.
     Queue,
-    /// The queue is as long as the memory left for all others.
+    /// Memory is short: the queue is as long as the room left for all others.
     Memory,
 }
 
-/// Counts of a queue, or of all queues of a node.
+/// Counters of a queue, or sums over the queues of a node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Number of packets that were sent.
     pub packets: u64,
     /// Number of bytes that were sent.
     pub bytes: u64,
-    /// Number of packets that wait.
+    /// Number of waiting packets.
     pub held: u64,
-    /// Number of packets for which there was no room.
+    /// Number of packets dropped for lack of room.
     pub full: u64,
     /// Number of packets that CoDel dropped.
     pub delay: u64,
@@ -106,7 +106,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// A ceiling: ticks of a byte, with [`PLACES`], and of the burst.
+/// A ceiling: ticks per byte, with [`PLACES`] fractional bits, and ticks of the burst.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ceiling {
     byte: u64,
@@ -147,7 +147,7 @@ impl Ceilings {
         }
     }
 
-    /// The number of one; `None` if there are too many.
+    /// Index of a ceiling, which is added if it is new; `None` if there are too many.
     pub(super) fn number(
         &mut self,
         settings: &Settings,
@@ -166,7 +166,7 @@ impl Ceilings {
     }
 }
 
-/// The quantum of each of some siblings: the least rate gets a packet; `None` if they differ too much.
+/// The quantum of each sibling, such that the lowest rate gets one packet; `None` if the rates differ too much.
 pub(super) fn quanta(rates: &[u64], mtu: u32) -> Option<Vec<u32>> {
     let least = rates.iter().copied().min().unwrap_or(1);
     let quantum = |&rate: &u64| {

@@ -1,5 +1,4 @@
-//! Shares against what each node should get, worked out for a link that divides without packets; and packets, one by
-//! one, against lists that are searched.
+//! Compares shares with the ideal ones of a fluid model, and packets one by one with a naive model of lists.
 
 use super::*;
 use crate::codel::Aim;
@@ -135,7 +134,7 @@ fn each_gets_its_share_within_a_hundredth() {
         let seconds = (now - begin) as f64 / 1e9;
         for (place, ideal) in tree.ideal(&busy).into_iter().enumerate() {
             let got = sent[place] as f64 / seconds;
-            // A turn more or less at the end, and the burst at the beginning.
+            // Tolerance: one turn more or less at the end, and the burst at the beginning.
             let slack = ideal / 100.0 + 10.0 * 1500.0 / seconds;
             assert!(
                 (got - ideal).abs() <= slack,
@@ -226,7 +225,7 @@ fn packets_leave_when_they_may_in_their_order_and_never_before() {
             }
             for _ in 0..random.below(8) {
                 let Some((place, item)) = shares.pop(now, drop) else {
-                    // All that have packets are held back by a ceiling: within a bin of its time, at least.
+                    // All queues that have packets wait for a ceiling; wake-ups are exact to one bin.
                     let late = |bucket: &Option<Bucket>| {
                         bucket
                             .as_ref()
@@ -299,11 +298,11 @@ fn what_sends_little_does_not_wait_for_those_that_send_much() {
                 );
             }
         }
-        // 100 bytes of 10,000 are less than a fiftieth.
+        // Packets of 100 bytes in 10,000 take less than a fiftieth of the link.
         if round % 10 == 0 {
             assert!(shares.push(shares.place(0, 1), 0, 100, 7).is_ok());
             let next = [shares.pop(0, drop), shares.pop(0, drop)];
-            // At the beginning all come anew.
+            // In the first rounds every packet belongs to a new queue, so they are not counted.
             came += usize::from(round >= 200 && next.contains(&Some(7)));
         } else {
             shares.pop(0, drop);
@@ -314,7 +313,7 @@ fn what_sends_little_does_not_wait_for_those_that_send_much() {
 
 #[test]
 fn a_queue_that_is_short_at_times_gets_no_more_than_its_share() {
-    // The queue empties and comes back as often as it can.
+    // The queue becomes empty and returns as often as it can.
     let members = [(0, even(1)), (0, even(1)), (0, even(1))];
     let mut shares = Shares::new(Settings::default(), &[even(1)], &[even(1)], &members).unwrap();
     let mut sent = [0u32; 3];
@@ -347,7 +346,7 @@ fn a_queue_that_stays_long_loses_packets_and_others_none() {
     let (mut dropped, mut sent) = ([0u64; 2], [0u64; 2]);
     for ms in 1..4000 {
         let now = ms * MS;
-        // 12 Mbyte/s and 0.5 Mbyte/s of 12.5; the first one has 130 packets too many from the beginning.
+        // 12 Mbyte/s and 0.5 Mbyte/s of 12.5; the first subscriber starts with 130 packets too many.
         for _ in 0..if ms == 1 { 142 } else { 12 } {
             assert!(shares.push(0, now, 1000, 0).is_ok());
         }

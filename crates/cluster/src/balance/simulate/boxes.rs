@@ -1,4 +1,4 @@
-//! The boxes: their content, and their failures.
+//! The simulated boxes: balancers, back ends and the switch, with their queues and failures.
 
 use super::config::{Config, Fault};
 use crate::balance::{Member, Pool, Watch};
@@ -7,10 +7,10 @@ use crate::simulate::server::Server;
 /// Factor by which a slow box is slower.
 const SLOWER: u32 = 4;
 
-/// State that a balancer, a back end and the switch have in common.
+/// Failure state that every box has: a balancer, a back end or the switch.
 #[derive(Debug)]
 pub(super) struct Health {
-    /// Failures of each kind that last.
+    /// For each kind of failure, the number of failures that last now.
     faults: [u32; Fault::ALL.len()],
     hung_until: u64,
     /// Time at which the box last lost its content.
@@ -39,7 +39,7 @@ impl Health {
         }
     }
 
-    /// Ends a failure. True if it was the last of its kind.
+    /// Ends a failure. Returns true if no other failure of its kind lasts.
     pub(super) fn mend(&mut self, how: Fault) -> bool {
         self.faults[how as usize] -= 1;
         self.faults[how as usize] == 0
@@ -51,7 +51,7 @@ impl Health {
             .is_some_and(|at| (from..until).contains(&at))
     }
 
-    /// End of the time in which a hanging box does nothing.
+    /// Time until which a hanging box does nothing.
     pub(super) fn hung_until(&self) -> u64 {
         self.hung_until
     }
@@ -80,8 +80,8 @@ impl Worker {
         }
     }
 
-    /// Time at which a packet leaves; `None` if the queue is full. Packets that wait while the box hangs are handled
-    /// after that.
+    /// Time at which a packet leaves the box; `None` if the queue is full. A hanging box serves waiting packets after
+    /// the hang.
     pub(super) fn serve(&mut self, now: u64) -> Option<u64> {
         self.work.busy = self.work.busy.max(self.health.hung_until);
         self.work.serve(now, self.cost(), false)
@@ -104,9 +104,9 @@ pub(super) struct Balancer {
     pub(super) backs: Vec<Server>,
     /// For each front port, true if a frame from its host has arrived.
     pub(super) heard: Vec<bool>,
-    /// Number of packets that were sent in turn.
+    /// Number of packets sent by round robin.
     pub(super) count: u32,
-    /// Starts so far: echoes of an earlier life count for nothing.
+    /// Number of starts so far: answers to probes from before the last start are ignored.
     pub(super) life: u32,
 }
 
@@ -124,7 +124,7 @@ impl Balancer {
         }
     }
 
-    /// Restarts the balancer, which then knows only its file.
+    /// Restarts the balancer. It then knows only its file.
     pub(super) fn restart(&mut self, config: &Config, weights: &[u16]) {
         (self.pool, self.watches) = (pool(config, weights), watches(config));
         self.heard.fill(false);
@@ -162,7 +162,7 @@ pub(super) enum Address {
     Host(u32),
 }
 
-/// A switch that learns.
+/// A learning switch.
 #[derive(Debug)]
 pub(super) struct Switch {
     pub(super) health: Health,
@@ -194,8 +194,8 @@ impl Switch {
         *self.known(address) = Some(port);
     }
 
-    /// Ports to which a frame is sent: one, or all others if the address is unknown, but never the port by which the
-    /// frame arrived.
+    /// Ports to which the switch sends a frame: the learnt one, or all others if the address is unknown. The port of
+    /// arrival is never among them.
     pub(super) fn ports(&mut self, to: Address, from: Port) -> Vec<Port> {
         match *self.known(to) {
             Some(port) if port == from => Vec::new(),

@@ -51,7 +51,7 @@ pub struct Failure {
     pub what: Target,
     /// Kind of failure.
     pub how: Fault,
-    /// From when, in nanoseconds from the start of the run.
+    /// Start of the failure, in nanoseconds from the start of the run.
     pub from: u64,
     /// End of the failure.
     pub until: u64,
@@ -98,7 +98,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A multistage router, its hosts, and what happens to it.
+/// A simulated multistage router: its boxes, its hosts, and the events of the run.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Front ports. Port `n` is at balancer `n` modulo their number; each has one host.
@@ -121,7 +121,7 @@ pub struct Config {
     pub queue: u64,
     /// Nanoseconds from box to box through the switch.
     pub delay: u64,
-    /// Packets go to back ends in turn, and not by their flows.
+    /// True if balancers use round robin instead of hashing flows.
     pub in_turn: bool,
     /// Idle time, deadline and settling time of the balancers.
     pub settings: Settings,
@@ -135,7 +135,7 @@ pub struct Config {
     pub answers: bool,
     /// Number of flows of a host at a time.
     pub flows: u32,
-    /// Number of packets of a flow, on average. Where a flow ends another begins.
+    /// Mean number of packets of a flow. Another flow begins where one ends.
     pub flow_packets: u32,
     /// Nanoseconds that are measured.
     pub time: u64,

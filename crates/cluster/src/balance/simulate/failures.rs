@@ -5,7 +5,7 @@ use super::{AFTERMATH, Change, Event, Failure, Fault, Loss, Open, Order, Simulat
 use crate::balance::{BUCKETS, Change as HealthChange, Ended, Intent};
 
 impl Simulation {
-    /// A balancer sees that a back end fails, or works again.
+    /// Processes a balancer's discovery that a back end failed or works again.
     pub(super) fn changed(&mut self, at: u16, of: u16, change: HealthChange) {
         let is_up = change == HealthChange::Up;
         self.balancers[usize::from(at)]
@@ -28,7 +28,7 @@ impl Simulation {
         self.notice(at, |open| open.of == of);
     }
 
-    /// Makes a balancer stop sending to failed back ends.
+    /// Records which balancers have stopped sending to a failed back end.
     pub(super) fn notice(&mut self, at: u16, fits: impl Fn(&Open) -> bool) {
         for open in self.open.iter_mut().filter(|open| fits(open)) {
             open.noticed[usize::from(at)] = true;

@@ -1,8 +1,9 @@
-//! A multistage router in virtual time: the pools, tables and watches of real balancers, and models of boxes and hosts.
+//! A multistage router in virtual time. Pools, tables and health checks are those of real balancers; boxes and hosts
+//! are models.
 //!
-//! Boxes serve packets at a rate, in order of arrival, from a queue of bounded delay. A packet is an event at each box
-//! after the switch. Frames have addresses: the switch learns them and floods frames for unknown ones, as does a
-//! balancer for returning frames. A run depends on the seed only.
+//! Boxes serve packets at a rate, in order of arrival, from a queue of bounded delay. A packet causes one event at
+//! each box after the switch. The switch learns addresses, and floods frames for unknown ones; so does a balancer
+//! with returning frames. A run depends on the seed only.
 
 use super::{BUCKETS, Intent, NOBODY};
 use crate::simulate::chance::Chance;
@@ -32,7 +33,7 @@ struct Packet {
     sequence: u32,
     born: u64,
     to: Address,
-    /// The box that sent the packet last, and the times at which the packet arrived there and left.
+    /// Box that sent the packet last, and the times at which the packet arrived there and left it.
     from: Port,
     stay: (u64, u64),
 }
@@ -43,11 +44,11 @@ enum Event {
     Send(u32),
     /// A host answers a packet of a flow.
     Answer(u32),
-    /// A frame arrives at the box at a port of the switch.
+    /// A frame arrives at the box that is connected to a port of the switch.
     Frame(Port, Packet),
     /// A balancer probes its back ends.
     Probe(u16),
-    /// The answer to a probe arrives at a balancer of the given life.
+    /// The answer to a probe arrives at a balancer that has started `life` times.
     Echo {
         balancer: u16,
         life: u32,
@@ -80,7 +81,7 @@ struct Flow {
 struct Host {
     /// The port's cable to the host.
     port: Server,
-    /// Hosts that it sends to, and the part of its packets up to and with each.
+    /// Destination hosts, each with the cumulative share of packets up to and including it.
     row: Vec<(u32, f64)>,
     /// Flows of the host.
     flows: Vec<u32>,
@@ -113,7 +114,7 @@ pub struct Simulation {
     flows: Vec<Flow>,
     /// A bit for each packet: set if it has reached its host.
     arrived: Vec<u64>,
-    /// Weights and intents as the operator wants them.
+    /// Weights and intents that the operator has set.
     weights: Vec<u16>,
     intents: Vec<Intent>,
     open: Vec<Open>,
@@ -122,11 +123,11 @@ pub struct Simulation {
 
 /// Nanoseconds that a host takes to answer.
 const HOST: u64 = 50_000;
-/// Nanoseconds after a failure in which balancers may still take the box out for it.
+/// Nanoseconds after the end of a failure in which taking the box out does not yet count as a false alarm.
 const AFTERMATH: u64 = 1_000_000_000;
 
 impl Simulation {
-    /// A multistage router whose hosts begin to send.
+    /// Builds a multistage router whose hosts begin to send.
     pub fn new(config: Config) -> Simulation {
         let mut chance = Chance::new(config.seed);
         let fronts = config.fronts as usize;
@@ -186,7 +187,7 @@ impl Simulation {
             }
         }
         for balancer in 0..self.config.balancers {
-            // Balancers do not look in step.
+            // Balancers probe at different times, as real ones do.
             let first = self.chance.below(self.config.health.interval.max(1));
             self.events.add(first, Event::Probe(balancer));
             self.events.add(first, Event::Sweep(balancer));
@@ -226,8 +227,8 @@ impl Simulation {
         self.flows.len() as u32 - 1
     }
 
-    /// Runs for a number of events. Returns the part of the time that has passed, or nothing at the end, when all
-    /// packets have left.
+    /// Runs a number of events. Returns the share of time that has passed; `None` at the end, when all packets have
+    /// left.
     pub fn run(&mut self, events: u32) -> Option<f64> {
         for _ in 0..events {
             let (now, event) = self.events.next()?;
@@ -287,7 +288,7 @@ impl Simulation {
         }
     }
 
-    /// A packet comes to a balancer from outside.
+    /// Passes a packet from outside to a balancer.
     fn enter(&mut self, number: u32, is_answer: bool) {
         let (now, direction) = (self.now, usize::from(is_answer));
         let flow = &mut self.flows[number as usize];
@@ -336,7 +337,7 @@ impl Simulation {
         self.forward(packet, Address::Host(front));
     }
 
-    /// A frame goes through the switch.
+    /// Passes a frame through the switch.
     fn forward(&mut self, packet: Packet, source: Address) {
         self.switch.learn(source, packet.from);
         let ports = self.switch.ports(packet.to, packet.from);
@@ -372,7 +373,7 @@ impl Simulation {
         }
     }
 
-    /// A back end routes a packet.
+    /// Has a back end route a packet.
     fn route(&mut self, of: u16, mut packet: Packet) {
         if packet.to != Address::Backend(of) {
             return self.report.drop(Drop::Other);
@@ -395,7 +396,7 @@ impl Simulation {
         self.forward(packet, Address::Backend(of));
     }
 
-    /// A packet is lost by a back end that fails.
+    /// Counts a packet that a failing back end loses.
     fn lose(&mut self, of: u16, why: Drop) {
         self.report.drop(why);
         let last = self.open.iter().rev().find(|open| open.of == of);
@@ -404,7 +405,7 @@ impl Simulation {
         }
     }
 
-    /// A balancer takes a packet out of the router.
+    /// Has a balancer send a packet out of the router.
     fn leave(&mut self, of: u16, packet: Packet) {
         let balancer = &mut self.balancers[usize::from(of)];
         if balancer.worker.health.has(Fault::Crash) {
@@ -434,7 +435,7 @@ impl Simulation {
         }
     }
 
-    /// A frame leaves by a front port.
+    /// Sends a frame out of a front port.
     fn deliver(&mut self, front: u32, packet: Packet, at: u64) {
         let Some(done) = self.hosts[front as usize].port.serve(at, 1, false) else {
             return self.report.drop(Drop::FrontPortFull);
@@ -517,7 +518,7 @@ impl Simulation {
             return self.events.add(health.hung_until(), echo);
         }
         let backend = &self.backends[usize::from(of)].health;
-        // The echo was in the back end when it crashed, or at the switch.
+        // True if the probe was in the back end or at the switch when the back end crashed.
         let was_there = (self.now.saturating_sub(2 * self.config.delay), self.now);
         if backend.has_lost(was_there.0, was_there.1) || self.switch.health.has(Fault::Crash) {
             return;

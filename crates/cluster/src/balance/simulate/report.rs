@@ -54,7 +54,7 @@ pub struct Loss {
     pub failure: Failure,
     /// The back end's part of all buckets when it failed.
     pub share: f64,
-    /// Nanoseconds until the last balancer took the back end out; none: at least one never did.
+    /// Nanoseconds until the last balancer took the back end out; `None` if a balancer never did.
     pub detection: Option<u64>,
     /// Number of packets that the failure lost.
     pub lost: u64,
@@ -63,7 +63,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Packets that the failure may lose: detection time times share.
+    /// Expected number of lost packets: packets sent until detection, times the back end's share.
     pub fn expected(&self) -> f64 {
         self.share * self.sent as f64
     }
@@ -92,7 +92,7 @@ pub struct Report {
     pub backends: Vec<u64>,
     /// Order of packets within each direction of a flow.
     pub reordering: Reordering,
-    /// Number of packets that went to another back end than the last of the flow's other direction.
+    /// Number of packets that went to another back end than the previous packet of the flow's other direction.
     pub apart: u64,
     /// Number of buckets that moved at a deadline though they were not idle.
     pub forced: u64,
@@ -116,18 +116,18 @@ impl Report {
         self.drops[why as usize]
     }
 
-    /// True if each packet and each copy has reached its host or was dropped under a name.
+    /// True if every packet and copy is accounted for: it reached its host or was dropped under a name.
     pub fn balances(&self) -> bool {
         self.packets_in + self.copies
             == self.packets_out + self.doubled + self.drops.iter().sum::<u64>()
     }
 
-    /// Number of packets that were lost: drops without copies for others.
+    /// Number of lost packets: drops, except copies that other stations ignored.
     pub fn lost(&self) -> u64 {
         self.packets_in - self.packets_out
     }
 
-    /// Greatest difference of a back end's packets from its share by weight, as a part of the share.
+    /// Greatest relative deviation of a back end's packets from its share by weight.
     pub fn share_error(&self, weights: &[u16]) -> f64 {
         let all: u64 = self.backends.iter().sum();
         let sum: f64 = weights.iter().map(|weight| f64::from(*weight)).sum();

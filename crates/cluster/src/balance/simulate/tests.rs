@@ -1,4 +1,4 @@
-//! Laws of every multistage router, in virtual time.
+//! Properties that hold for every multistage router, in virtual time.
 
 use super::*;
 use crate::balance::{HealthSettings, Settings};
@@ -154,7 +154,7 @@ fn a_deadline_moves_the_rest_and_says_so() {
 fn each_crash_loses_at_most_detection_times_share() {
     for how in [Fault::Crash, Fault::OneWay] {
         let mut config = quiet(12_000, 3);
-        // Boxes that fail again come back later each time: here all are back before another fails.
+        // Back ends that fail repeatedly come back later each time. Here all are back before another fails.
         config.health.answers = 1;
         let failure = |n: u64| {
             fails(
@@ -170,7 +170,8 @@ fn each_crash_loses_at_most_detection_times_share() {
         let (mut lost, mut expected) = (0, 0.0);
         for loss in &report.losses {
             let detection = loss.detection.expect("it was noticed");
-            // The probe that is missing was sent up to an interval later, and three intervals pass.
+            // The missing probe was sent up to one interval after the failure, and three intervals pass until
+            // detection.
             assert!(
                 (20 * MS..=41 * MS).contains(&detection),
                 "{}: {detection}",
@@ -180,7 +181,7 @@ fn each_crash_loses_at_most_detection_times_share() {
             lost += loss.lost;
             expected += loss.expected();
         }
-        // Flows of a back end send more or less than their share: chance allows a tenth over 20 failures.
+        // The flows of a back end may carry more or less than its share: over 20 failures chance allows 10 %.
         assert!(lost as f64 <= 1.1 * expected, "{lost} {expected}");
         assert_eq!(report.lost(), lost, "nothing else is lost");
         assert_eq!((report.doubled, report.false_alarms), (0, 0));
@@ -255,7 +256,7 @@ fn a_thousand_random_events_lose_no_packet_without_a_name() {
             ..config.health
         };
         config.add_random(250);
-        // All failures end, and what was taken out comes back: it has had up to 64 times the answers to give.
+        // All failures end, and all back ends return: one that failed often must answer 64 times as many probes.
         config.time += 2_000 * MS;
         config.matrix = [
             Matrix::Uniform,

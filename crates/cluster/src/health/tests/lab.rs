@@ -1,4 +1,5 @@
-//! Many nodes in virtual time: links with delay and faults, loops that are late, all from one seed.
+//! Many nodes in virtual time: links with delay and faults, and loops that are late. All randomness comes from one
+//! seed.
 
 use crate::health::{Cabling, Config, Health};
 use crate::map::Map;
@@ -45,23 +46,23 @@ enum Event {
 struct Node {
     health: Option<Health>,
     hung: bool,
-    /// Frames that came while it hung.
+    /// Frames that arrived while the node hung.
     inbox: Vec<(usize, Vec<u8>)>,
-    /// Epoch of the tick that counts.
+    /// Number of the only scheduled tick that is valid.
     epoch: u64,
     starts: u64,
 }
 
-/// A cluster that lives in virtual time.
+/// A cluster in virtual time.
 pub(super) struct Lab {
     pub(super) now: u64,
     pub(super) map: Map,
     pub(super) cabling: Arc<Cabling>,
     pub(super) config: Config,
     pub(super) dice: Dice,
-    /// Maximum delay of a node's looks.
+    /// Maximum delay of a node's checks.
     pub(super) jitter: u64,
-    /// Ways by link and by the end that sends.
+    /// Directions of each link, by the sending end.
     pub(super) ways: Vec<[Way; 2]>,
     nodes: Vec<Node>,
     events: BinaryHeap<Reverse<(u64, u64)>>,
@@ -71,7 +72,7 @@ pub(super) struct Lab {
     pub(super) tolerant: bool,
     /// True if some node's links have changed.
     changed: bool,
-    /// Links that some node took out of use: time, node, link.
+    /// Links that a node stopped using: time, node, link.
     pub(super) lost: Vec<(u64, usize, usize)>,
 }
 
@@ -123,7 +124,7 @@ impl Lab {
         self.nodes[node].health.as_mut()
     }
 
-    /// Starts a node, as another life if it lived before.
+    /// Starts a node; one that ran before gets a new incarnation.
     pub(super) fn start(&mut self, node: usize) {
         self.nodes[node].starts += 1;
         let incarnation = self.nodes[node].starts * 1_000 * 1_000_000 * MS;
@@ -139,7 +140,7 @@ impl Lab {
         self.look(node);
     }
 
-    /// A node reads a description with more nodes.
+    /// Gives a node a cluster file with more nodes.
     pub(super) fn learn(&mut self, node: usize, more: &Map) {
         let cabling = Arc::new(Cabling::new(more).expect("few links"));
         let (me, now) = (node as u16, self.now);
@@ -153,7 +154,7 @@ impl Lab {
         self.look(node);
     }
 
-    /// New nodes start, all others know of them.
+    /// Starts new nodes, and gives all others the new cluster file.
     pub(super) fn join(&mut self, more: Map) {
         self.cabling = Arc::new(Cabling::new(&more).expect("few links"));
         let way = self.ways[0].clone();
@@ -171,18 +172,19 @@ impl Lab {
         self.nodes[node].inbox.clear();
     }
 
-    /// A node does nothing for a while; frames wait for it.
+    /// Hangs a node for some time; frames to it wait.
     pub(super) fn hang(&mut self, node: usize, time: u64) {
         self.nodes[node].hung = true;
         self.at(self.now + time, Event::Wake(node));
     }
 
-    /// Runs for a time.
+    /// Runs the cluster for some time.
     pub(super) fn run(&mut self, time: u64) {
         self.run_while(time, |_| true);
     }
 
-    /// Runs for a time, or until `go` returns false; `go` sees each node's knowledge of links. Returns true if it did.
+    /// Runs the cluster for some time, or until `go` returns false; `go` sees each node's link states. Returns true
+    /// if it did.
     pub(super) fn run_while(&mut self, time: u64, go: impl Fn(&Lab) -> bool) -> bool {
         let end = self.now + time;
         self.changed = true;
@@ -209,7 +211,7 @@ impl Lab {
             Event::Tick(..) => {}
             Event::Wake(node) => {
                 self.nodes[node].hung = false;
-                // Chance decides whether the timer or the frames come first.
+                // The order of timer and frames is random.
                 if self.dice.below(2) == 0 {
                     self.look(node);
                 }
@@ -258,7 +260,7 @@ impl Lab {
         self.plan(node);
     }
 
-    /// Notes links that a node took out of use.
+    /// Records links that a node stopped using.
     fn note(&mut self, node: usize) {
         let Some(health) = &mut self.nodes[node].health else {
             return;

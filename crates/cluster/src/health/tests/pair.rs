@@ -1,8 +1,8 @@
-//! Two ends of a link that exchange heartbeats one by one.
+//! Two ends of one link; the tests deliver each heartbeat themselves.
 
 use super::*;
 
-/// Two nodes, for tests by hand: a test delivers their heartbeats.
+/// Two nodes whose heartbeats the test delivers by hand.
 fn pair() -> (Health, Health) {
     let map = Map::mesh(2, 1e9);
     let cabling = Arc::new(Cabling::new(&map).expect("few links"));
@@ -19,7 +19,7 @@ fn sent(health: &mut Health, now: u64) -> Vec<Vec<u8>> {
     all
 }
 
-/// Both send and hear each other until `now`, every interval.
+/// Delivers heartbeats in both directions, every interval, until `now`.
 fn talk(a: &mut Health, b: &mut Health, times: std::ops::Range<u64>) {
     for time in times.step_by(5) {
         let now = time * MS;
@@ -118,7 +118,7 @@ fn a_life_is_agreed_on_when_the_peer_answers_and_not_by_heartbeats_that_somebody
     assert!(a.take_agreement() && b.take_agreement() && !b.take_agreement());
     assert!(a.links().up(0));
     let late: Vec<_> = sent(&mut a, 105 * MS);
-    // Both ends start again at the same time of day; somebody plays what a has said to b before.
+    // Both ends restart at the same time of day, and an attacker replays an old heartbeat from a to b.
     let (_, mut again) = keyed_pair([3, 4]);
     for (at, beat) in (1..).zip(kept.iter().chain(&late)) {
         again.heard(0, beat, at * MS).expect("it is signed");
@@ -131,7 +131,7 @@ fn a_life_is_agreed_on_when_the_peer_answers_and_not_by_heartbeats_that_somebody
 fn a_link_that_is_new_to_a_peer_is_agreed_on_anew() {
     let (mut a, mut b) = keyed_pair([1, 2]);
     talk(&mut a, &mut b, 5..100);
-    // The same node; its configuration had no such link for a while.
+    // The same node, whose configuration lacked this link for a while.
     a.config.lives = vec![Life([5; 16])];
     talk(&mut a, &mut b, 100..120);
     assert_eq!(b.agreed(0), Some(Life([5; 16])));
@@ -194,7 +194,7 @@ fn a_node_that_learns_of_more_nodes_takes_no_link_down() {
     let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 6);
     assert!(lab.run_while(400 * MS, |lab| !all_up(lab)));
     lab.lost.clear();
-    // The fifth node's links come last.
+    // The links of the fifth node have the highest numbers.
     let mut more = Map::mesh(4, 1e9);
     more.nodes.push(more.nodes[0].clone());
     for node in 0..4 {
@@ -237,7 +237,7 @@ fn a_link_that_failed_often_comes_back_although_it_loses_a_frame_now_and_then() 
     for seed in 0..SEEDS {
         let mut lab = Lab::new(Map::mesh(2, 1e9), Config::default(), seed);
         each_way(&mut lab, At::Link(0), false, |way| way.loss = 10);
-        // Each time it must prove itself for twice as long; in the end for five seconds.
+        // The required number of heartbeats doubles each time, up to five seconds of heartbeats.
         for failure in 0..9 {
             let up = lab.run_while(15_000 * MS, |lab| !all_up(lab));
             assert!(up, "{seed}: it stays down after {failure} failures");
@@ -315,7 +315,7 @@ fn a_heartbeat_has_a_bounded_size_and_all_records_get_their_turn() {
 fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
     let map = Map::mesh(3, 1e9);
     let cabling = Arc::new(Cabling::new(&map).expect("few links"));
-    // The time of day in our days.
+    // A present-day time of day.
     let today = 1_800_000_000 * 1_000 * MS;
     let node = |me| Health::new(&map, Arc::clone(&cabling), me, today, Config::default(), 0);
     let [mut a, mut liar] = [node(0), node(1)];
@@ -338,7 +338,7 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
         beat.write(records, 0, (None, &Names::default()), &mut bytes);
         a.heard(0, &bytes, 5 * MS)
     };
-    // A record of another node, and one of the node itself.
+    // A record of another node, and one of the victim itself.
     for version in [u64::MAX, u64::MAX - 1, i64::MAX as u64, today + 2 * HORIZON] {
         let lies = [of_victim, 0].map(|node| Record {
             node,
@@ -357,7 +357,7 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
         beat.sequence += 1;
         assert_eq!(a.incarnation, today);
     }
-    // The most that is believed can still be exceeded, and is believed of the victim then.
+    // A record with the greatest believed version can still be exceeded by the victim, which is then believed.
     let most = Record {
         node: of_victim,
         version: today + HORIZON,
@@ -372,7 +372,7 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
     };
     assert_eq!(say(&beat, &[next], &mut a), Ok(()));
     assert_eq!(a.gossip.record(of_victim), next);
-    // A record of the node itself.
+    // A record of the victim itself.
     beat.incarnation = u64::MAX;
     beat.sequence = 1;
     assert_eq!(say(&beat, &[], &mut a), Err(Refused::Malformed));

@@ -6,7 +6,7 @@ use crate::graph::{Core, wake};
 use crate::notify::{Notifies, Signal};
 
 impl Cx<'_> {
-    /// Notifier: packets may be pulled from this element. Wakes the tasks that pull from it, if the notifier last said
+    /// Signals that packets may be pulled from this element. Wakes the tasks that pull from it, if it had signalled
     /// that there were none.
     #[inline]
     pub fn wake_pullers(&mut self) {
@@ -15,14 +15,14 @@ impl Cx<'_> {
         }
     }
 
-    /// Notifier: until further notice nothing can be pulled from this element.
+    /// Signals that nothing can be pulled from this element until further notice.
     #[inline]
     pub fn note_empty(&mut self) {
         self.core.notes.packets[self.this] = false;
     }
 
-    /// Notifier: this element takes packets again. Wakes the tasks that push into it, if the notifier last said that
-    /// there was no room.
+    /// Signals that this element has room again. Wakes the tasks that push into it, if it had signalled that it was
+    /// full.
     #[inline]
     pub fn wake_pushers(&mut self) {
         if !self.core.notes.room[self.this] {
@@ -36,8 +36,8 @@ impl Cx<'_> {
         self.core.notes.room[self.this] = false;
     }
 
-    /// True if asking upstream of a pull input may give a packet. If not, this element hears when that
-    /// changes: its task is woken, or its own notifier becomes active.
+    /// True if pulling through a pull input may return a packet. If not, this element is told when that changes: its
+    /// task is woken, or its own notifier becomes active.
     #[inline]
     pub fn input_active(&self, input: usize) -> bool {
         let signal = self.core.plan.elements[self.this].signals.get(input);
@@ -64,7 +64,7 @@ impl Cx<'_> {
 }
 
 impl Core {
-    /// Marks a notifier as active: wakes the elements that pull from it, and the notifiers between.
+    /// Marks a notifier as active; wakes the elements that pull from it, and activates the notifiers between.
     fn note_packets(&mut self, node: usize) {
         self.notes.packets[node] = true;
         for i in 0..self.plan.elements[node].listeners.len() {

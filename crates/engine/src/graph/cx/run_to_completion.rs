@@ -1,14 +1,14 @@
 //! Run to completion: a source's packets move on at once, burst after burst.
 //!
 //! If a source's output leads directly to an element that takes all packets (a device, a queue), that element is kept
-//! out of the arena during all bursts. So it is looked up, counted and put back only once.
+//! out of the graph during all bursts. So it is looked up, counted and put back only once.
 
 use super::Cx;
 use crate::graph::Node;
 use crate::graph::{Target, Walker, follow, follow_from, put_back};
 use crate::packet::Batch;
 
-/// The element after a source, taken out of its place.
+/// The element after a source, taken out of the graph.
 struct Next {
     target: Target,
     element: Box<dyn Node>,
@@ -17,10 +17,10 @@ struct Next {
 }
 
 impl Cx<'_> {
-    /// Runs the task of an element without inputs that sends nothing else. `bring` fills `batch` and returns true if
-    /// more may wait. The packets leave by `output`, and may be far when `bring` is called again. It is called again
-    /// while there is more, the task is the only one, turns are light, and all packets sent have moved on. So bursts
-    /// share the fixed cost of a turn.
+    /// Runs the task of an element without inputs that sends only these packets. `bring` fills `batch` and returns
+    /// true if more may wait. The packets leave by `output`, and may have travelled far when `bring` is called again.
+    /// `bring` is called repeatedly while more may wait, the task is the only one, turns are short, and all sent
+    /// packets have moved on. So bursts share the fixed cost of a turn.
     #[inline(always)] // once for each source
     pub fn run_to_completion(
         &mut self,
@@ -36,7 +36,7 @@ impl Cx<'_> {
             if let Some(next) = &mut held {
                 self.hand(next, batch);
                 if batch.is_empty() && self.core.deferred.is_empty() {
-                    // No packet is left for the output that the element may have chosen.
+                    // No packet is left for the output that the element may have named.
                     self.core.on = 0;
                 } else {
                     let node = next.target.node();
@@ -53,8 +53,8 @@ impl Cx<'_> {
         self.put_back(held, output);
     }
 
-    /// Takes out the element that an output leads to, if packets may go to it straight: it does not begin a fused loop,
-    /// and this run is neither watched nor measured.
+    /// Takes out the element after an output if packets may go to it directly: it does not begin a fused loop, and
+    /// this run is neither watched nor measured.
     #[inline(always)]
     fn hold_next(&mut self, output: usize) -> Option<Next> {
         let core = &mut *self.core;
@@ -119,7 +119,7 @@ impl Cx<'_> {
         }
     }
 
-    /// True if a source may process its waiting packets, as in a run of its task.
+    /// True if a source may process its waiting packets now, as in a run of its task.
     #[inline]
     fn goes_on(&mut self) -> bool {
         let core = &mut *self.core;

@@ -1,17 +1,17 @@
-//! Allocator of the words of nodes.
+//! Allocator for the words of nodes.
 
 use std::sync::atomic::AtomicU64;
 
 /// Maximum number of words for nodes that a table can have: 128 MiB of address space.
 pub(super) const WORDS_MAX: usize = if cfg!(miri) { 1 << 16 } else { 1 << 24 };
-/// The words, and unused ones after them: so a read of a node's words needs no check of the length.
+/// The words, with unused ones at the end: so reading a node's words needs no bounds check.
 pub(super) type Words = [AtomicU64; WORDS_MAX + NODE_MAX];
 /// Number of words of the longest node: a bitmap and 64 words of 32 bits, in pairs.
 pub(super) const NODE_MAX: usize = 34;
 /// Nodes take pairs of words, which lie in one cache line.
 const STEP: usize = 2;
 
-/// Allocates pieces of `0..WORDS_MAX`. A freed piece serves the next node of its length, or two shorter nodes.
+/// Allocates ranges of `0..WORDS_MAX`. A freed range serves the next node of its length, or two shorter nodes.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     /// Free pieces by length, in units of [`STEP`].
@@ -27,7 +27,7 @@ impl Arena {
         if let Some(at) = self.free[steps].pop() {
             return Some(at as usize);
         }
-        // First pieces whose rest is as good as another node; at the end any.
+        // Prefers ranges whose rest is long enough for another node; at last takes any.
         if let Some(at) = self.split(steps, 2 * steps) {
             return Some(at);
         }
@@ -39,7 +39,7 @@ impl Arena {
         Some(at)
     }
 
-    /// The first part of a piece of at least `from` steps.
+    /// Splits the first part off a range of at least `from` steps.
     fn split(&mut self, steps: usize, from: usize) -> Option<usize> {
         let longer = (from..self.free.len()).find(|&longer| !self.free[longer].is_empty())?;
         let at = self.free[longer].pop()?;
@@ -51,7 +51,7 @@ impl Arena {
         self.free[words.div_ceil(STEP)].push(at as u32);
     }
 
-    /// Number of words that there are or were nodes in.
+    /// Number of words that have ever been used for nodes.
     pub(super) fn used(&self) -> usize {
         self.used
     }

@@ -1,4 +1,4 @@
-//! A node of IPv6 in which one prefix differs from all around it.
+//! An IPv6 node for a single prefix that differs from everything around it.
 //!
 //! After the bits that distinguish networks, most words of a trie lead to a single prefix. Instead of a node for each 6
 //! bits up to the prefix's end, there is one node of 16 bytes: the prefix, the id inside, and the id outside. The node
@@ -11,7 +11,7 @@ use super::{NODE_BITS, SLOTS, Slot};
 /// A prefix of at most 64 bits, and the ids of routes (0: none) inside and outside of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Lone {
-    /// The prefix; zeros follow.
+    /// The prefix, padded with zeros.
     prefix: u64,
     /// Three fields of 16 bits, from the lowest: 64 minus the prefix's length, the id inside, the id outside.
     ids: u64,
@@ -21,8 +21,8 @@ impl Lone {
     /// Number of words of a lone prefix.
     pub(super) const WORDS: usize = 2;
 
-    /// A node for the slots `inside`, in place of a node for the bits from `at` on, below addresses that begin with
-    /// `path`. `None` if the prefix is longer than 64 bits.
+    /// The node that has `inside` as slots and replaces nodes for the bits from `at` on, below addresses that begin
+    /// with `path`. `None` if the prefix is longer than 64 bits.
     pub(super) fn new(
         path: u64,
         at: u32,
@@ -58,12 +58,13 @@ impl Lone {
         Slot((self.ids >> 32) as u32)
     }
 
-    /// True if the prefix is longer than `at`.
+    /// True if the prefix is longer than `at` bits.
     pub(super) fn is_beyond(self, at: u32) -> bool {
         64 - (self.ids % 64) as u32 > at
     }
 
-    /// The slots of an equivalent ordinary node for the bits from `at` on; `own` is the word that leads to this node.
+    /// The slots of an equivalent ordinary node for the bits from `at` on; `own` is the word that points to this
+    /// node.
     pub(super) fn slots(self, own: Slot, at: u32) -> [Slot; SLOTS] {
         let mut slots = [self.outside(); SLOTS];
         let first = (self.prefix << at >> (64 - NODE_BITS)) as usize;
@@ -78,8 +79,8 @@ impl Lone {
     }
 }
 
-/// The range of slots of one prefix that are equal and differ from all others, and the value of all other slots; `None`
-/// if there is no such range. `bitmap` has a bit for each slot that differs from the next.
+/// The range of slots of a single prefix that are equal and differ from all others, and the value of all other slots;
+/// `None` if there is no such range. `bitmap` has a bit for each slot that differs from the next one.
 pub(super) fn odd(slots: &[Slot; SLOTS], bitmap: u64) -> Option<(Range<usize>, Slot)> {
     let second = bitmap.trailing_zeros() as usize + 1;
     let last = SLOTS - bitmap.leading_zeros() as usize;
@@ -97,7 +98,7 @@ pub(super) fn odd(slots: &[Slot; SLOTS], bitmap: u64) -> Option<(Range<usize>, S
 mod tests {
     use super::*;
 
-    /// Bitmap of the slots that differ from their next.
+    /// Bitmap of the slots that differ from the next one.
     fn bitmap(slots: &[Slot; SLOTS]) -> u64 {
         let differ = slots.windows(2).enumerate();
         differ.fold(0, |map, (i, pair)| map | u64::from(pair[0] != pair[1]) << i)
@@ -116,7 +117,7 @@ mod tests {
                         count.is_power_of_two() && start.is_multiple_of(count)
                     };
                     let bits = |count: usize| NODE_BITS - count.trailing_zeros();
-                    // Or all but the slots of a prefix.
+                    // Alternatively all slots except those of a prefix.
                     let other = (start == 0 && is_prefix(end, SLOTS - end))
                         || (end == SLOTS && is_prefix(0, start));
                     let found = odd(&slots, bitmap(&slots));

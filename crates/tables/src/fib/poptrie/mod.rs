@@ -1,34 +1,35 @@
-//! Poptrie: a trie of 64-way nodes whose equal neighbours are stored once, found by counting bits.
-//! Made compact for caches; the default for IPv4 and IPv6.
+//! Poptrie: a trie of 64-way nodes. Runs of equal slots are stored once and found by counting bits. It is compact
+//! enough for caches, and the default for IPv4 and IPv6.
 //!
 //! Source: H. Asai and Y. Ohara, *Poptrie: A Compressed Trie with Population Count for Fast and Scalable
 //! Software IP Routing Table Lookup*, SIGCOMM 2015 (direct pointing, k = 6, compressed leaves).
 //!
 //! # Shape
 //!
-//! The first bits of an address, 18 of IPv4 and 20 of IPv6, index `top`. A word there is a route's id, or names a node
-//! for the next 6 bits. A node begins with a bitmap, with a bit for each of the 64 slots that differs from the next.
-//! After the bitmap stand the slots' values, once for each run of equal slots. A *narrow* node has no node below it,
-//! and its values are 16-bit ids. The values of a *wide* node are 32-bit words like those of `top`. With 18 bits on
-//! top, the 64 networks of 24 bits below a word are one node, and IPv4 addresses take three loads: word, bitmap, id,
+//! The first bits of an address (18 for IPv4, 20 for IPv6) index `top`. A word there is a route's id, or points to a
+//! node for the next 6 bits. A node begins with a bitmap that has a bit for each of the 64 slots that differs from
+//! the next. The slots' values follow, one for each run of equal slots. A *narrow* node has no child nodes, and its
+//! values are 16-bit ids. The values of a *wide* node are 32-bit words like those of `top`. With 18 bits at the top,
+//! the 64 networks of 24 bits below a word are one node. So an IPv4 address takes three loads, word, bitmap and id,
 //! the last two mostly from one cache line.
 //!
-//! IPv6 has no narrow nodes. It has a kind of node for a single prefix that differs from everything around it
-//! ([`lone`]), whatever the number of bits between. Such a node mostly replaces a chain of nodes with one child each.
-//! An address of a table of 65,536 prefixes that lie apart then takes 1.4 nodes instead of 4.3, and one of the
-//! Internet's 160,147 takes 3.2 instead of 3.7. With 20 bits on top, the second node ends where the networks of 32 bits
-//! do that the registries give out.
+//! IPv6 has no narrow nodes. It has a special node for a single prefix that differs from everything around it
+//! ([`lone`]), for any number of bits between. Such a node mostly replaces a chain of nodes with one child each. In a
+//! table of 65,536 widely separated prefixes an address then takes 1.4 nodes instead of 4.3, and in the Internet's
+//! 160,147 prefixes 3.2 instead of 3.7. With 20 bits at the top, the second node ends at 32 bits, the length of the
+//! registries' networks.
 //!
-//! Unlike in the paper, a node is contiguous and is never changed: a change writes new nodes from the changed prefix
-//! up, then one word of `top`. So each address goes from its old route to its new one at one moment, and readers need
-//! no lock and never repeat. Concurrent readers cost a few nodes that wait for the next quiescent point, not a second
-//! table.
+//! Unlike in the paper, a node is contiguous and is never changed. A change writes new nodes from the changed prefix
+//! upwards, then one word of `top`. So each address switches from its old route to its new one atomically, and
+//! readers need no lock and never repeat. Concurrent readers cost a few nodes that wait for the next quiescent point,
+//! not a second table.
 //!
 //! # Memory
 //!
-//! 4 x 2^18 bytes (IPv6: 4 x 2^20) + per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16 bytes, 16 for
-//! a lone prefix. Address space for 128 MiB of nodes is set aside. Pages that were never written cost nothing: of `top`
-//! each /8 of IPv4 (/10 of IPv6) with routes takes 4 KB, so that a table of 100 routes in 10.0.0.0/8 takes 8 KB.
+//! Memory: 4 x 2^18 bytes (IPv6: 4 x 2^20), and per node 8 + 2 x runs (narrow) or 4 x runs (wide), rounded up to 16
+//! bytes; 16 for a lone prefix. Address space for 128 MiB of nodes is reserved. Pages that were never written cost
+//! nothing. In `top`, each /8 of IPv4 (/10 of IPv6) with routes takes 4 KB, so a table of 100 routes in 10.0.0.0/8
+//! takes 8 KB.
 
 mod arena;
 mod lone;
@@ -53,9 +54,9 @@ const NODE_BITS: u32 = 6;
 const SLOTS: usize = 1 << NODE_BITS;
 /// Number of words of `top` in a page of memory.
 const PAGE: usize = 1024;
-/// Number of words from which on nodes are on huge pages. A smaller table would waste them.
+/// Number of words above which nodes are on huge pages. A smaller table would waste them.
 const MANY: usize = 1 << 18;
-/// Addresses that are looked up between two looks at the default route.
+/// Number of addresses that are looked up between two checks of the default route.
 const BURST: usize = 64;
 
 /// Content of a word: a route's id (0: none but the default), or a node.
@@ -64,7 +65,7 @@ struct Slot(u32);
 
 impl Slot {
     const NODE: u32 = 1 << 31;
-    /// Together with NODE: a wide node; without: a [`Lone`](lone::Lone).
+    /// With NODE: marks a wide node; without NODE: a [`Lone`](lone::Lone).
     const WIDE: u32 = 1 << 30;
     const NONE: Slot = Slot(0);
 
@@ -84,43 +85,43 @@ impl Slot {
         self.0 & (Self::NODE | Self::WIDE) == Self::WIDE
     }
 
-    /// 1 for a wide node, where no node is narrow.
+    /// True (1) if the slot points to a wide node, in a table without narrow nodes.
     #[inline(always)]
     fn wide_bit(self) -> u64 {
         u64::from(self.0 >> 31)
     }
 
-    /// 1 for a lone prefix, where no other nodes are.
+    /// True (1) if the slot points to a lone prefix, in a table without other nodes below.
     #[inline(always)]
     fn lone_bit(self) -> u64 {
         u64::from(self.0 >> 30)
     }
 
-    /// Index of the node's first word, if the slot is a node.
+    /// Index of the node's first word, if the slot points to a node.
     #[inline(always)]
     fn word(self) -> usize {
         const { assert!(WORDS_MAX <= Self::WIDE as usize) };
         self.0 as usize % WORDS_MAX
     }
 
-    /// Id of the route, if the slot is one.
+    /// Id of the route, if the slot holds one.
     #[inline(always)]
     fn id(self) -> u16 {
         self.0 as u16
     }
 }
 
-/// Routes for addresses of `N` bytes, as workers see them. Any number of threads may look up while the
-/// [`super::Rib`] changes it.
+/// Routes for addresses of `N` bytes, as workers see them. Any number of threads may look up while the [`super::Rib`]
+/// changes them.
 pub struct Poptrie<const N: usize> {
     /// 2^[`Self::TOP_BITS`] words.
     top: Pages<AtomicU32>,
     /// Nodes.
     words: Pages<Words>,
     default: DefaultRoute,
-    /// Number of pages of `top` that were written.
+    /// Number of pages of `top` that were ever written.
     top_pages: AtomicUsize,
-    /// Number of words in which there are or were nodes.
+    /// Number of words that were ever used for nodes.
     used: AtomicUsize,
 }
 
@@ -156,7 +157,7 @@ impl<const N: usize> Poptrie<N> {
         let nodes = self.nodes();
         self.default.or_all(
             ids,
-            // Inlined, or the closure is compiled without this function's target features.
+            // Must be inlined: otherwise the closure is compiled without this function's target features.
             #[inline(always)]
             |ids| {
                 match N {
@@ -186,7 +187,7 @@ impl<const N: usize> Structure<N> for Poptrie<N> {
         for (addresses, ids) in bursts {
             let n = addresses.len().min(ids.len());
             let (addresses, ids) = (&addresses[..n], &mut ids[..n]);
-            // Made twice: for processors that count bits in one instruction, and for all.
+            // Compiled twice: for processors with a bit-count instruction, and for all others.
             sys::with_popcnt(
                 #[inline(always)]
                 || self.burst(addresses, ids),

@@ -8,8 +8,8 @@ use super::{BURST, NODE_BITS, Poptrie, Slot};
 use crate::fib::prefix::{Address, bits};
 use crate::prefetch;
 
-/// Memory that a look-up reads, by value so that it stays in registers. Behind [`Poptrie`], which holds atomics, the
-/// pointers would be loaded again after every word.
+/// Pointers to the memory that a look-up reads, held by value so that they stay in registers. Through [`Poptrie`],
+/// which holds atomics, the compiler would reload them after every word.
 #[derive(Clone, Copy)]
 pub(super) struct Nodes<'a, const N: usize> {
     pub(super) top: &'a [AtomicU32],
@@ -28,7 +28,7 @@ impl<const N: usize> Nodes<'_, N> {
         Slot(self.top[index].load(Ordering::Acquire))
     }
 
-    /// The run of slot `index` in the node at `word`: how many slots before it differ from their next.
+    /// Index of slot `index`'s run in the node at `word`: the number of earlier slots that differ from the next one.
     #[inline(always)]
     pub(super) fn run(self, word: usize, index: usize) -> usize {
         let before = (1u64 << (index as u32 % 64)) - 1;
@@ -60,8 +60,8 @@ impl<const N: usize> Nodes<'_, N> {
         prefetch::line(&self.words[slot.word()]);
     }
 
-    /// The id of the longest prefix other than the default route's, or 0, from `slot` on, which is for the bits from
-    /// `at` on.
+    /// Descends from `slot`, which is for the bits from `at` on. Returns the id of the longest prefix except the
+    /// default route, or 0.
     #[inline(always)]
     pub(super) fn descend(self, address: &[u8; N], mut slot: Slot, mut at: u32) -> u16 {
         while slot.is_node() && at < N as u32 * 8 {
@@ -79,11 +79,11 @@ impl<const N: usize> Nodes<'_, N> {
         slot.id()
     }
 
-    /// Looks up at most [`BURST`] IPv4 addresses, most of which reach one node.
+    /// Looks up at most [`BURST`] IPv4 addresses, most of which need one node.
     #[inline(always)]
     pub(super) fn burst_short<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
         let mut slots = [Slot::NONE; BURST];
-        // The first loads of all before the next of any: none waits for another.
+        // Issues the first loads of all addresses before any second load, so that none waits for another.
         for (slot, address) in slots.iter_mut().zip(addresses) {
             *slot = self.top(&address.octets());
             self.fetch(*slot);
@@ -93,7 +93,7 @@ impl<const N: usize> Nodes<'_, N> {
         }
     }
 
-    /// Like [`Nodes::descend`] from `top` on, without a branch if there is at most one node.
+    /// Like [`Nodes::descend`] from `top` on, without a branch for addresses that need at most one node.
     #[inline(always)]
     fn leaf(self, address: &[u8; N], slot: Slot) -> u16 {
         if slot.is_wide() {
@@ -105,12 +105,12 @@ impl<const N: usize> Nodes<'_, N> {
         if slot.is_node() { found } else { slot.id() }
     }
 
-    /// Looks up at most [`BURST`] IPv6 addresses, all of them one level after another and lone prefixes last. So no
-    /// branch depends on the content of a word.
+    /// Looks up at most [`BURST`] IPv6 addresses: all of them level by level, and lone prefixes last. So no branch
+    /// depends on the content of a word.
     #[inline(always)]
     pub(super) fn burst_long<A: Address<N>>(self, addresses: &[A], ids: &mut [u16]) {
         let (mut keys, mut slots) = ([0u64; BURST], [Slot::NONE; BURST]);
-        // A bit for each address whose search has reached a wide node.
+        // For each address, a bit: set if its search has reached a wide node.
         let mut open = 0u64;
         for (i, (address, (key, slot))) in (addresses.iter())
             .zip(keys.iter_mut().zip(&mut slots))

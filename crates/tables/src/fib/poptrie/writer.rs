@@ -1,4 +1,4 @@
-//! Nodes made from routes.
+//! Builds a poptrie's nodes from routes.
 
 use std::iter::Peekable;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use super::arena::{Arena, NODE_MAX, WORDS_MAX};
 use super::lone::{Lone, odd};
 use super::{MANY, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
 
-/// Number of words that only the removal of routes may use: a removal must not fail for lack of words.
+/// Number of words that only the removal of routes may use: a removal must not fail for lack of memory.
 const RESERVE: usize = WORDS_MAX / 32;
-/// Number of routes per change from which on changes are followed one by one. With more changes, making all nodes anew
-/// takes less time and leaves less memory in limbo.
+/// Below this number of routes per change, changes are applied one by one. Otherwise rebuilding all nodes takes less
+/// time and leaves less memory in limbo.
 const FEW: usize = 16;
 
 /// Writer of a [`Poptrie`]: applies changes of routes.
@@ -31,15 +31,14 @@ pub struct PoptrieWriter<const N: usize> {
     /// For each page of `top`, true if it was written; `pages` is the number of written pages.
     written: Box<[bool]>,
     pages: usize,
-    /// Nodes are on huge pages.
+    /// True if nodes are on huge pages.
     huge: bool,
 }
 
 impl<const N: usize> PoptrieWriter<N> {
     const TOP_BITS: u32 = Poptrie::<N>::TOP_BITS;
 
-    /// Makes nodes anew for all of `prefix`, which has `id` where no route of `below` is longer, and
-    /// publishes them.
+    /// Rebuilds and publishes all nodes below `prefix`, which has `id` where no route of `below` is longer.
     fn follow_with(
         &mut self,
         prefix: &Prefix<N>,
@@ -82,7 +81,7 @@ impl<const N: usize> PoptrieWriter<N> {
         Ok(())
     }
 
-    /// Returns the replacement of `slot`, which stands for the first `at` bits of `prefix`.
+    /// Computes the replacement of `slot`, which stands for the first `at` bits of `prefix`.
     fn change(
         &mut self,
         slot: Slot,
@@ -108,8 +107,8 @@ impl<const N: usize> PoptrieWriter<N> {
         self.node(&slots, &prefix.address(), at)
     }
 
-    /// Writes the routes below `within` into `slots`, the first of which has the index `first` in the `width` bits of
-    /// addresses from bit `at` on.
+    /// Writes the routes below `within` into `slots`. These are indexed by the `width` address bits from bit `at` on;
+    /// the first slot has index `first`.
     fn fill(
         &mut self,
         slots: &mut [Slot],
@@ -137,8 +136,8 @@ impl<const N: usize> PoptrieWriter<N> {
         }
     }
 
-    /// The node of these slots for the bits from `at` on, below addresses that begin as `within` does up to there;
-    /// none where all slots are the same.
+    /// The node with these slots for the bits from `at` on, below addresses that share the first `at` bits of
+    /// `within`; no node if all slots are equal.
     fn node(&mut self, slots: &[Slot; SLOTS], within: &[u8; N], at: u32) -> Slot {
         let mut bitmap = 0u64;
         let mut runs = [slots[0].0; SLOTS];
@@ -174,7 +173,8 @@ impl<const N: usize> PoptrieWriter<N> {
         self.write(tag, &words[..end])
     }
 
-    /// Like [`Self::node`], if one prefix differs from everything around it and is at most 64 bits long; else `None`.
+    /// Like [`Self::node`], for slots in which one prefix of at most 64 bits differs from everything around it; else
+    /// `None`.
     fn alone(
         &mut self,
         slots: &[Slot; SLOTS],
@@ -195,7 +195,7 @@ impl<const N: usize> PoptrieWriter<N> {
         Some(self.write(Slot::WIDE, &lone.words()))
     }
 
-    /// Writes a node of these words. Without room it returns [`Slot::NONE`] and marks the writer as full.
+    /// Writes a node with these words. If there is no room, returns [`Slot::NONE`] and marks the writer as full.
     fn write(&mut self, tag: u32, words: &[u64]) -> Slot {
         let Some(at) = self.arena.take(words.len(), self.reserve) else {
             self.full = true;
@@ -213,13 +213,12 @@ impl<const N: usize> PoptrieWriter<N> {
         Slot(tag | at as u32)
     }
 
-    /// True if the node of `slot`, at level `at`, would hang unchanged from one of its own 64 slots if these were
-    /// written out.
+    /// True if the node of `slot`, at level `at`, could be used unchanged one level below.
     fn moves_down(&self, slot: Slot, at: u32) -> bool {
         slot.is_lone() && self.fib.nodes().lone(slot).is_beyond(at + NODE_BITS)
     }
 
-    /// Content of the 64 slots below `slot`, for the bits from `at` on.
+    /// Values of the 64 slots below `slot`, for the bits from `at` on.
     fn slots(&self, slot: Slot, at: u32) -> [Slot; SLOTS] {
         if !slot.is_node() {
             return [slot; SLOTS];
@@ -290,7 +289,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
     }
 
     fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
-        // For a few changes, reading all words of `top` would not pay either.
+        // For few changes, reading all words of `top` would cost more than it saves.
         if changed.len() < (1 << Self::TOP_BITS) / 2048 + routes.len() / FEW {
             return changed
                 .iter()
