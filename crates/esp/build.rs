@@ -1,4 +1,4 @@
-//! Makes bindings to intel-ipsec-mb where it is installed; without it only the portable ciphers are there.
+//! Generates bindings to intel-ipsec-mb where it is installed; without it only the portable ciphers are built.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ fn main() {
     }
     let bindings = bindgen::Builder::default()
         .header_contents("mb.h", "#include <intel-ipsec-mb.h>")
-        // The header aligns keys of GCM to 64 bytes only for who says so; the library is compiled with it.
+        // The header aligns GCM keys to 64 bytes only with this macro; the library is compiled with it.
         .clang_arg("-DLINUX")
         .allowlist_function(
             "alloc_mb_mgr|init_mb_mgr_auto|imb_get_mb_mgr_size|imb_set_pointers_mb_mgr",

@@ -1,4 +1,4 @@
-//! The router around an element, for configurations that look at other elements.
+//! View of the router around an element, for configurations that depend on other elements.
 
 use crate::router_wide::RouterWide;
 use crate::{Args, Names};
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// The router around elements, for configurations that look at others.
+/// View of the router around elements, for configurations that depend on others.
 pub struct Around<'a> {
     pub(crate) router: &'a Router,
     by_name: HashMap<&'a str, usize>,
@@ -18,7 +18,7 @@ pub struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    /// The view of a router for the arguments of its elements.
+    /// View of a router, for the arguments of its elements.
     pub fn new(router: &'a Router) -> Around<'a> {
         let (mut by_name, mut by_class) = (HashMap::new(), HashMap::<_, Vec<usize>>::new());
         for (at, element) in router.elements.iter().enumerate() {
@@ -74,7 +74,7 @@ impl<'a> Peer<'a> {
 pub enum Named<'a> {
     /// An element.
     Element(&'a str),
-    /// A compound element: these are in it. If there are none, the name means nothing.
+    /// A compound element, with the elements in it. The list is empty if the name means nothing.
     Within(Vec<&'a str>),
 }
 

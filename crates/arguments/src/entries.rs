@@ -1,4 +1,4 @@
-//! Entries of AddressInfo and PortInfo, which give names.
+//! Parsing of AddressInfo and PortInfo entries, which define names.
 
 use crate::units::{FromArg, complete};
 use crate::{Kind, Names};
@@ -6,7 +6,7 @@ use lang::args as text;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 impl Names {
-    /// A network also has a broadcast address, and usually a gateway at its first address.
+    /// Inserts a network; it also has a broadcast address, and usually a gateway at its first address.
     fn insert_network(&mut self, name: &str, value: &str) {
         let Ok((address, len)) = wire::Prefix4::parse_host(value) else {
             return;
@@ -52,8 +52,8 @@ impl Names {
             .collect()
     }
 
-    /// Adds a PortInfo entry, as in /etc/services: a name, a port (`80`, `80/tcp`), further names. Words
-    /// that are none are left to PortInfo itself to complain of.
+    /// Adds a PortInfo entry, as in /etc/services: a name, a port (`80`, `80/tcp`), further names. Invalid words are
+    /// ignored here; PortInfo itself reports them.
     pub fn insert_port_entry(&mut self, entry: &str) {
         let words: Vec<&str> = port_words(entry).collect();
         let [name, port, aliases @ ..] = words.as_slice() else {

@@ -1,11 +1,11 @@
-//! An element's configuration: arguments by place or by keyword, parsed once, all mistakes recorded.
+//! An element's configuration: positional and keyword arguments, parsed once, with all mistakes recorded.
 //!
-//! `configure` asks for what it wants and never fails: a missing or wrong argument is recorded with
-//! its place and a stand-in is returned. Run on no arguments at all, the same function describes
-//! itself: names, types, defaults and sentences of the reference come from it.
+//! `configure` requests the arguments that it needs and never fails: a missing or wrong argument is recorded with its
+//! place, and a stand-in is returned. Called without arguments, the same function describes the class: names, types,
+//! defaults and descriptions of the reference come from it.
 //!
 //! As in Click, an argument that starts with a known keyword (`ACTIVE false`) belongs to that keyword wherever it
-//! stands, and the last one counts; the others are taken in order.
+//! stands, and the last one counts. All others are positional.
 
 use crate::router_wide::RouterWide;
 use crate::units::{Capacity, FromArg};
@@ -51,7 +51,7 @@ impl Arg {
     }
 }
 
-/// An argument that `configure` asked for, for the reference manual.
+/// An argument that `configure` has requested, for the reference manual.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgInfo {
     /// The name, in capitals.
@@ -83,7 +83,7 @@ fn convert<T: FromArg>(raw: &str, names: &Names) -> Result<T, String> {
 pub struct Args<'a> {
     items: Vec<Item>,
     known: Vec<&'static str>,
-    /// Names of addresses and devices as this element sees them.
+    /// Names of addresses and devices that are visible to this element.
     names: Names,
     all_names: &'a Names,
     router_wide: &'a RouterWide,
@@ -95,11 +95,11 @@ pub struct Args<'a> {
     info: Vec<ArgInfo>,
     diagnostics: Vec<Diagnostic>,
     took_rest: bool,
-    /// Inputs and outputs that connections name.
+    /// Numbers of inputs and outputs that are connected.
     pub connected: (usize, usize),
-    /// True if the router is to run as Click's driver runs it.
+    /// True if the router is to run in the manner of Click's driver.
     pub as_click: bool,
-    /// The router around the element, and its number there; none where a class describes itself.
+    /// The router around the element, and the element's number there; `None` while a class describes itself.
     around: Option<(&'a Around<'a>, usize)>,
     looked: RefCell<Option<Vec<usize>>>,
     files: Vec<Seen>,
@@ -107,17 +107,17 @@ pub struct Args<'a> {
     pub calls: Vec<String>,
 }
 
-/// Click's spelling of a keyword, and the spelling here.
+/// Click's spelling of a keyword, and this program's.
 const SYNONYMS: [(&str, &str); 1] = [("PROMISCUOUS", "PROMISC")];
 
-/// A keyword, by its name here, and its value.
+/// A keyword in this program's spelling, and its value.
 fn keyword(raw: &str) -> Option<(&str, &str)> {
     let (word, value) = text::keyword(raw)?;
     let synonym = SYNONYMS.iter().find(|(other, _)| *other == word);
     Some((synonym.map_or(word, |(_, name)| name), value))
 }
 
-/// The first of several words, if it looks like a keyword to Click, in small letters, too.
+/// The first of several words, if Click would take it for a keyword, also in lower case.
 fn leading_word(raw: &str) -> Option<&str> {
     let (word, rest) = raw.split_once(|c: char| c.is_ascii_whitespace())?;
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || "_:?.".contains(c);
@@ -179,7 +179,7 @@ impl<'a> Args<'a> {
         self.router_wide.get()
     }
 
-    /// Lets the element look at the router around it, in which it has this number.
+    /// Gives the element a view of the router around it, in which it has this number.
     pub fn set_around(&mut self, around: &'a Around<'a>, index: usize) {
         self.names = self.all_names.seen_by(&around.router.elements[index].name);
         self.around = Some((around, index));
@@ -198,8 +198,8 @@ impl<'a> Args<'a> {
         read
     }
 
-    /// Records a file on which the configuration depends and that is read elsewhere, as [`read_file`](Self::read_file)
-    /// records those it reads.
+    /// Records a file on which the configuration depends and that other code reads, in the way of
+    /// [`read_file`](Self::read_file).
     pub fn note_file(&mut self, path: &str) {
         self.files.push(Seen::now(Path::new(path)));
     }
@@ -209,7 +209,7 @@ impl<'a> Args<'a> {
         std::mem::take(&mut self.files)
     }
 
-    /// The elements that were named, if others were looked at.
+    /// Numbers of the elements that the configuration names; `None` if it depends on no other element.
     pub fn looked(&self) -> Option<Vec<usize>> {
         self.looked.take()
     }
@@ -222,12 +222,12 @@ impl<'a> Args<'a> {
 
     /// Makes the plan check that `path` is an existing write handler.
     pub fn will_write(&mut self, path: &str) {
-        // An element of that name may come, go or change while this configuration stays the same.
+        // The named element may appear, disappear or change while this configuration stays the same.
         self.looked.borrow_mut().get_or_insert_default();
         self.calls.push(path.to_owned());
     }
 
-    /// The result of `make` for this router: computed once and shared by all elements that ask for the same type.
+    /// The result of `make` for this router, computed once and shared by all elements that request the same type.
     pub fn once<T: 'static>(&self, make: impl FnOnce(&Args) -> T) -> Rc<T> {
         let Some((around, _)) = self.around else {
             return Rc::new(make(self));
@@ -248,12 +248,12 @@ impl<'a> Args<'a> {
         &self.names
     }
 
-    /// Arguments that were asked for.
+    /// Descriptions of the requested arguments.
     pub fn into_info(self) -> Vec<ArgInfo> {
         self.info
     }
 
-    /// The mistakes, after a last check that nothing is left over.
+    /// The mistakes, including left-over arguments.
     pub fn finish(mut self) -> Vec<Diagnostic> {
         if !self.took_rest {
             let extra: Vec<Arg> = self
@@ -273,7 +273,7 @@ impl<'a> Args<'a> {
                         let click = format!("{word}: unknown argument");
                         self.diagnostics.push(told.click(click));
                     }
-                    // Click tells of all of them at once, at the end.
+                    // Click reports all of them in one message at the end.
                     None if too_many.is_some() => self.diagnostics.push(told.click_silent()),
                     None => too_many = Some(told.click("too many arguments")),
                 }
@@ -324,7 +324,7 @@ impl<'a> Args<'a> {
         });
     }
 
-    /// Takes `NAME value`, wherever it stands; the last one, if there are several.
+    /// Removes and returns the value of `NAME value`; if there are several, the last one.
     fn take_keyword(&mut self, name: &str) -> Option<Arg> {
         let mut found = None;
         for item in self.items.iter_mut().filter(|item| !item.used) {
@@ -358,7 +358,7 @@ impl<'a> Args<'a> {
         }
         let item = &mut self.items[at];
         item.used = true;
-        // Nothing between two commas stands for the default.
+        // An empty argument between two commas stands for the default.
         (!item.arg.raw.is_empty()).then(|| item.arg.clone())
     }
 
@@ -380,7 +380,7 @@ impl<'a> Args<'a> {
         None
     }
 
-    /// Notes that an argument is asked for, and takes it. One without a default must be there.
+    /// Records that an argument is requested, and removes it from the list. It is required if it has no default.
     fn ask<T: FromArg>(
         &mut self,
         name: &'static str,
@@ -392,7 +392,7 @@ impl<'a> Args<'a> {
         self.note(name, T::KIND, default, keyword, doc);
         let mut found = self.take_keyword(name);
         if !keyword {
-            // An argument that is given in both ways is what its keyword says.
+            // If an argument is given in both ways, its keyword's value counts.
             let by_place = self.take_place::<T>(is_required, found.is_some());
             found = found.or(by_place);
         }
@@ -406,14 +406,14 @@ impl<'a> Args<'a> {
         found
     }
 
-    /// An argument that must be given, by place or as `NAME value`.
+    /// A required argument, positional or as `NAME value`.
     pub fn required<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> T {
         let arg = self.ask::<T>(name, None, false, doc);
         arg.and_then(|arg| self.parse(name, &arg))
             .unwrap_or_else(T::stand_in)
     }
 
-    /// Like [`required`](Self::required), for a value in a range. A wrong value is replaced by the least of the range.
+    /// Like [`required`](Self::required), for a value in a range. A wrong value is replaced by the lower end.
     pub fn required_in<T: FromArg + PartialOrd + Display>(
         &mut self,
         name: &'static str,
@@ -425,7 +425,7 @@ impl<'a> Args<'a> {
             .unwrap_or(range.into_inner().0)
     }
 
-    /// An argument that may be left out, by place or as `NAME value`.
+    /// An optional argument, positional or as `NAME value`.
     pub fn optional<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
         let arg = self.ask::<T>(name, Some(default.show()), false, doc);
         arg.and_then(|arg| self.parse(name, &arg))
@@ -445,7 +445,7 @@ impl<'a> Args<'a> {
             .unwrap_or(default)
     }
 
-    /// An argument that may be left out and has no default.
+    /// An optional argument without a default.
     pub fn maybe<T: FromArg>(&mut self, name: &'static str, doc: &'static str) -> Option<T> {
         let arg = self.ask::<T>(name, Some(String::new()), false, doc)?;
         self.parse(name, &arg)
@@ -471,7 +471,7 @@ impl<'a> Args<'a> {
             .unwrap_or(default)
     }
 
-    /// `NAME n`: how many packets, flows or entries may be kept; see [`Capacity`].
+    /// `NAME n`: maximum number of packets, flows or entries; see [`Capacity`].
     pub fn capacity(&mut self, name: &'static str, default: usize, doc: &'static str) -> usize {
         self.key(name, Capacity(default), doc).0
     }
@@ -494,7 +494,7 @@ impl<'a> Args<'a> {
         .collect()
     }
 
-    /// Parses a word of an argument, such as [`rest`](Self::rest) gives; a mistake is recorded.
+    /// Parses a word of an argument, for example one of [`rest`](Self::rest); a mistake is recorded.
     pub fn value<T: FromArg>(&mut self, name: &str, word: &str, arg: &Arg) -> Option<T> {
         match convert(word, &self.names) {
             Ok(value) => Some(value),
@@ -532,7 +532,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Records a mistake in an argument, and what to do.
+    /// Records a mistake in an argument, with its remedy.
     pub fn error_with_help(
         &mut self,
         arg: &Arg,
@@ -545,7 +545,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Records a diagnostic of the configuration with a text of its own.
+    /// Records a diagnostic about the configuration with its own code and text.
     pub fn say(&mut self, severity: Severity, message: impl AsRef<str>) {
         let said = Diagnostic {
             severity,

@@ -1,25 +1,26 @@
-//! Names that arguments may use in place of addresses and ports.
+//! Names that arguments may use instead of addresses and ports.
 
 use lang::args as text;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Names that arguments may use for addresses: AddressInfo entries and the addresses of devices; as the elements of
-/// one compound element see them.
+/// Names of addresses that arguments may use: AddressInfo entries and the addresses of devices, as visible in one
+/// compound element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     values: Arc<HashMap<(String, Kind), Meaning>>,
-    /// The compound element, with a slash behind its name; empty for the router itself.
+    /// The compound element, followed by a slash; empty for the router itself.
     place: String,
 }
 
-/// Values of one name, by the compound element that declares it. There may be thousands of declarations.
+/// Values of one name, by the compound element that declares it. A map, because there may be thousands of
+/// declarations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Meaning {
     /// Value by compound element, written as [`Names::place`].
     places: HashMap<String, String>,
-    /// Value where no compound element declares the name.
+    /// Value outside all compound elements that declare the name.
     default: Option<String>,
 }
 
@@ -36,7 +37,7 @@ pub enum Kind {
     Ip6Net,
     /// An Ethernet address.
     Ether,
-    /// Bytes of the longest packet that a device takes.
+    /// The device's MTU in bytes.
     Mtu,
     /// A TCP port.
     TcpPort,
@@ -61,7 +62,7 @@ impl Kind {
 }
 
 impl Names {
-    /// The names as an element sees them: those of its enclosing compound elements, innermost first.
+    /// The names visible to an element: those of its enclosing compound elements, innermost first.
     pub fn seen_by(&self, element: &str) -> Names {
         let end = element.rfind('/').map_or(0, |slash| slash + 1);
         Names {
@@ -70,13 +71,13 @@ impl Names {
         }
     }
 
-    /// Puts the names that follow into the compound element around this element.
+    /// Declares the following names in the compound element around this element.
     pub fn enter(&mut self, element: &str) {
         let end = element.rfind('/').map_or(0, |slash| slash + 1);
         self.place = element[..end].to_owned();
     }
 
-    /// Gives a name a value of some kind, written as an argument would be.
+    /// Declares a name with a value of some kind, written as in an argument.
     pub fn insert(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
         let place = self.place.clone();
         self.meaning(name, kind).places.insert(place, value.into());
@@ -92,7 +93,7 @@ impl Names {
         values.entry((name.to_owned(), kind)).or_default()
     }
 
-    /// Names that do not stand for the same as in `before`.
+    /// Names whose values differ from those in `before`.
     pub fn changed_since(&self, before: &Names) -> Vec<String> {
         let (now, before) = (&self.values, &before.values);
         let keys = now.keys().chain(before.keys());
@@ -141,8 +142,8 @@ impl Names {
         names.any(|name| self.values.contains_key(&(name, Kind::Mistake)))
     }
 
-    /// The words for which a word of a list stands: for `*/name` that name of each compound element which gives it a
-    /// value of one of these kinds, by the elements' names; for any other word itself.
+    /// Expands a word of a list. `*/name` stands for that name in each compound element that declares it with one of
+    /// these kinds, ordered by the elements' names; any other word stands for itself.
     pub fn each(&self, word: &str, kinds: &[Kind]) -> Vec<String> {
         let Some(name) = word.strip_prefix("*/") else {
             return vec![word.to_owned()];
@@ -162,7 +163,7 @@ impl Names {
 }
 
 thread_local! {
-    /// The names that the handler call of this thread may use.
+    /// The names that the present handler call on this thread may use.
     static OF_CALL: RefCell<Names> = RefCell::default();
 }
 
@@ -175,7 +176,7 @@ pub fn with_names<R>(names: Names, call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// The names that the handler call of this thread may use: none outside of calls.
+/// The names that the present handler call on this thread may use; empty outside calls.
 pub fn names_of_call() -> Names {
     OF_CALL.with_borrow(Names::clone)
 }

@@ -1,11 +1,11 @@
-//! Suggestions for a misspelt name.
+//! Suggestions for misspelt names.
 
-/// The candidate most like `word`, if one is like it at all.
+/// The candidate most similar to `word`, if any is similar enough.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let lower = word.to_lowercase();
     let len = word.chars().count();
     let most = 1 + len / 4;
-    // Each letter that one has more than the other is a distance of one: most strangers differ by that.
+    // Similarity is the number of letters that both have. Unrelated names share few.
     let alike = candidates
         .into_iter()
         .filter(|c| c.chars().count().abs_diff(len) <= most);

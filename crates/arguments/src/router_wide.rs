@@ -1,4 +1,4 @@
-//! Values that all elements of a router share, one per type: for instance a limit for the whole router. They survive a
+//! Values that all elements of a router share, one per type: for example a limit for the whole router. They survive a
 //! reload of the configuration.
 
 use std::any::{Any, TypeId};
@@ -8,18 +8,18 @@ use sync::Lock;
 
 type Values = HashMap<TypeId, Arc<dyn Any + Send + Sync>>;
 
-/// A router's router_wide. Elements reach them by [`Args::router_wide`](crate::Args::router_wide).
+/// A router's shared values. Elements access them by [`Args::router_wide`](crate::Args::router_wide).
 #[derive(Clone, Default)]
 pub struct RouterWide(Arc<Lock<Values>>);
 
 impl RouterWide {
-    /// The router's value of this type, if anything has asked for it.
+    /// The router's value of this type, if it has been requested before.
     pub fn find<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         let values = self.0.lock();
         Arc::clone(values.get(&TypeId::of::<T>())?).downcast().ok()
     }
 
-    /// The router's value of this type, made when it is first asked for.
+    /// The router's value of this type, created at the first request.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut values = self.0.lock();
         let value = values

@@ -1,7 +1,7 @@
 //! Reads the files of configurations.
 //!
-//! A configuration names files, and nobody may have checked its text. A name may mean a device that never ends, or a
-//! pipe into which nobody writes.
+//! A configuration names files, and its text may be unchecked. A name may refer to a device that never ends, or to a
+//! pipe without a writer.
 
 use rustix::fs::OFlags;
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ use std::io::{Error, Read, Result};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes that are read at most: some million routes in text.
+/// Maximum length of a file in bytes: enough for some million routes in text.
 const MOST: u64 = 256 << 20;
 
 /// Reads a file named on the command line, such as `/dev/stdin`.
@@ -22,10 +22,10 @@ pub fn typed(path: &Path) -> Result<Vec<u8>> {
     through_copies(path, || all(File::open(path)?))
 }
 
-/// Reads a file that a configuration names: a regular one.
+/// Reads a file that a configuration names. It must be a regular file.
 ///
 /// # Errors
-/// It is not that, it is too long, or it cannot be read.
+/// The file is not regular, is too long, or cannot be read.
 pub fn named(path: &Path) -> Result<Vec<u8>> {
     through_copies(path, || regular(path))
 }
@@ -54,7 +54,8 @@ pub fn named_text(path: &Path) -> Result<String> {
 /// Files and their content.
 pub type Copies = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Bytes of a file that is recorded at most: longer ones, such as full tables of routes, are read as they are then.
+/// Maximum length in bytes of a recorded file: longer ones, such as full tables of routes, are read again when
+/// needed.
 const RECORDED_MAX: usize = 16 << 20;
 
 thread_local! {
@@ -80,7 +81,7 @@ pub fn take_record() -> Copies {
     RECORD.take().unwrap_or_default()
 }
 
-/// Makes this thread read `copies` in place of files, until it is given others.
+/// Makes this thread read `copies` instead of files, until the next call.
 pub fn read_in_place(copies: Copies) {
     IN_PLACE.set(copies);
 }
@@ -109,12 +110,12 @@ fn through_copies(path: &Path, read: impl FnOnce() -> Result<Vec<u8>>) -> Result
     Ok(bytes)
 }
 
-/// A file that an element's configuration names, and its content when the configuration was read.
+/// A file that an element's configuration names, with a hash of its content when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Path of the file.
     pub path: PathBuf,
-    /// Fingerprint of the content; `None` if it could not be read.
+    /// Hash of the content; `None` if it could not be read.
     pub content: Option<u64>,
 }
 
@@ -132,14 +133,14 @@ impl Seen {
         }
     }
 
-    /// True if the file has changed since.
+    /// True if the file has changed since it was read.
     pub fn has_changed(&self) -> bool {
         Seen::now(&self.path) != *self
     }
 }
 
-/// FNV-1a of 64 bits: the same in every version of the program, since it is written to files. It is no protection
-/// against forgery.
+/// FNV-1a of 64 bits. It is the same in every version of the program, since it is written to files. It does not
+/// protect against forgery.
 pub fn fingerprint(bytes: &[u8]) -> u64 {
     let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(named_text(&file).expect("it is text"), "new");
         read_in_place(copies);
         assert_eq!(typed(&file).expect("there is a copy"), b"old");
-        // Recorded again, it is what was read.
+        // Recording the copies again gives the same copies.
         assert_eq!(
             recorded(|| named(&file))
                 .1
@@ -208,7 +209,7 @@ mod tests {
         assert_eq!(named_text(&file("text")).expect("it is text"), "Idle;");
         fs::write(file("bytes"), b"\xff").expect("the folder is ours");
         assert!(named(&file("bytes")).is_ok() && named_text(&file("bytes")).is_err());
-        // A sparse file takes no room on the disk, and would take it in memory.
+        // A sparse file takes no room on the disk, but would in memory.
         let long = File::create(file("long")).expect("the folder is ours");
         long.set_len(MOST + 1).expect("it has holes");
         mknodat(CWD, file("pipe"), FileType::Fifo, Mode::RUSR, 0).expect("the folder is ours");

@@ -17,26 +17,25 @@ pub trait FromArg: Sized {
     const QUOTED: bool = false;
     /// True if a value is a list of words, of which the first may be a name.
     const LIST: bool = false;
-    /// Least and greatest value of a type of whole numbers.
+    /// Least and greatest value, for integer types.
     const BOUNDS: Option<(i128, i128)> = None;
 
-    /// Parses an argument. The error completes a sentence that starts with the
-    /// argument's name: `must be true or false`.
+    /// Parses an argument. The error is a phrase that follows the argument's name: `must be true or false`.
     fn from_arg(raw: &str, names: &Names) -> Result<Self, String>;
 
-    /// Value used in place of a wrong one; the configuration is refused in any case.
+    /// Value to return instead of a wrong one; the configuration is refused in any case.
     fn stand_in() -> Self;
 
-    /// The value as an argument, for the reference.
+    /// The value in the syntax of an argument, for the reference.
     fn show(&self) -> String;
 }
 
-/// Parses the value of a handler, which may use the names of the call. The error is a sentence.
+/// Parses the value of a handler call, which may use the names of that call. The error is a sentence.
 pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
     T::from_arg(value.trim(), &names_of_call()).map_err(|wrong| format!("the value {wrong}"))
 }
 
-/// Parses a handler's text and assigns it. A wrong value changes nothing.
+/// Parses a handler's value and assigns it. A wrong value changes nothing.
 pub fn assign<T: FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
     *setting = parse(value)?;
     Ok(())
@@ -44,7 +43,7 @@ pub fn assign<T: FromArg>(setting: &mut T, value: &str) -> Result<(), String> {
 
 /// A value that a handler can set.
 pub trait Setting {
-    /// Sets it, from its text. A wrong value changes nothing.
+    /// Assigns a value from its text. A wrong value changes nothing.
     fn assign(&mut self, value: &str) -> Result<(), String>;
 }
 
@@ -54,7 +53,7 @@ impl<T: FromArg> Setting for T {
     }
 }
 
-/// Parses the value of a handler that must lie in a range.
+/// Parses a handler's value that must lie in a range.
 pub fn parse_in<T: FromArg + PartialOrd + std::fmt::Display>(
     value: &str,
     range: std::ops::RangeInclusive<T>,
@@ -118,8 +117,8 @@ impl FromArg for bool {
     }
 }
 
-/// The largest size that an argument may give: bytes, offsets, packets, entries. Some of them can be added up without
-/// an overflow. What takes memory for each has a smaller bound, see [`Capacity`].
+/// The largest size that an argument may give: bytes, offsets, packets, entries. Sums of several sizes do not
+/// overflow. Sizes that determine memory have a lower limit, see [`Capacity`].
 pub const SIZE_MAX: usize = u32::MAX as usize;
 
 /// Parses a decimal, `0x` or octal (`0` first) number, as Click does.
@@ -192,7 +191,7 @@ integers! {
     i64, "a number", i64::MAX;
 }
 
-/// Maximum number of packets, flows or entries. Each takes memory, or room for it is reserved at once.
+/// Number of packets, flows or entries for which memory is taken or reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capacity(pub usize);
 
@@ -353,7 +352,7 @@ impl FromArg for Bytes {
     }
 }
 
-/// Cores of the router, by worker number: `0`, `0-3`, `0 2 4`.
+/// Workers of the router by number: `0`, `0-3`, `0 2 4`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cores(pub Vec<usize>);
 

@@ -1,4 +1,4 @@
-//! Running trials: on a router at work, or in simulated time.
+//! Execution of trials, on a running router or in simulated time.
 
 use crate::cable::Cable;
 use crate::histogram::Counts;
@@ -18,16 +18,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Maximum time that a trial waits for stragglers after its last packet (RFC 2544, 23).
+/// Maximum time that a trial waits for late packets after its last packet (RFC 2544, 23).
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Time without a packet after which none is under way.
+/// Time without an arriving packet after which no packet is taken to be under way.
 const QUIET: Duration = Duration::from_millis(50);
-/// Maximum wait until nothing is left of the previous trial.
+/// Maximum wait for packets of the previous trial.
 const REST_MAX: Duration = Duration::from_secs(5);
 /// Step of simulated time in nanoseconds: packets that are due within one step arrive together.
 const GRAIN: u64 = 1000;
-/// Step of simulated time, in nanoseconds, while nothing of a trial is under way: a configuration's own sources may
-/// have timers by the microsecond.
+/// Step of simulated time in nanoseconds between trials; it is coarse because a configuration's own sources may have
+/// timers of microseconds.
 const GRAIN_IDLE: u64 = 1_000_000;
 
 /// Result of a trial.
@@ -41,31 +41,31 @@ pub struct Measured {
     pub received: u64,
     /// Number of packets that arrived at the right port again (duplicates).
     pub duplicates: u64,
-    /// Received packets that arrived after later packets of their flow, at the same queue.
+    /// Number of received packets that arrived after later packets of their flow, at the same queue.
     pub reordered: u64,
-    /// Lost packets that were not taken from the ring of the receiving port in time.
+    /// Number of lost packets that the receiving port's ring had no room for.
     pub missed: u64,
-    /// Lost packets that left by another port.
+    /// Number of lost packets that left by another port.
     pub elsewhere: u64,
-    /// Drops of elements meanwhile, by element and reason, most first.
+    /// Drops of elements during the trial, by element and reason, the most frequent first.
     pub drops: Vec<(String, u64)>,
-    /// Latency: the time from the moment when a packet was due to the moment when it left.
+    /// Latency: time from a packet's due time to its arrival.
     pub latency: Counts,
 }
 
 impl Measured {
-    /// The share of the packets that was lost.
+    /// Share of lost packets.
     pub fn lost(&self) -> f64 {
         self.offered.saturating_sub(self.received) as f64 / self.offered.max(1) as f64
     }
 
-    /// Packets a second that got through.
+    /// Forwarding rate in packets a second.
     pub fn forwarded(&self) -> f64 {
         self.received as f64 / self.trial.duration.as_secs_f64()
     }
 }
 
-/// A bed runs trials: with a router in real time or in simulated time.
+/// A test bed, which runs trials with a router in real time or in simulated time.
 pub trait Bed {
     /// Runs a trial. The error is a sentence.
     fn run(&mut self, trial: Trial) -> Result<Measured, String>;
@@ -83,7 +83,7 @@ fn drops<'a>(plan: &Plan, workers: impl Iterator<Item = &'a [NodeStats]>) -> Dro
     all
 }
 
-/// Counts before a trial.
+/// Counters before a trial.
 struct Before {
     counts: Snapshot,
     latency: Counts,
@@ -122,7 +122,7 @@ impl Before {
     }
 }
 
-/// A router at work, on its workers' threads.
+/// A running router, on its workers' threads.
 pub struct Live {
     stand: Arc<Stand>,
     router: Router,
@@ -130,7 +130,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// Starts a router; `never_sleep` has its workers poll always. The error is a sentence.
+    /// Starts a router; with `never_sleep` its workers always poll. The error is a sentence.
     pub fn start(
         stand: &Arc<Stand>,
         plan: &Arc<Plan>,
@@ -175,7 +175,7 @@ impl Live {
         }
     }
 
-    /// Waits until all packets of the trial have arrived or are lost.
+    /// Waits until all packets of the trial have arrived or must be lost.
     fn settle(&self, before: &Snapshot, packets: u64, end: u64) -> Result<(), String> {
         let (mut last, mut since) = (0, 0);
         loop {
@@ -220,8 +220,8 @@ impl Drop for Live {
     }
 }
 
-/// A router in simulated time, in which processing takes no time. The result is limited only by queues, shapers and
-/// schedulers, and is the same on every machine.
+/// A router in simulated time. Processing takes no time there, so only queues, shapers and schedulers limit the
+/// result, which is the same on every machine.
 pub struct Simulated {
     stand: Arc<Stand>,
     graph: Graph,
@@ -247,7 +247,7 @@ impl Simulated {
         drops(self.graph.plan(), std::iter::once(self.graph.stats()))
     }
 
-    /// Goes to a moment and takes turns until nothing moves.
+    /// Sets the time, and runs turns until nothing moves.
     fn go(&mut self, now: u64) {
         if let Now::Set(time) = &*self.stand.now {
             time.store(now, Relaxed);
@@ -271,7 +271,7 @@ impl Simulated {
         Some(next.max(now + grain))
     }
 
-    /// Advances time until a moment, or until no event is left.
+    /// Advances time to `until`, or until no event is left.
     fn pass(&mut self, until: u64, grain: u64, mut done: impl FnMut(&Graph, &Stand) -> bool) {
         let mut now = self.graph.now().0;
         while let Some(next) = self.next(now, grain).filter(|&next| next <= until) {
@@ -283,8 +283,8 @@ impl Simulated {
         }
     }
 
-    /// Brings the router into the state of the first trial: with empty queues, and with the credit that shapers gain in
-    /// idle times. While nothing comes, time passes faster; at the end it passes as in a trial again.
+    /// Restores the state before the first trial: empty queues, and the credit that shapers gain while idle. Time
+    /// passes faster while no packet arrives; at the end it passes as in a trial.
     fn rest(&mut self) {
         let (start, quiet) = (self.graph.now().0, QUIET.as_nanos() as u64);
         let end = start + REST_MAX.as_nanos() as u64;

@@ -1,5 +1,5 @@
-//! A stand on ports of this machine: its packets reach a router on other ports of this machine through real cables, and
-//! return by another cable.
+//! A test stand on ports of this machine: its packets reach a router on other ports of this machine through real
+//! cables, and return by another cable.
 
 use crate::offer::Source;
 use crate::stand::{End, Sink, Stand};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use wire::EtherAddr;
 
-/// Number of packets that are moved at once.
+/// Number of packets that are moved together.
 const BURST: usize = 32;
 
 /// A thread that sends by one port and receives by another. It ends when this is dropped.
@@ -27,7 +27,7 @@ struct Side {
     sink: Sink,
 }
 
-/// State of a side's thread between turns.
+/// State of a port's thread between turns.
 struct Hand {
     came: Batch,
     /// Packets for which the port had no room yet.

@@ -1,16 +1,16 @@
-//! Latencies in buckets that are as fine as they need to be: a 32nd of the value, from a nanosecond up.
+//! Latency histogram: bucket widths are at most a 32nd of the value, from one nanosecond up.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Buckets of each power of two, and how many bits count them.
+/// Number of buckets per power of two, and its binary logarithm.
 const FINE: usize = 32;
 const BITS: u32 = 5;
 const BUCKETS: usize = (64 - BITS as usize + 1) * FINE;
 
-/// Counts by latency. One writes, anyone reads.
+/// Counts by latency. One thread writes, any may read.
 pub struct Histogram(Box<[AtomicU64]>);
 
-/// Counts at one moment.
+/// Counts at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts(Vec<u64>);
 
@@ -33,7 +33,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a latency, in nanoseconds. For one writer.
+    /// Counts a latency in nanoseconds. Only one thread may call it.
     #[inline]
     pub fn count(&self, value: u64) {
         let bucket = &self.0[bucket(value)];
@@ -53,7 +53,7 @@ impl Counts {
         self.0.iter_mut().zip(&others.0).for_each(|(a, b)| *a += b);
     }
 
-    /// Counts since an earlier moment.
+    /// Counts since an earlier time.
     pub fn since(&self, before: &Counts) -> Counts {
         let before = before.0.iter().chain(std::iter::repeat(&0));
         let each = self.0.iter().zip(before);
@@ -65,7 +65,7 @@ impl Counts {
         self.0.iter().sum()
     }
 
-    /// The latency that a share of all (0 to 1) does not exceed; `None` if there are none.
+    /// Quantile: the latency that `share` of all packets (0 to 1) do not exceed; `None` if there are none.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let total = self.total();
         let wanted = ((total as f64 * share).ceil() as u64).clamp(1, total.max(1));

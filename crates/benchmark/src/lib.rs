@@ -20,12 +20,12 @@ use bed::{Bed, Measured};
 use search::{Bounds, Search, Settings, Trial};
 use std::time::Duration;
 
-/// Result of a search for a goal.
+/// Result of a search for one goal.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Acceptable share of lost packets.
     pub goal: f64,
-    /// Greatest load that fits, and least load that does not.
+    /// Greatest load that meets the goal, and least load that does not.
     pub bounds: Bounds,
     /// The last full trial at the lower bound.
     pub fits: Option<Measured>,
@@ -33,8 +33,8 @@ pub struct Found {
     pub fails: Option<Measured>,
 }
 
-/// Searches the greatest load whose losses each goal allows. `tell` is called with every trial and the bounds of the
-/// first goal.
+/// Searches for the greatest load at which each goal's loss is not exceeded. Calls `tell` with every trial and the
+/// bounds of the first goal.
 pub fn throughput(
     bed: &mut dyn Bed,
     settings: Settings,
@@ -64,8 +64,8 @@ pub fn throughput(
     Ok(found.collect())
 }
 
-/// Sends a few packets of every flow, so that neighbours are found and caches are warm, and makes sure that
-/// packets arrive where they should. The error says where they went.
+/// Sends a few packets of every flow, so that neighbours are resolved and caches are warm. Checks that packets arrive
+/// at the right port; the error says where they went.
 pub fn warm_up(bed: &mut dyn Bed, flows: usize, to: &str) -> Result<(), String> {
     let duration = Duration::from_millis(200);
     let load = (2.0 * flows as f64 / duration.as_secs_f64()).max(1000.0);

@@ -1,4 +1,4 @@
-//! Every host that a router looks for is there: answers to ARP and Neighbour Discovery.
+//! Simulated hosts: they answer every ARP request and neighbour solicitation.
 
 use std::net::Ipv6Addr;
 use wire::{Arp, EtherAddr, Icmp6, Ipv6, Nd, arp, ether, ipv6, nd, proto};
@@ -44,7 +44,7 @@ fn advertisement(packet: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {
     head.set_first_word(0, 0);
     head.set_payload_len(message.len() as u16);
     head.set_next_header(proto::ICMP6);
-    // RFC 4861, 7.1.2: from the link itself.
+    // RFC 4861, 7.1.2: 255 proves that the packet is from the link itself.
     head.set_hop_limit(255);
     head.set_src(target);
     head.set_dst(ip.src());

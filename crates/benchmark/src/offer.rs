@@ -1,8 +1,8 @@
-//! Offer of a trial: packets that are due at equal distances, through a ring as devices have one.
+//! Offered load of a trial: packets are due at equal intervals, and wait in a ring as in a device.
 //!
-//! A [`Source`] stands in a device's place. It is polled for packets, and returns those that are due. Packets that
-//! become due while the ring is full are lost, as in a device that is not read in time. A packet carries its number,
-//! from which the time follows at which it was due, not taken. So waiting counts as latency.
+//! A [`Source`] replaces a device. When it is polled, it returns the packets that are due. Packets that become due
+//! while the ring is full are lost, as in a device that is not read in time. A packet carries its number, from which
+//! its due time is computed, not the time when it was taken. So waiting counts as latency.
 
 use crate::traffic::Templates;
 use engine::clock::Clock;
@@ -11,14 +11,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-/// Number of packets that wait in a source's ring until it is polled.
+/// Capacity of a source's ring, in packets.
 pub const RING: u64 = 1024;
 
-/// The time of a bench: the machine's, or one that the benchmark sets.
+/// Clock of a benchmark: the machine's, or one that the benchmark sets.
 pub enum Now {
     /// The machine's clock.
     Real(Clock),
-    /// Nanoseconds set by the owner of the value.
+    /// Nanoseconds, set by the owner of the value.
     Set(AtomicU64),
 }
 
@@ -33,7 +33,7 @@ impl Now {
     }
 }
 
-/// The packets that are due: the benchmark sets them, and sources follow.
+/// Schedule of the trial's packets: the benchmark sets it, and sources follow it.
 #[derive(Default)]
 pub struct Offer {
     trial: AtomicU32,
@@ -44,7 +44,7 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Offers packets from `start` on; gives the number of the trial. Only one thread may do so.
+    /// Starts a schedule at `start`; returns the number of the trial. Only one thread may call it.
     pub fn make(&self, start: u64, load: f64, packets: u64) -> u32 {
         self.start.store(start, Relaxed);
         self.period.store((1e9 / load).to_bits(), Relaxed);
@@ -53,7 +53,7 @@ impl Offer {
         self.trial.fetch_add(1, AcqRel) + 1
     }
 
-    /// The number of the trial that runs.
+    /// Number of the current trial.
     #[inline]
     pub fn number(&self) -> u32 {
         self.trial.load(Acquire)
@@ -90,7 +90,7 @@ impl Plan {
         self.start + (n as f64 * self.period).round() as u64
     }
 
-    /// Number of packets due by a moment.
+    /// Number of packets that are due at `now`.
     fn due_by(&self, now: u64) -> u64 {
         match now.checked_sub(self.start) {
             Some(since) => {
@@ -102,16 +102,16 @@ impl Plan {
     }
 }
 
-/// Counts of a source: packets given, and packets for which its ring had no room.
+/// Counters of a source.
 #[derive(Default)]
 pub struct Given {
-    /// Number of packets given.
+    /// Number of packets that the source delivered.
     pub given: AtomicU64,
-    /// Number of packets lost in the ring.
+    /// Number of packets lost because the ring was full.
     pub lost: AtomicU64,
 }
 
-/// One of several sources of a trial's packets. Of n sources, each gives every n-th packet.
+/// One of several sources of a trial's packets. Of n sources, each delivers every n-th packet.
 pub struct Source {
     offer: Arc<Offer>,
     templates: Arc<Templates>,
@@ -126,7 +126,7 @@ pub struct Source {
     ring: Ring,
 }
 
-/// Runs of packets in a ring, oldest first.
+/// Packets in a ring as ranges of numbers, oldest first.
 #[derive(Default)]
 struct Ring {
     runs: VecDeque<(u64, u64)>,
@@ -134,7 +134,7 @@ struct Ring {
 }
 
 impl Ring {
-    /// Takes packets `from..to` as far as there is room; gives how many had none.
+    /// Adds packets `from..to` as far as there is room; returns the number of those without room.
     fn arrive(&mut self, from: u64, to: u64) -> u64 {
         let taken = (to - from).min(RING - self.held);
         if taken > 0 {
@@ -168,7 +168,7 @@ impl Source {
         (number, count): (usize, usize),
     ) -> Source {
         let mut ring = Ring::default();
-        // A run has one packet at least: no memory is taken later.
+        // A range has at least one packet, so no memory is allocated later.
         ring.runs.reserve(RING as usize + 1);
         Source {
             offer: Arc::clone(offer),
@@ -183,12 +183,12 @@ impl Source {
         }
     }
 
-    /// Counts of the source.
+    /// Counters of the source.
     pub fn counts(&self) -> &Arc<Given> {
         &self.counts
     }
 
-    /// Appends packets that are due, up to `max`; gives how many.
+    /// Appends up to `max` due packets; returns their number.
     pub fn fill(&mut self, into: &mut Batch, max: usize) -> usize {
         self.look();
         let mut given = 0;
@@ -263,7 +263,7 @@ mod tests {
     }
 
     impl Rig {
-        /// Due times of the packets that all sources give at a moment.
+        /// Due times of the packets that all sources deliver at a time.
         fn at(&mut self, moment: u64, max: usize) -> Vec<u64> {
             let Now::Set(now) = &*self.now else {
                 panic!("time is set here");
@@ -291,7 +291,7 @@ mod tests {
     fn packets_come_when_they_are_due_and_no_more_than_offered() {
         let mut rig = rig(1);
         assert!(rig.at(999, 32).is_empty());
-        // Three in a microsecond: the distance is no whole number.
+        // Three packets per microsecond: the interval is no whole number of nanoseconds.
         rig.offer.make(1000, 3e6, 7);
         assert!(rig.at(999, 32).is_empty());
         assert_eq!(rig.at(1000, 32), [1000]);
@@ -325,7 +325,7 @@ mod tests {
         let first = rig.at(1999, 10);
         assert_eq!(first, (0..10).collect::<Vec<u64>>());
         assert_eq!(rig.counted(), (10, 2000 - 1024));
-        // Ten places are free for what comes next.
+        // Ten places are free for the next packets.
         let mut rest = rig.at(2999, 2000);
         assert_eq!(rest.len(), 1024);
         assert_eq!(rest.split_off(1014), (2000..2010).collect::<Vec<u64>>());

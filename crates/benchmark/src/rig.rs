@@ -1,4 +1,4 @@
-//! Ports that lead to a test stand and replace the ports that a configuration names.
+//! Ports that replace the ports named by a configuration and lead to a test stand.
 
 use crate::offer::Source;
 use crate::stand::{End, Sink, Stand};
@@ -12,24 +12,24 @@ use wire::EtherAddr;
 
 const MAX_QUEUES: usize = 64;
 
-/// The Ethernet address of the port that receives, and of the hosts before it.
+/// Ethernet address of the receiving port, as its hosts see it.
 pub const ROUTER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
 /// The Ethernet address of all hosts.
 pub const HOSTS: EtherAddr = EtherAddr([2, 0, 0, 0, 1, 0]);
 
-/// Devices of a configuration, in memory: one delivers the offered packets, and one takes packets. The others are links
-/// whose hosts only answer address resolution.
+/// Devices of a configuration, replaced by memory: one delivers the offered packets, and one receives them. The
+/// others are links whose hosts only answer address resolution.
 pub struct Rig {
     stand: Arc<Stand>,
     from: String,
     to: String,
     open: Lock<BTreeMap<String, OpenPort>>,
-    /// Devices in the order in which they were asked for.
+    /// Devices in the order of their first use.
     names: Lock<Vec<String>>,
 }
 
 impl Rig {
-    /// Ports of which `from` receives the offered packets and `to` should send them.
+    /// Replaces ports: `from` receives the offered packets, and `to` should send them.
     pub fn new(stand: &Arc<Stand>, from: &str, to: &str) -> Rig {
         Rig {
             stand: Arc::clone(stand),
@@ -101,7 +101,7 @@ impl PortDirectory for Rig {
 
 struct Rx {
     source: Option<Source>,
-    /// Host whose answers arrive by this queue.
+    /// Hosts whose answers arrive at this queue.
     end: Option<Arc<End>>,
 }
 

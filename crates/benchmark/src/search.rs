@@ -1,25 +1,26 @@
-//! Search for throughput: the load to try next, and the conclusions from the trials so far.
+//! Throughput search: which load to try next, and the bounds that trials have shown.
 //!
-//! RFC 2544, 26.1 asks for the greatest load without a loss. Bisecting with long trials takes long, and one unlucky
-//! trial spoils the answer. This search follows the idea of MLRsearch (draft-ietf-bmwg-mlrsearch). Several goals, each
-//! a share that may be lost, use each other's trials. Early phases are coarse with short trials, and their results are
-//! only the start of the next phase. In the last phase a load is judged by the majority of several trials.
+//! RFC 2544, 26.1 asks for the greatest load without a loss. Bisection with long trials takes long, and one unlucky
+//! trial spoils the result. This search follows the idea of MLRsearch (draft-ietf-bmwg-mlrsearch). It has several
+//! goals, each a tolerated share of losses, which use each other's trials. Early phases are coarse with short trials,
+//! and their results are only the start of the next phase. In the last phase the majority of several trials decides
+//! about a load.
 //!
-//! The search knows no clock and no device. [`Search::next_trial`] names a trial, [`Search::record`] takes its result,
-//! [`Search::bounds`] returns the known bounds.
+//! The search knows no clock and no device. [`Search::next_trial`] names a trial, [`Search::record`] takes its
+//! result, [`Search::bounds`] returns the known bounds.
 
 use std::time::Duration;
 
 /// Goals and precision of a search.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Shares of the packets that may be lost, one for each goal; 0 for the non-drop rate. None: no search.
+    /// Tolerated share of lost packets for each goal; 0 for the non-drop rate (NDR). Empty: no search.
     pub goals: Vec<f64>,
-    /// Least and greatest load, packets per second.
+    /// Least and greatest load in packets per second.
     pub loads: (f64, f64),
-    /// Length of the trials that decide.
+    /// Length of the trials of the last phase.
     pub duration: Duration,
-    /// Maximum distance of the bounds in the end, relative to the lower one.
+    /// Greatest final distance of the bounds, relative to the lower one.
     pub precision: f64,
     /// Number of trials whose majority decides about a load.
     pub votes: usize,
@@ -27,7 +28,7 @@ pub struct Settings {
     pub trials_max: usize,
 }
 
-/// Phases of a search: trials are a sixteenth, then a quarter of the full length, then as long as asked.
+/// Number of phases: trials have a sixteenth, a quarter, and then all of the full length.
 const PHASES: usize = 3;
 
 /// A trial to run.
@@ -39,12 +40,12 @@ pub struct Trial {
     pub duration: Duration,
 }
 
-/// Bounds of a goal's answer. A load equal to `lower` meets the goal, and `upper` does not.
+/// Bounds of the result for a goal. A load equal to `lower` meets the goal; one equal to `upper` does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bounds {
-    /// Greatest load that fits, below the upper bound; `None` if none is known.
+    /// Greatest load that meets the goal, below the upper bound; `None` if none is known.
     pub lower: Option<f64>,
-    /// Least load that does not fit.
+    /// Least load that does not meet the goal.
     pub upper: Option<f64>,
 }
 
@@ -54,7 +55,7 @@ pub struct Search {
     log: Vec<(Trial, f64)>,
     phase: usize,
     goal: usize,
-    /// Relative distance of the next load beyond a bound; doubled each time.
+    /// Relative distance of the next load beyond the known bound; it doubles each time.
     step: f64,
 }
 
@@ -79,7 +80,7 @@ impl Search {
         search
     }
 
-    /// The trial to run next; `None` if all goals are known, or no more trials may run.
+    /// The next trial; `None` if all results are known, or no more trials may run.
     pub fn next_trial(&mut self) -> Option<Trial> {
         if self.settings.goals.is_empty() {
             return None;
@@ -101,17 +102,17 @@ impl Search {
         None
     }
 
-    /// Takes the result of a trial: the share of its packets that was lost.
+    /// Records the result of a trial: the share of lost packets.
     pub fn record(&mut self, trial: Trial, lost: f64) {
         self.log.push((trial, lost));
     }
 
-    /// Certain bounds for a goal, by its index: from trials of full length.
+    /// Bounds for a goal, by its index, that trials of full length have shown.
     pub fn bounds(&self, goal: usize) -> Bounds {
         self.known_bounds(goal, PHASES - 1)
     }
 
-    /// All trials so far with the share that was lost, in order.
+    /// All trials so far in order, each with its share of lost packets.
     pub fn log(&self) -> &[(Trial, f64)] {
         &self.log
     }
@@ -126,7 +127,7 @@ impl Search {
         self.settings.precision * f64::from(1 << (PHASES - 1 - phase))
     }
 
-    /// Joint verdict of the trials at this load that are as long as this phase's or longer.
+    /// Majority of the trials at this load that are at least as long as this phase's; `None` if there is none yet.
     fn verdict(&self, load: f64, goal: usize, phase: usize) -> Verdict {
         let votes = match phase {
             p if p + 1 == PHASES => self.settings.votes,
@@ -162,7 +163,7 @@ impl Search {
         }
     }
 
-    /// A load that was tried in this phase, lies between its bounds and has no majority yet.
+    /// A load that was tried in this phase, lies between the bounds and has no majority yet.
     fn undecided(&self, known: Bounds) -> Option<f64> {
         let between = |load: f64| {
             known.lower.is_none_or(|lower| load > lower)
@@ -175,7 +176,7 @@ impl Search {
             .map(|(t, _)| t.load)
     }
 
-    /// The load that this phase wants to know about for its goal.
+    /// The next load that this phase needs to try for its goal.
     fn wanted(&mut self) -> Option<f64> {
         let known = self.known_bounds(self.goal, self.phase);
         if let Some(load) = self.undecided(known) {
@@ -210,7 +211,7 @@ impl Search {
         step
     }
 
-    /// Rate that got through when too much was offered: close to the capacity.
+    /// Rate that was forwarded at an excessive load: an estimate of the capacity.
     fn forwarded(&self, load: f64) -> Option<f64> {
         let mut tried = self.log.iter().filter(|(t, _)| t.load == load);
         tried.next_back().map(|(t, lost)| t.load * (1.0 - lost))

@@ -1,10 +1,10 @@
 use super::*;
 
-/// A device that carries `capacity` packets a second and keeps `room` more waiting.
+/// A device that forwards `capacity` packets a second and queues up to `room` more.
 struct Device {
     capacity: f64,
     room: f64,
-    /// Number of trials of which one loses a thousandth for no reason; 0 = none.
+    /// One in this many trials loses a thousandth of its packets by chance; 0 = none.
     unlucky: u64,
     seed: u64,
 }
@@ -45,7 +45,7 @@ fn settings(votes: usize) -> Settings {
     }
 }
 
-/// Searches; both goals' bounds and the number of trials.
+/// Runs a search; returns both goals' bounds and the number of trials.
 fn search(device: &mut Device, settings: Settings) -> (Bounds, Bounds, usize) {
     let mut search = Search::new(settings);
     while let Some(trial) = search.next_trial() {
@@ -74,7 +74,8 @@ fn what_only_short_trials_let_through_is_not_believed() {
         room: 5000.0,
         ..Device::of(20_000.0)
     };
-    // In a second the device carries what waits, too; in a sixteenth it takes four times as much.
+    // In a trial of one second the device forwards the queued packets, too; in a sixteenth of a second these weigh
+    // more.
     let (ndr, _, _) = search(&mut device, settings(1));
     let right = 25_000.0;
     assert!(

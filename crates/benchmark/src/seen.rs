@@ -1,17 +1,17 @@
-//! Arrived packets of a trial: each counts once, and duplicates and late packets are distinguished.
+//! Record of a trial's arrived packets: each counts once; duplicates and late packets are recognised.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Packets of a trial that one sink has seen. One thread records, any may read.
+/// Packets of a trial that one sink has received. One thread records, any may read.
 #[derive(Default)]
 pub struct Seen {
-    /// A bit for each packet.
+    /// For each packet, a bit: set if it has arrived.
     came: Box<[AtomicU64]>,
     /// For each flow, the greatest number that has arrived, plus one.
     next: Box<[AtomicU64]>,
 }
 
-/// Arrival of a packet.
+/// Kind of arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came {
     /// The packet is new and arrived after all earlier packets of its flow that have arrived (RFC 4737, 3.2).
@@ -25,8 +25,8 @@ pub enum Came {
 }
 
 impl Seen {
-    /// State before the first of `packets` packets, which belong to the flows in turn. `None` if there is no memory: a
-    /// bit for each packet, a word for each flow.
+    /// Makes the record for `packets` packets, which belong to the flows in turn. `None` if there is no memory: a bit
+    /// per packet, and a word per flow.
     pub fn new(packets: u64, flows: usize) -> Option<Seen> {
         let words = |n: usize| bytemuck::allocation::try_zeroed_slice_box(n).ok();
         Some(Seen {

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
 use sync::Lock;
 use wire::EtherAddr;
 
-/// State of one bench.
+/// State of a benchmark.
 pub struct Stand {
     pub(crate) offer: Arc<Offer>,
     pub(crate) now: Arc<Now>,
@@ -23,10 +23,10 @@ pub struct Stand {
     taken: Lock<Vec<(bool, Arc<Taken>)>>,
 }
 
-/// Counts of a sink.
+/// Counters of a sink.
 #[derive(Default)]
 struct Taken {
-    /// Number of packets of the trial that runs, each once.
+    /// Number of packets of the current trial, each counted once.
     now: AtomicU64,
     /// `again` counts duplicates, and `late` packets that arrived after later packets of their flow.
     again: AtomicU64,
@@ -38,12 +38,12 @@ struct Taken {
     latency: Histogram,
 }
 
-/// Counts at one moment.
+/// Counters at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// Number of packets that sources gave.
+    /// Number of packets that sources delivered.
     pub given: u64,
-    /// Number of packets that were lost before they were taken.
+    /// Number of packets that were lost because a source's ring was full.
     pub missed: u64,
     /// Number of packets that arrived at the right port. Each counts once for each queue by which it arrived.
     pub received: u64,
@@ -51,24 +51,24 @@ pub struct Snapshot {
     pub again: u64,
     /// Number of packets that arrived at the right port after later packets of their flow.
     pub late: u64,
-    /// Number of packets that left elsewhere.
+    /// Number of packets that left by another port.
     pub elsewhere: u64,
     /// Number of packets of any trial, anywhere.
     pub any: u64,
 }
 
-/// The far end of a port: a link on which every host is there.
+/// The far end of a port: a link on which every address has a host.
 pub struct End {
     mac: EtherAddr,
     answers: Lock<VecDeque<Vec<u8>>>,
     waiting: AtomicBool,
 }
 
-/// Answers that wait for the router at the most.
+/// Maximum number of answers that wait for the router.
 const ANSWERS_MAX: usize = 4096;
 
 impl End {
-    /// A link whose hosts are all at one Ethernet address.
+    /// A link whose hosts all have one Ethernet address.
     pub fn new(mac: EtherAddr) -> Arc<End> {
         Arc::new(End {
             mac,
@@ -87,7 +87,7 @@ impl End {
         }
     }
 
-    /// Answers of hosts, up to `max`. Costs one load while there are none.
+    /// Waiting answers of hosts, at most `max`. Costs one load while there are none.
     pub fn answers(&self, max: usize) -> Vec<Vec<u8>> {
         if !self.waiting.load(Acquire) {
             return Vec::new();
@@ -106,14 +106,14 @@ pub struct Sink {
     now: Arc<Now>,
     end: Arc<End>,
     taken: Arc<Taken>,
-    /// The trial that packets are counted of.
+    /// Number of the trial whose packets are counted.
     trial: u32,
     plan: Plan,
     seen: Arc<Seen>,
 }
 
 impl Sink {
-    /// Counts packets and frees them; hosts answer questions among them.
+    /// Counts and frees packets; hosts answer address requests among them.
     pub fn take(&mut self, batch: &mut Batch) {
         let (now, trial) = (self.now.get(), self.offer.number());
         if trial != self.trial {
@@ -168,14 +168,14 @@ impl Stand {
         })
     }
 
-    /// A source of packets: its number and how many there are.
+    /// A source, given its index and the number of sources.
     pub fn source(&self, place: (usize, usize)) -> Source {
         let source = Source::new(&self.offer, &self.templates, &self.now, place);
         self.given.lock().push(Arc::clone(source.counts()));
         source
     }
 
-    /// A sink at the end of a link: the right one for the trial's packets if `right`, or another.
+    /// A sink at the end of a link; `right` is true for the port at which the trial's packets should arrive.
     pub fn sink(&self, end: &Arc<End>, right: bool) -> Sink {
         let taken = Arc::<Taken>::default();
         self.taken.lock().push((right, Arc::clone(&taken)));
@@ -190,7 +190,7 @@ impl Stand {
         }
     }
 
-    /// Offers a trial's packets from `start` on; gives how many. The error is a sentence.
+    /// Starts a trial at `start`; returns the number of its packets. The error is a sentence.
     pub fn begin(&self, start: u64, trial: Trial) -> Result<u64, String> {
         let packets = (trial.load * trial.duration.as_secs_f64()).round().max(1.0) as u64;
         let none = || {
@@ -202,7 +202,7 @@ impl Stand {
             let seen = Seen::new(packets, self.templates.flows()).ok_or_else(none)?;
             *taken.seen.lock() = Arc::new(seen);
         }
-        // Sinks look for them when they see the trial's number.
+        // Sinks prepare for the trial when they see its number.
         self.offer.make(start, trial.load, packets);
         Ok(packets)
     }
@@ -249,7 +249,7 @@ impl Stand {
 }
 
 impl Snapshot {
-    /// Counts since an earlier moment.
+    /// Counts since an earlier time.
     pub fn since(&self, before: &Snapshot) -> Snapshot {
         Snapshot {
             given: self.given - before.given,

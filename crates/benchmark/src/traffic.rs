@@ -3,15 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use wire::{EtherAddr, Ipv4, Ipv6, Prefix4, Prefix6, Udp, checksum, ether, ipv4, ipv6, proto, udp};
 
-/// Length of the mark in bytes: a magic number, the trial, the number of the packet in it.
+/// Length in bytes of the mark: a magic number, the trial, and the packet's number.
 pub const MARK: usize = 16;
-/// Number of bytes of a frame that are never in memory: its CRC. Lengths of frames count it, as in RFC 2544.
+/// Length in bytes of a frame's CRC, which is never in memory. Frame lengths include it, as in RFC 2544.
 pub const CRC: usize = 4;
 const MAGIC: u32 = 0xa5_7e_b3_c1;
-/// RFC 863: receivers discard all packets to it.
+/// UDP port of the discard protocol (RFC 863): receivers drop all packets to it.
 const DISCARD: u16 = 9;
 
-/// Addresses to choose from.
+/// Addresses of a trial's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hosts {
     /// Hosts of an IPv4 prefix.

@@ -1,4 +1,4 @@
-//! Ciphers that encrypt and authenticate at once, in the forms in which ESP uses them.
+//! Ciphers that encrypt and authenticate in one step (AEAD), as ESP uses them.
 
 use crate::HEADER;
 use crate::protection::{Cipher, Job, NONCE};
@@ -6,22 +6,22 @@ use crate::suite::{Mode, Suite};
 
 /// Bytes of a tag.
 pub(crate) const TAG: usize = 16;
-/// Bytes before the text: header and initialisation vector.
+/// Bytes before the encrypted text: header and initialisation vector.
 const HEAD: usize = HEADER + 8;
 
-/// A cipher that protects and authenticates at once, with its key.
+/// An AEAD cipher with its key.
 pub(crate) trait Aead: Send + Sync {
     /// Encrypts in place, and writes the tag.
     fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]);
 
-    /// Decrypts in place. If the tag is wrong, the data has no meaning afterwards.
+    /// Decrypts in place and checks the tag. If the tag is wrong, the data is meaningless afterwards.
     fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool;
 
     /// Prefetches the key.
     fn prefetch(&self) {}
 }
 
-/// The cipher in the form in which ESP uses it.
+/// The AEAD cipher as ESP uses it.
 pub(crate) fn combined<A: Aead + 'static>(suite: Suite, aead: A) -> Box<dyn Cipher> {
     match suite.mode {
         Mode::Gmac(_) => Box::new(Gmac(aead)),
@@ -29,7 +29,7 @@ pub(crate) fn combined<A: Aead + 'static>(suite: Suite, aead: A) -> Box<dyn Ciph
     }
 }
 
-/// Text is encrypted, and header and text are authenticated (RFC 4106, RFC 7634).
+/// Encrypts the text, and authenticates header and text (RFC 4106, RFC 7634).
 struct Combined<A>(A);
 
 impl<A: Aead> Cipher for Combined<A> {

@@ -1,4 +1,4 @@
-//! Ciphers with keys, whatever library implements them.
+//! Ciphers with keys, independent of the library that implements them.
 
 use crate::aead::{Aead, TAG, combined};
 use crate::hmac::{Authenticator, Cbc};
@@ -10,7 +10,7 @@ use aes::{Aes128, Aes192, Aes256};
 use aes_gcm::{AeadInOut, AesGcm, KeyInit, aead::consts::U12};
 use chacha20poly1305::ChaCha20Poly1305;
 
-/// The ciphers of an association; none if the keys are not of this suite.
+/// The ciphers of an association; `None` if the keys do not fit the suite.
 pub(crate) fn cipher(suite: Suite, keys: &Keys) -> Option<Box<dyn Cipher>> {
     single::cipher(suite, keys).or_else(|| portable(suite, keys))
 }
@@ -62,7 +62,7 @@ where
 {
     fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
         let sealed = self.encrypt_inout_detached(&(*nonce).into(), aad, data.into());
-        // Encryption fails for data of many gigabytes only.
+        // Encryption fails only for data of many gigabytes.
         *tag = sealed.map_or([0; TAG], Into::into);
     }
 
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// A cipher, if there is one, and then an authentication code over its result.
+/// An optional cipher, followed by an authentication code over its result.
 struct Chain {
     cipher: Option<Cbc>,
     code: Authenticator,
@@ -85,7 +85,7 @@ impl Cipher for Chain {
             let high = job.high();
             let (_, text, code) = job.parts(0);
             if let Some(cipher) = &self.cipher {
-                // The vector's block has a number, and is encrypted before the text.
+                // The vector's block contains a number, and is encrypted before the text.
                 cipher.encrypt(&mut text[HEADER..]);
             }
             self.code

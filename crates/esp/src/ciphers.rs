@@ -1,30 +1,29 @@
-//! Packets of a batch go through ciphers together, so that a library can work on several at once.
+//! Passes the packets of a batch to ciphers together, so that a library can process several at once.
 
 use crate::burst::{self, Manager};
 use crate::protection::{Fault, Job, Opened, Protection};
 use crate::spec::Direction;
 use std::{ptr, slice};
 
-/// Number of packets below which each is processed by itself: most lanes of a library that works on many at once would
-/// be empty.
+/// Below this number of packets, each is processed separately: most SIMD lanes of the library would be empty.
 const FEW: usize = 4;
 
-/// A worker's state for sealing and opening packets.
+/// A worker's state for encrypting and decrypting packets.
 #[derive(Default)]
 pub struct Ciphers {
-    /// Manager of the library, made for the first packets that need it.
+    /// Job manager of the library, made for the first packets that need it.
     manager: Option<Manager>,
     spare: Vec<Job<'static>>,
 }
 
 impl Ciphers {
-    /// An empty list, to be given to [`seal`](Self::seal) or [`open`](Self::open).
+    /// An empty list, for [`seal`](Self::seal) or [`open`](Self::open).
     #[inline]
     pub fn jobs<'p>(&mut self) -> Vec<Job<'p>> {
         std::mem::take(&mut self.spare)
     }
 
-    /// Keeps a list's memory.
+    /// Stores the list's memory for reuse.
     #[inline]
     fn keep(&mut self, mut jobs: Vec<Job<'_>>) {
         jobs.clear();
@@ -35,15 +34,15 @@ impl Ciphers {
         self.spare = all.collect();
     }
 
-    /// Seals packets that [`Sa::frame`](crate::Sa::frame) has prepared.
+    /// Encrypts packets that [`Sa::frame`](crate::Sa::frame) has prepared.
     #[inline]
     pub fn seal(&mut self, mut jobs: Vec<Job<'_>>) {
         self.encipher(Direction::Out, &mut jobs);
         self.keep(jobs);
     }
 
-    /// Opens packets that [`Sa::admit`](crate::Sa::admit) has accepted, counts them, and calls `tell` with the result
-    /// of each in order. Sequence numbers of authentic packets are marked: they will not open again.
+    /// Decrypts packets that [`Sa::admit`](crate::Sa::admit) has accepted, counts them, and calls `tell` with each
+    /// result in order. Marks the sequence numbers of authentic packets as seen.
     #[inline]
     pub fn open(
         &mut self,
@@ -92,7 +91,7 @@ impl Ciphers {
         }
     }
 
-    /// Passes the jobs of a kind to the library together, whatever their associations.
+    /// Passes the jobs of one kind to the library together, across associations.
     fn together(&mut self, way: Direction, kind: usize, jobs: &mut [Job<'_>]) {
         if self.manager.is_none() {
             self.manager = Manager::new();

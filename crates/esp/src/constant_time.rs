@@ -1,6 +1,7 @@
-//! Comparison of authentication codes, in a time that tells nothing of them.
+//! Comparison of authentication codes in constant time.
 
-/// True if two codes are the same, in a time that does not depend on them. Their lengths are multiples of four.
+/// True if two codes are equal; takes a time that does not depend on their values. Their lengths are multiples of
+/// four.
 #[inline]
 pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     let pairs = one.as_chunks::<4>().0.iter().zip(other.as_chunks::<4>().0);

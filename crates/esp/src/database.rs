@@ -1,7 +1,7 @@
 //! Security associations and policies of a router.
 //!
-//! Workers read them without a lock: a change makes new lists where it applies, and shares the rest with the previous
-//! version.
+//! Workers read them without a lock: a change makes new lists where it applies, and shares the others with the
+//! previous version.
 
 use crate::policy::{Policies, Policy};
 use crate::sa::Sa;
@@ -12,20 +12,20 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use sync::publish::{Published, Reader, domain};
 
-/// Most associations of one direction in a list, on the average; more make more lists.
+/// Mean number of associations of one direction in a list; with more, the number of lists grows.
 const IN_A_LIST: usize = 4;
 /// Lists at first.
 const LISTS: usize = 16;
-/// Lists at most: a change copies a word for each.
+/// Maximum number of lists: a change copies one word for each.
 const LISTS_MAX: usize = 8192;
 
-/// Places for numbers whose association is missing.
+/// Number of slots for reqids without an association.
 const MISSING: usize = 64;
 
-/// A number and its association.
+/// A key number and its association.
 type Entry = (u32, Arc<Sa>);
 
-/// Associations by a number.
+/// Associations by a number: SPI or reqid.
 #[derive(Clone, Debug)]
 struct ByNumber {
     lists: Box<[Arc<[Entry]>]>,
@@ -56,7 +56,7 @@ impl ByNumber {
         self.lists.iter().flat_map(|list| list.iter())
     }
 
-    /// All associations of a number, oldest first.
+    /// All associations with a number, oldest first.
     fn each(&self, number: u32) -> impl Iterator<Item = &Arc<Sa>> {
         let list = self.lists.get(self.place(number)).into_iter();
         let same = move |(n, _): &&Entry| *n == number;
@@ -65,7 +65,7 @@ impl ByNumber {
             .map(|(_, sa)| sa)
     }
 
-    /// With an association in place of all of the same number.
+    /// Replaces all associations with a number by `sa`.
     fn set(&mut self, number: u32, sa: Option<&Arc<Sa>>) {
         self.change(number, |_| false, sa);
     }
@@ -98,19 +98,19 @@ pub struct Tables {
     inbound: ByNumber,
     /// Outbound associations by SPI.
     outbound: ByNumber,
-    /// By `reqid`, the outbound association in use: the last one added.
+    /// By reqid: the outbound association in use, which is the last one added.
     in_use: ByNumber,
     policies: Arc<Policies>,
 }
 
 impl Tables {
-    /// The association of packets that come with an SPI.
+    /// The association for packets that arrive with an SPI.
     #[inline]
     pub fn inbound(&self, spi: u32) -> Option<&Arc<Sa>> {
         self.inbound.find(spi)
     }
 
-    /// The association in use of those that share a number.
+    /// The association in use for a reqid.
     #[inline]
     pub fn outbound(&self, reqid: u32) -> Option<&Arc<Sa>> {
         self.in_use.find(reqid)
@@ -136,7 +136,7 @@ impl Tables {
         all
     }
 
-    /// The association of a direction and an SPI; of several outbound ones, the first that came.
+    /// The association with a direction and an SPI; of several outbound ones, the one added first.
     pub fn find(&self, direction: Direction, spi: u32) -> Option<&Arc<Sa>> {
         match direction {
             Direction::In => self.inbound.find(spi),
@@ -144,8 +144,8 @@ impl Tables {
         }
     }
 
-    /// Adds an association in place of the one with the same SPI; if it is outbound and `beside` others, with the same
-    /// SPI and number.
+    /// Adds an association and removes the one with the same SPI. With `beside`, an outbound one replaces only one
+    /// with the same SPI and reqid.
     fn add(&mut self, sa: &Arc<Sa>, beside: bool) {
         let spec = sa.spec();
         match spec.direction {
@@ -162,9 +162,10 @@ impl Tables {
         }
     }
 
-    /// Removes those of the associations that exist.
+    /// Removes those of the given associations that are present.
     fn remove(&mut self, gone: &[Arc<Sa>]) {
-        // Numbers whose association in use is gone, and what is used instead: the one before, if it is still there.
+        // For each reqid whose association in use is removed: its successor, which is the previous one if it still
+        // exists.
         let mut left: HashMap<u32, Option<Arc<Sa>>> = HashMap::new();
         for sa in gone {
             let spec = sa.spec();
@@ -203,7 +204,7 @@ impl Tables {
 #[derive(Debug)]
 pub struct Database {
     tables: Published<Tables>,
-    /// Numbers for which an association is missing, at places by number; 0 = none.
+    /// Reqids without an association, in slots by number; 0 = none.
     missing: [AtomicU32; MISSING],
     is_kernels: bool,
 }
@@ -228,7 +229,7 @@ impl Default for Database {
 }
 
 impl Database {
-    /// Creates an empty database, which a kernel fills.
+    /// Creates an empty database that mirrors the kernel's.
     pub fn of_kernel() -> Database {
         Database {
             is_kernels: true,
@@ -236,7 +237,7 @@ impl Database {
         }
     }
 
-    /// True if a kernel fills it, which wants to know where other ends are.
+    /// True if the database mirrors the kernel's, which must be told when a peer's address changes.
     #[inline]
     pub fn is_kernels(&self) -> bool {
         self.is_kernels
@@ -248,36 +249,36 @@ impl Database {
         self.tables.read(reader)
     }
 
-    /// The present tables, to keep.
+    /// The present tables, for longer use.
     pub fn snapshot(&self) -> Arc<Tables> {
         self.tables.snapshot()
     }
 
-    /// A packet needs an association of a number that has none. Of some that share a place the last one is remembered;
-    /// packets of the others ask again.
+    /// Records that a packet needs an association of a reqid that has none. If reqids share a slot, the last one is
+    /// remembered; packets of the others will ask again.
     #[inline]
     pub fn miss(&self, reqid: u32) {
         let place = &self.missing[reqid as usize % MISSING];
-        // Most packets ask for the same.
+        // Most packets report the same reqid.
         if place.load(Relaxed) != reqid {
             place.store(reqid, Relaxed);
         }
     }
 
-    /// The numbers for which associations were missing since the last call.
+    /// The reqids for which associations were missing since the last call.
     pub fn take_missing(&self) -> impl Iterator<Item = u32> {
         let taken = self.missing.iter().map(|place| place.swap(0, Relaxed));
         taken.filter(|reqid| *reqid != 0)
     }
 
-    /// Adds associations. One with the same direction and SPI is replaced. An outbound one is used from now on by all
-    /// policies that name its number; those before it stay until they are removed.
+    /// Adds associations. One with the same direction and SPI is replaced. All policies with its reqid use a new
+    /// outbound association from now on; earlier ones stay until they are removed.
     pub fn add<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>) {
         self.add_each(all, false);
     }
 
-    /// Like [`add`](Self::add), but an outbound association replaces only one of its own number. Peers choose the SPIs
-    /// of packets sent to them, and may choose the same.
+    /// Like [`add`](Self::add), but an outbound association replaces only one with the same reqid. Peers choose the
+    /// SPIs of packets to them, and may choose equal ones.
     pub fn add_beside<'s>(&self, all: impl IntoIterator<Item = &'s Arc<Sa>>) {
         self.add_each(all, true);
     }
@@ -294,8 +295,8 @@ impl Database {
         });
     }
 
-    /// Removes the associations of a direction and an SPI; false if there is none. Their keys are wiped when the last
-    /// worker has released them.
+    /// Removes the associations with a direction and an SPI; false if there is none. Their keys are wiped when the
+    /// last worker has released them.
     pub fn remove(&self, direction: Direction, spi: u32) -> bool {
         let mut was = false;
         self.tables.update(|tables| {
@@ -312,7 +313,7 @@ impl Database {
         was
     }
 
-    /// Removes these, as far as they are there and have not been replaced.
+    /// Removes these associations, unless they are gone or were replaced.
     pub fn remove_these(&self, gone: &[Arc<Sa>]) {
         if gone.is_empty() {
             return;
@@ -438,10 +439,10 @@ mod tests {
         database.add_beside([&again]);
         assert!(are([Some(&all[0]), Some(&again), Some(&all[2])]));
         assert_eq!(database.snapshot().all().len(), 3);
-        // One that was replaced is not there to be removed.
+        // A replaced association is not removed again.
         database.remove_these(&[Arc::clone(&all[1]), Arc::clone(&all[2])]);
         assert!(are([Some(&all[0]), Some(&again), None]));
-        // In a table that a person writes, a direction and an SPI are one association.
+        // In a table that a person writes, direction and SPI identify an association.
         database.add([&all[2]]);
         assert!(are([None, None, Some(&all[2])]));
         database.add_beside([&all[0]]);

@@ -1,4 +1,4 @@
-//! HMAC, and AES in CBC mode, which goes with it.
+//! HMAC, and AES in CBC mode, which is combined with it.
 
 use crate::constant_time::is_same;
 use crate::locked::Locked;
@@ -9,7 +9,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 
-/// HMAC with its key. The code of a packet is the first bytes of the digest.
+/// HMAC with its key. The code of a packet is the beginning of the digest.
 pub(crate) enum Authenticator {
     Sha1(Locked<Hmac<Sha1>>),
     Sha256(Locked<Hmac<Sha256>>),
@@ -32,7 +32,7 @@ impl Authenticator {
         Some(Authenticator::Sha512(Locked::new(made)))
     }
 
-    /// Writes the authentication code of a message in parts.
+    /// Writes the authentication code of a message, given in two parts.
     pub(crate) fn sign(&self, parts: [&[u8]; 2], code: &mut [u8]) {
         fn digest<M: Mac + Clone>(keyed: &M, parts: [&[u8]; 2], code: &mut [u8]) {
             let mut mac = keyed.clone();
@@ -47,7 +47,7 @@ impl Authenticator {
         }
     }
 
-    /// True if a code is right.
+    /// True if a code is valid.
     pub(crate) fn verify(&self, parts: [&[u8]; 2], code: &[u8]) -> bool {
         let mut own = [0; 32];
         let own = &mut own[..code.len()];
@@ -56,7 +56,7 @@ impl Authenticator {
     }
 }
 
-/// AES with its key, to be used in CBC mode.
+/// AES with its key, for CBC mode.
 pub(crate) enum Cbc {
     Aes128(Locked<Aes128>),
     Aes192(Locked<Aes192>),

@@ -1,22 +1,24 @@
-//! IPsec's Encapsulating Security Payload (RFC 4303): security associations, their packets, and who may use them.
+//! IPsec's Encapsulating Security Payload (RFC 4303): security associations, packet formats and policies.
 //!
-//! Pure: bytes in, bytes out; no IO, no clock (time is an argument, in nanoseconds). What workers share is made of
-//! atomics or replaced as a whole, so that no packet waits for a lock.
+//! It is pure: bytes in, bytes out; no IO, no clock (time is an argument, in nanoseconds). Structures that workers
+//! share consist of atomics or are replaced as a whole, so that no packet waits for a lock.
 //!
-//! - [`Suite`]: what protects packets, named as strongSwan names it.
-//! - [`Sa`]: keys, sequence numbers, the anti-replay [`window`], lifetimes; it seals and opens packets in place.
-//! - [`outer`]: IP and UDP headers around a sealed packet, and what becomes of the inner one's DSCP, ECN and DF.
+//! - [`Suite`]: cipher and authentication of packets, by strongSwan's names.
+//! - [`Sa`]: a security association with keys, sequence numbers, anti-replay [`window`] and lifetimes; it encrypts
+//!   and decrypts packets in place.
+//! - [`outer`]: IP and UDP headers around an encrypted packet, and the treatment of the inner packet's DSCP, ECN and
+//!   DF.
 //! - [`policy`]: which packets need which protection.
-//! - [`Database`]: SAs by SPI and by number, and policies.
+//! - [`Database`]: SAs by SPI and by reqid, and policies.
 //!
-//! - [`Ciphers`]: what each worker seals and opens with, a batch at a time.
+//! - [`Ciphers`]: each worker's state for encrypting and decrypting batches.
 //!
-//! Which library does the ciphers was measured, in cycles for a packet of 64, 256 and 1420 bytes on one core (AMD,
+//! The cipher library was chosen by measurement, in cycles for a packet of 64, 256 and 1420 bytes on one core (AMD,
 //! AVX-512), AES-128-GCM: intel-ipsec-mb 1.3 122, 144, 384; ring 208, 260, 638; aws-lc-rs 251, 317, 686; RustCrypto
-//! 517, 634, 2085; OpenSSL 3.0 572, 677, 1338. So intel-ipsec-mb does them where it is, else RustCrypto, which has all
-//! suites and runs everywhere. CBC and HMAC gain from many packets at once: intel-ipsec-mb took 1,033 cycles for one
-//! packet of 64 bytes alone (SHA-1), 320 for each of 8, 158 for each of 64. So a batch's packets of a suite go to it
-//! together, whosever they are, and fewer than four to RustCrypto.
+//! 517, 634, 2085; OpenSSL 3.0 572, 677, 1338. So intel-ipsec-mb is used where it is installed, otherwise RustCrypto,
+//! which has all suites and runs everywhere. CBC and HMAC are faster on many packets at once: intel-ipsec-mb took
+//! 1,033 cycles for a single packet of 64 bytes (SHA-1), 320 for each of 8, 158 for each of 64. So a batch's packets
+//! of a suite are passed to it together, across associations; fewer than four go to RustCrypto.
 
 mod aead;
 mod cipher;
@@ -57,7 +59,7 @@ pub use sa::{CLOCK_MIN, Sa};
 pub use spec::{Direction, Lifetime, Limits, Spec};
 pub use suite::{Keys, Suite};
 
-/// The library that is used where it has a suite, by name.
+/// Name of the library that is used for suites which it supports.
 pub fn library() -> &'static str {
     if mb::is_there() {
         "intel-ipsec-mb"

@@ -1,5 +1,5 @@
-//! The headers around a sealed packet, and what passes between them and the inner one: DSCP, ECN and "don't fragment"
-//! (RFC 4301, 5.1.2; RFC 6040).
+//! The headers around an encrypted packet, and the copying of DSCP, ECN and "don't fragment" between them and the
+//! inner header (RFC 4301, 5.1.2; RFC 6040).
 
 use std::net::IpAddr;
 use wire::{Ipv4, Ipv6, Udp, checksum, ipv4, ipv6, proto, udp};
@@ -8,13 +8,13 @@ use wire::{Ipv4, Ipv6, Udp, checksum, ipv4, ipv6, proto, udp};
 const ECN: u8 = 3;
 /// Congestion experienced.
 const CE: u8 = 3;
-/// ECN-capable, the codepoint that some senders use to tell apart what they have sent.
+/// ECN-capable transport, codepoint ECT(1).
 const ECT1: u8 = 1;
 
-/// Treatment of the inner header's "don't fragment".
+/// Treatment of the inner header's "don't fragment" bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Df {
-    /// The outer header has it, too. IPv6 packets have it by nature.
+    /// The outer header copies it. IPv6 packets count as having it.
     Copy,
     /// The outer header has DF set.
     Set,
@@ -22,12 +22,12 @@ pub enum Df {
     Clear,
 }
 
-/// A tunnel's ends and manners.
+/// Ends and header options of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
-    /// The end that seals.
+    /// Address of the encrypting end.
     pub src: IpAddr,
-    /// The end that opens.
+    /// Address of the decrypting end.
     pub dst: IpAddr,
     /// Treatment of the inner header's "don't fragment", for tunnels over IPv4.
     pub df: Df,
@@ -40,18 +40,18 @@ pub struct Tunnel {
     pub ttl: u8,
 }
 
-/// The outer headers of an association's packets, as far as they are the same for all.
+/// The constant part of the outer headers of an association's packets.
 #[derive(Clone, Debug)]
 pub struct Outer {
     tunnel: Option<Tunnel>,
     udp: Option<(u16, u16)>,
-    /// Bytes of a tunnel's headers before ESP's.
+    /// Length of a tunnel's headers before the ESP header, in bytes.
     len: usize,
-    /// Masks of the inner header's bits that the outer one copies, and the outer one's own bits: for DSCP and ECN, and
-    /// for the word with the fragment flags.
+    /// Masks of the bits that are copied from the inner header, and the outer header's constant bits: for DSCP and
+    /// ECN, and for the word with the fragment flags.
     tos: (u8, u8),
     fragment: (u16, u16),
-    /// For a tunnel over IPv4: the header of a packet without the copied bits, length and number; and its sum.
+    /// For a tunnel over IPv4: the header without copied bits, length and identification; and its checksum so far.
     header4: [u8; ipv4::MIN_LEN],
     sum4: u64,
 }
@@ -106,33 +106,33 @@ impl Outer {
         })
     }
 
-    /// The tunnel; none in transport mode.
+    /// The tunnel; `None` in transport mode.
     #[inline]
     pub fn tunnel(&self) -> Option<&Tunnel> {
         self.tunnel.as_ref()
     }
 
-    /// True if the sealed packet must not be fragmented by routers, for the `fragment` of [`write`](Self::write);
-    /// always so for IPv6.
+    /// True if routers must not fragment the encrypted packet, given the `fragment` of [`write`](Self::write); always
+    /// true for IPv6.
     #[inline]
     pub fn stays_whole(&self, tunnel: &Tunnel, fragment: u16) -> bool {
         tunnel.dst.is_ipv6() || (fragment & self.fragment.0 | self.fragment.1) & ipv4::DF != 0
     }
 
-    /// Bytes between the IP header and ESP's.
+    /// Number of bytes between the IP header and the ESP header.
     #[inline]
     pub fn udp_len(&self) -> usize {
         if self.udp.is_some() { udp::LEN } else { 0 }
     }
 
-    /// Bytes of a tunnel's headers before ESP's.
+    /// Length of a tunnel's headers before the ESP header, in bytes.
     #[inline]
     pub fn tunnel_len(&self) -> usize {
         self.len
     }
 
-    /// Writes a tunnel's headers at the front of a packet. `tos` and `fragment` are those of the inner header; an IPv6
-    /// packet counts as one that must not be fragmented.
+    /// Writes a tunnel's headers at the front of a packet. `tos` and `fragment` are those of the inner header; an
+    /// IPv6 packet counts as one with "don't fragment".
     #[inline]
     pub fn write(&self, tunnel: &Tunnel, packet: &mut [u8], tos: u8, fragment: u16, ident: u16) {
         let tos = tos & self.tos.0 | self.tos.1;
@@ -143,7 +143,7 @@ impl Outer {
                     self.write_udp(&mut packet[ipv4::MIN_LEN..]);
                 }
                 let fragment = fragment & self.fragment.0 | self.fragment.1;
-                // A packet that is never cut needs no number.
+                // A packet that is never fragmented needs no identification.
                 let ident = if fragment == 0 { ident } else { 0 };
                 let header = &mut packet[..ipv4::MIN_LEN];
                 header.copy_from_slice(&self.header4);
@@ -170,7 +170,8 @@ impl Outer {
         }
     }
 
-    /// Writes the UDP header, if the tunnel has one, at the front of its payload, without a checksum (RFC 3948, 2.1).
+    /// Writes the UDP header, if the tunnel has one, at the front of its payload, with a checksum of zero (RFC 3948,
+    /// 2.1).
     #[inline]
     pub fn write_udp(&self, datagram: &mut [u8]) {
         let Some((src, dst)) = self.udp else {
@@ -185,16 +186,16 @@ impl Outer {
     }
 }
 
-/// Gives the UDP header of an IPv6 packet its checksum, once the packet is sealed: IPv6 does not do without, and Linux
-/// does not take a datagram that has none. `at`: where UDP begins.
+/// Computes the UDP checksum of an encrypted IPv6 packet: IPv6 requires one, and Linux drops datagrams without. `at`
+/// is the offset of the UDP header.
 pub fn fill_checksum6(packet: &mut [u8], at: usize) {
     let len = packet.len() - at;
     let pseudo = Ipv6::new_unchecked(&packet[..]).pseudo(proto::UDP, len);
     Udp::new_unchecked(&mut packet[at..]).fill_checksum(pseudo);
 }
 
-/// ECN field of a packet that has left a tunnel, from the fields of the inner and the outer header (RFC 6040, 4.2).
-/// `None` if it must be dropped: it met congestion of which its sender cannot be told.
+/// ECN field of a decapsulated packet, from the fields of the inner and the outer header (RFC 6040, 4.2). `None` if
+/// the packet must be dropped: it met congestion, and its sender is not ECN-capable.
 #[inline]
 pub fn ecn_after(inner: u8, outer: u8) -> Option<u8> {
     match (inner & ECN, outer & ECN) {

@@ -1,9 +1,9 @@
-//! Path MTU of an association, as routers on the way tell it (RFC 4301, 8.2).
+//! Path MTU of an association, as reported by routers on the path (RFC 4301, 8.2).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Least path MTU that is believed over IPv4: Linux believes no less either (`net.ipv4.route.min_pmtu`).
+/// Least path MTU that is accepted over IPv4, as in Linux (`net.ipv4.route.min_pmtu`).
 pub(crate) const MIN: usize = 552;
 /// Validity of a path MTU, in nanoseconds: 10 minutes (RFC 1191, 6.3).
 const AGE: u64 = 600_000_000_000;
@@ -26,7 +26,7 @@ impl PathMtu {
         }
     }
 
-    /// Takes note of a path MTU. A greater one than is known is not believed.
+    /// Records a reported path MTU. A greater one than the known one is ignored.
     pub(crate) fn learn(&self, mtu: usize, now: u64) {
         self.forget(now);
         if mtu <= self.get() {
@@ -36,7 +36,7 @@ impl PathMtu {
         }
     }
 
-    /// Forgets an MTU that was learnt too long ago.
+    /// Forgets a path MTU that was learnt too long ago.
     pub(crate) fn forget(&self, now: u64) {
         if now.saturating_sub(self.learnt.load(Relaxed)) > AGE {
             self.mtu.store(0, Relaxed);

@@ -1,4 +1,4 @@
-//! Policies: the protection that packets need, by addresses, protocol and ports; the first matching policy counts.
+//! Policies: the required protection of packets by addresses, protocol and ports; the first matching policy decides.
 
 use crate::spec::Direction;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use wire::{Prefix4, Prefix6, ext, ipv4, proto};
 /// Treatment of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Protected by the associations of this number; inbound packets must have been.
+    /// Protected by the associations of this reqid; inbound packets must have been protected by them.
     Protect(u32),
     /// The packet passes unprotected.
     Bypass,
@@ -28,7 +28,7 @@ pub enum Net {
 /// Ports, from the first to the last.
 pub type Range = (u16, u16);
 
-/// A rule about packets that go one way.
+/// A policy for packets of one direction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Direction of the packets.
@@ -39,7 +39,7 @@ pub struct Policy {
     pub dst: Net,
     /// Protocol; `None` for all.
     pub protocol: Option<u8>,
-    /// Source ports. Later fragments do not show theirs: see [`Policies::find`].
+    /// Source ports. Later fragments do not contain ports: see [`Policies::find`].
     pub src_ports: Option<Range>,
     /// Destination ports.
     pub dst_ports: Option<Range>,
@@ -47,8 +47,8 @@ pub struct Policy {
     pub action: Action,
 }
 
-/// Words of the key: addresses of IPv6 (of IPv4 the first word of each), protocol, ports, and a word that says if there
-/// are ports ([`NO_PORTS`], [`PORTS`] or [`HIDDEN`]).
+/// Indices of the key's words: addresses (for IPv4 only the first word of each), protocol, ports, and a word that
+/// says if there are ports ([`NO_PORTS`], [`PORTS`] or [`HIDDEN`]).
 const SRC: u8 = 0;
 const DST: u8 = 4;
 const PROTOCOL: u8 = 8;
@@ -58,9 +58,9 @@ const HAS_PORTS: u8 = 11;
 
 const NO_PORTS: u32 = 0;
 const PORTS: u32 = 1;
-/// Value of a field: ports may exist, but the packet does not show them.
+/// Value of a field: the packet may have ports, but hides them.
 const HIDDEN: u32 = 2;
-/// In the place of a protocol that the packet does not show.
+/// Stands for the protocol of a packet that hides it.
 const UNKNOWN: u32 = 256;
 
 /// Policies of both directions, compiled.
@@ -77,7 +77,7 @@ struct Compiled {
     rules: Vec<Rule>,
     /// Action of each rule.
     actions: Vec<Action>,
-    /// True if any policy depends on more than addresses.
+    /// True if a policy tests more than addresses.
     looks_deeper: bool,
 }
 
@@ -88,7 +88,7 @@ impl Default for Policies {
 }
 
 impl Policies {
-    /// Compiles a list; the first matching policy counts.
+    /// Compiles a list; the first matching policy decides.
     pub fn new(list: Vec<Policy>) -> Policies {
         let compiled = |direction: Direction, is_v4: bool| {
             let mut rules = Vec::new();
@@ -124,8 +124,8 @@ impl Policies {
 
     /// Action for an IP packet whose header was checked; `None` if no policy matches.
     ///
-    /// A packet may hide its protocol or its ports: a later fragment does, a truncated packet, or one with more
-    /// extension headers than are followed. It is discarded, unless all policies that may match have the same action.
+    /// A packet may hide its protocol or its ports: a later fragment, a truncated packet, or one with more extension
+    /// headers than are followed. It is discarded unless all policies that may match have the same action.
     #[inline]
     pub fn find(&self, direction: Direction, packet: &[u8]) -> Option<Action> {
         let is_v4 = packet.first()? >> 4 == 4;
@@ -165,8 +165,8 @@ impl Compiled {
         }
     }
 
-    /// Action for a packet that hides its protocol or ports: the common action of all rules that may match, up to the
-    /// first that surely does. If the actions differ, the packet is discarded.
+    /// Action for a packet that hides its protocol or ports: the common action of all policies that may match, up to
+    /// the first one that certainly does. If the actions differ, the packet is discarded.
     #[cold]
     fn find_hidden(&self, key: &Key) -> Option<Action> {
         let hides_protocol = key[usize::from(PROTOCOL)] == UNKNOWN;
@@ -192,7 +192,7 @@ impl Compiled {
                 return said;
             }
         }
-        // Perhaps no policy speaks of it, perhaps one does.
+        // A policy may or may not match, so the packet is discarded.
         said.map(|_| Action::Discard)
     }
 }
@@ -209,7 +209,7 @@ fn has_ports(protocol: u8) -> bool {
     .contains(&protocol)
 }
 
-/// The words of a protocol and its ports; `upper` begins with them.
+/// The key's words for a protocol and its ports; `upper` begins with the ports.
 #[inline]
 fn upper_words(protocol: u8, upper: Option<&[u8]>) -> [u32; 4] {
     let protocol_word = u32::from(protocol);
@@ -256,7 +256,7 @@ fn upper6(packet: &[u8]) -> [u32; 4] {
     let Ok(walk) = ext::walk(packet) else {
         return NOT_SHOWN;
     };
-    // Behind the header of a later fragment there may have been more extension headers.
+    // In a later fragment, further extension headers may have been in the first fragment.
     let is_later = walk.fragment.is_some_and(|fragment| fragment.offset > 0);
     if is_later && is_extension(walk.protocol) {
         return NOT_SHOWN;
@@ -352,7 +352,7 @@ mod tests {
     use testkit::{Rng, ip4, ip6};
     use wire::FlowKey;
 
-    /// True if a policy speaks of a packet, looked at one thing after the other.
+    /// Reference model: true if a policy matches a packet, tested field by field.
     fn speaks(policy: &Policy, direction: Direction, packet: &[u8]) -> bool {
         let flow = FlowKey::of_ip(packet).expect("it is sound");
         let (protocol, ports) = match flow {
@@ -548,7 +548,7 @@ mod tests {
         let v6 = Net::V6(Prefix6::ALL);
         let policies = Policies::new(vec![dns(v6, one), all(v6, Action::Bypass)]);
         let mut later = with_headers(1);
-        // A fragment header in its place, of the same length; what was behind it then is not shown.
+        // Inserts a fragment header of the same length; the headers after it are then hidden.
         later[6] = 44;
         later[43] = 0x10;
         for (next, right) in [

@@ -1,5 +1,4 @@
-//! Protection of packets by an association: its keys, the numbers that it has seen, its counts; and the packets on
-//! their way through a cipher.
+//! Protection of packets by an association: its keys, anti-replay window and counters; and jobs for a cipher.
 
 use crate::together::Together;
 use crate::window::Window;
@@ -9,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Bytes of a nonce: four of salt, eight of the packet's initialisation vector.
 pub(crate) const NONCE: usize = 12;
 
-/// Reason why a packet is not sealed or opened.
+/// Reason why a packet is not encrypted or decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The packet cannot belong to this association: it is too short, or its lengths or padding are wrong.
@@ -22,10 +21,10 @@ pub enum Fault {
     Expired,
 }
 
-/// Content of an opened packet.
+/// Content of a decrypted packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Start of the payload, counted from the header.
+    /// Start of the payload, relative to the ESP header.
     pub start: usize,
     /// End of the payload; padding for traffic-flow confidentiality may precede it.
     pub end: usize,
@@ -37,31 +36,31 @@ pub struct Opened {
 
 /// A suite's ciphers with the keys of an association.
 pub(crate) trait Cipher: Send + Sync {
-    /// Seals packets of the association.
+    /// Encrypts packets of the association.
     fn seal(&self, jobs: &mut [Job<'_>]);
 
-    /// Decrypts packets of the association, and reports which are forged.
+    /// Decrypts packets of the association, and reports forged ones.
     fn open(&self, jobs: &mut [Job<'_>]);
 
     /// Prefetches the keys.
     fn prefetch(&self) {}
 }
 
-/// A packet that is to be sealed or opened, of an association.
+/// A packet of an association that is to be encrypted or decrypted.
 pub struct Job<'p> {
     pub(crate) protection: &'p Protection,
-    /// From ESP's header to the end of the code.
+    /// Bytes from the ESP header to the end of the authentication code.
     pub(crate) packet: &'p mut [u8],
     /// Start of the authentication code.
     pub(crate) text_end: usize,
     pub(crate) number: u64,
-    /// Nonce, for ciphers that have one.
+    /// Nonce, for ciphers that need one.
     pub(crate) nonce: [u8; NONCE],
     pub(crate) fault: Option<Fault>,
 }
 
 impl Job<'_> {
-    /// Bytes before the text, the text, and the code.
+    /// Bytes before the encrypted text, the text, and the code.
     #[inline(always)]
     pub(crate) fn parts(&mut self, head: usize) -> (&mut [u8], &mut [u8], &mut [u8]) {
         let (front, code) = self.packet.split_at_mut(self.text_end);
@@ -81,7 +80,7 @@ impl Job<'_> {
         })
     }
 
-    /// The upper half of its number, if that is authenticated.
+    /// Upper half of the sequence number, if it is authenticated.
     #[inline]
     pub(crate) fn high(&self) -> Option<[u8; 4]> {
         let high = (self.number >> 32) as u32;
@@ -99,7 +98,7 @@ impl Job<'_> {
         self.protection.together.as_ref().map(|keys| keys.kind())
     }
 
-    /// Content of an opened packet.
+    /// Content of a decrypted packet.
     #[inline]
     pub(crate) fn opened(&self) -> Result<Opened, Fault> {
         match self.fault {
@@ -111,30 +110,30 @@ impl Job<'_> {
     }
 }
 
-/// Counts that workers share, on a cache line of their own.
+/// Counters that workers share, on a cache line of their own.
 #[repr(align(64))]
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// Outbound: the next unused sequence number, and the first one taken here.
+    /// Outbound: the next unused sequence number, and the first one assigned here.
     pub(crate) next: AtomicU64,
     pub(crate) first: AtomicU64,
-    /// Packets that took no number here: inbound ones, and those that another association with the same keys has
-    /// counted.
+    /// Number of packets that were assigned no sequence number here: inbound ones, and those that another association
+    /// with the same keys has counted.
     pub(crate) packets: AtomicU64,
     pub(crate) bytes: AtomicU64,
     /// Time of last use, in nanoseconds.
     pub(crate) used: AtomicU64,
 }
 
-/// Keys, window and counts of an association.
+/// Keys, window and counters of an association.
 pub(crate) struct Protection {
     pub(crate) spi: u32,
     /// True if sequence numbers have 64 bits.
     pub(crate) esn: bool,
-    /// Bytes before the text; see [`crate::Suite`].
+    /// Bytes before the encrypted text; see [`crate::Suite`].
     pub(crate) head: usize,
     pub(crate) cipher: Box<dyn Cipher>,
-    /// Keys for many packets at once, if the suite gains from that.
+    /// Keys for processing many packets at once, if the suite gains from that.
     pub(crate) together: Option<Together>,
     pub(crate) window: Window,
     pub(crate) shared: Shared,
@@ -143,7 +142,7 @@ pub(crate) struct Protection {
 }
 
 impl Protection {
-    /// Counts packets that were let in.
+    /// Counts accepted packets.
     #[inline]
     pub(crate) fn count(&self, packets: u64, bytes: u64, now: u64) {
         self.shared.packets.fetch_add(packets, Relaxed);
@@ -151,7 +150,7 @@ impl Protection {
         self.shared.used.store(now, Relaxed);
     }
 
-    /// Takes the numbers of those that are authentic. One that was taken meanwhile was replayed.
+    /// Marks the sequence numbers of authentic packets as seen. A number that was marked meanwhile means a replay.
     #[inline]
     pub(crate) fn take_numbers(&self, jobs: &mut [Job<'_>]) {
         let number = |job: &Job<'_>| job.fault.is_none().then_some(job.number);
@@ -168,7 +167,7 @@ impl Protection {
         });
     }
 
-    /// Content of an opened packet, up to its code.
+    /// Content of a decrypted packet, up to the authentication code.
     #[inline]
     pub(crate) fn inside(&self, packet: &[u8], number: u64) -> Result<Opened, Fault> {
         let [text @ .., len, next] = packet else {

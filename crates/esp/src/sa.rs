@@ -1,4 +1,5 @@
-//! A security association: keys, numbers, window, lifetimes, and what seals and opens packets.
+//! A security association: keys, sequence numbers, window and lifetimes; it prepares packets for encryption and
+//! decryption.
 
 use crate::outer::Outer;
 use crate::path_mtu::{self, PathMtu};
@@ -13,48 +14,48 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use tables::prefetch;
 
-/// After how many nanoseconds the kernel is shown again that the other end is elsewhere.
+/// Nanoseconds after which the kernel is notified again of a peer's new address.
 const SHOW_AGAIN: u64 = 1_000_000_000;
 
-/// A clock that is right shows no earlier time: 2026 begins, in nanoseconds since the Unix epoch. Vectors count up from
-/// the time when an association was made, so they come twice where the clock begins anew at every start.
+/// Least plausible wall-clock time, in nanoseconds since the Unix epoch: the beginning of 2026. Initialisation
+/// vectors count up from an association's creation time, so they would repeat if the clock restarted at each boot.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
-/// The last of extended sequence numbers that is used.
+/// The greatest extended sequence number that is used.
 const NUMBER_MAX: u64 = u64::MAX >> 1;
 
 /// A security association, shared by all workers.
 pub struct Sa {
     spec: Spec,
     icv: usize,
-    /// Length in bytes, a power of two, of which the encrypted part is a multiple.
+    /// Alignment in bytes of the encrypted part, a power of two.
     align: usize,
-    /// Four bytes that come before the vector in a nonce, where there is one.
+    /// Salt: four bytes before the vector in a nonce, for ciphers with a nonce.
     salt: [u8; 4],
     protection: Protection,
     /// Precomputed part of the outer header.
     outer: Outer,
-    /// Added to a sequence number, it makes an initialisation vector.
+    /// Offset that turns a sequence number into an initialisation vector.
     base: u64,
     made: u64,
-    /// Fingerprint of the keys: tells them from others without revealing them.
+    /// Hash of the keys, for comparison without revealing them.
     fingerprint: [u8; 32],
     ended: AtomicBool,
-    /// Last time at which the kernel was told of the other end's new address, in nanoseconds since the Unix epoch; 0 =
+    /// Last time at which the kernel was notified of the peer's new address, in nanoseconds since the Unix epoch; 0 =
     /// never.
     shown: AtomicU64,
     path: PathMtu,
 }
 
 impl Sa {
-    /// An association made at `now`, in nanoseconds since the Unix epoch.
+    /// Makes an association at `now`, in nanoseconds since the Unix epoch.
     ///
-    /// Initialisation vectors count up from that time. So even an association made anew with the same keys after a
-    /// restart has other ones, up to a thousand million packets a second. This matters as with GCM two packets with the
-    /// same vector and key reveal both.
+    /// Initialisation vectors count up from that time. So an association with the same keys after a restart uses
+    /// different ones, for up to a thousand million packets a second. This matters because two packets with the same
+    /// vector and key reveal both in GCM.
     ///
     /// # Errors
-    /// A sentence: a parameter is wrong.
+    /// A parameter is invalid; a sentence.
     pub fn new(spec: Spec, keys: &Keys, now: u64) -> Result<Sa, String> {
         if spec.spi < 256 {
             return Err("the SPI must be at least 256: those below are reserved".to_owned());
@@ -66,7 +67,7 @@ impl Sa {
             return Err("extended sequence numbers need a window".to_owned());
         }
         if spec.pad > 0 && spec.tunnel.is_none() {
-            // Without an inner IP header no length says where the payload ends.
+            // Without an inner IP header, no length field tells where the payload ends.
             return Err("`pad` is for tunnels only".to_owned());
         }
         let suite = spec.suite;
@@ -126,12 +127,12 @@ impl Sa {
         self.spec == *spec && self.fingerprint == fingerprint(keys)
     }
 
-    /// True if its sequence numbers must never repeat with the same keys, even across restarts.
+    /// True if its sequence numbers must never repeat with the same keys, not even across restarts.
     pub fn seals_by_count(&self) -> bool {
         self.spec.direction == Direction::Out && self.spec.suite.code == Code::None
     }
 
-    /// True if another association has the same keys, so that their numbers must not be the same.
+    /// True if another association has the same keys, so that their sequence numbers must differ.
     pub fn has_keys_of(&self, other: &Sa) -> bool {
         self.fingerprint == other.fingerprint
     }
@@ -151,14 +152,14 @@ impl Sa {
         self.protection.shared.used.load(Relaxed)
     }
 
-    /// Packets and bytes that the association has encrypted or decrypted.
+    /// Number of packets and bytes that the association has encrypted or decrypted.
     pub fn counts(&self) -> (u64, u64) {
         (self.packets(), self.protection.shared.bytes.load(Relaxed))
     }
 
     fn packets(&self) -> u64 {
         let shared = &self.protection.shared;
-        // Each number is of one packet, so taking numbers counts the packets that are sealed.
+        // Each sequence number belongs to one packet, so the numbers count the encrypted packets.
         let sealed = shared
             .next
             .load(Relaxed)
@@ -166,7 +167,7 @@ impl Sa {
         shared.packets.load(Relaxed) + sealed
     }
 
-    /// The last sequence number that was assigned, or the greatest that has been received.
+    /// The last sequence number that was assigned, or the greatest that was received.
     pub fn number(&self) -> u64 {
         match self.spec.direction {
             Direction::Out => self.protection.shared.next.load(Relaxed) - 1,
@@ -174,7 +175,7 @@ impl Sa {
         }
     }
 
-    /// Packets refused as replayed and as forged.
+    /// Number of packets refused as replayed, and as forged.
     pub fn refused(&self) -> (u64, u64) {
         (
             self.protection.replayed.load(Relaxed),
@@ -182,21 +183,21 @@ impl Sa {
         )
     }
 
-    /// The next packet gets this sequence number: for a peer that has seen others, before a restart.
+    /// Sets the next sequence number, for a peer that has seen earlier ones before a restart.
     pub fn start_at(&self, number: u64) {
-        // Behind the last one that is used none is given out, and there is room to count those who ask.
+        // No number is assigned beyond the last usable one; counting refused requests needs some room above it.
         let number = number.clamp(1, NUMBER_MAX + 1);
         self.protection.shared.next.store(number, Relaxed);
         self.protection.shared.first.store(number, Relaxed);
     }
 
-    /// Marks all numbers up to this one as seen, for an association that was used before a restart.
+    /// Marks all sequence numbers up to this one as seen, for an association that was used before a restart.
     pub fn begin_after(&self, number: u64) {
         self.protection.window.begin_after(number);
     }
 
-    /// Continues an association with the same keys: numbers, window and counts. Remaining users of the old one may take
-    /// up to `ahead` more numbers.
+    /// Continues an association with the same keys: sequence numbers, window and counters. Remaining users of the old
+    /// one may use up to `ahead` more numbers.
     pub fn go_on(&self, old: &Sa, ahead: u64) {
         let next = old.protection.shared.next.load(Relaxed);
         if next > 1 {
@@ -230,26 +231,26 @@ impl Sa {
                 && self.beyond(&self.spec.lifetime.hard, now)
     }
 
-    /// True if a packet may show the kernel that the other end is elsewhere: one in a second.
+    /// True if the kernel may be notified of a peer's new address by a packet: once per second.
     #[inline]
     pub fn may_show_move(&self, now: u64) -> bool {
         let shown = self.shown.load(Relaxed);
         shown == 0 || now.saturating_sub(shown) >= SHOW_AGAIN
     }
 
-    /// Records that a packet has shown a move of the peer.
+    /// Records that the kernel was notified of a peer's new address.
     pub fn show_move(&self, now: u64) {
         self.shown.store(now.max(1), Relaxed);
     }
 
-    /// Counts packets that were let in.
+    /// Counts accepted packets.
     #[inline]
     pub fn count(&self, packets: u64, bytes: u64, now: u64) {
         self.protection.count(packets, bytes, now);
     }
 
-    /// Takes sequence numbers for `packets` packets with `bytes` bytes in all; returns the first. A worker takes those
-    /// of a burst at once, so limits are kept up to a burst of each worker.
+    /// Assigns sequence numbers to `packets` packets with `bytes` bytes in all; returns the first. A worker does this
+    /// once per burst, so limits may be exceeded by a burst of each worker.
     #[inline]
     pub fn take(&self, packets: u64, bytes: u64, now: u64) -> Result<u64, Fault> {
         if self.is_hard_expired(now) {
@@ -267,27 +268,27 @@ impl Sa {
         Ok(first)
     }
 
-    /// Bytes before a payload, from the header on.
+    /// Number of bytes before a payload, from the ESP header on.
     #[inline]
     pub fn head(&self) -> usize {
         self.protection.head
     }
 
-    /// Bytes behind a payload of this length: padding, trailer and integrity check value.
+    /// Number of bytes after a payload of this length: padding, trailer and integrity check value.
     #[inline]
     pub fn tail(&self, payload: usize) -> usize {
         let padded = payload.max(usize::from(self.spec.pad)) + 2;
-        // No division, as one by a number that is not known would be.
+        // Computed without a division, which would be slow for a variable divisor.
         ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
     }
 
-    /// Bytes of the longest sealed packet that the path carries, if a recent message told it.
+    /// Length in bytes of the longest encrypted packet that the path carries, if a recent message reported it.
     #[inline]
     pub fn path_mtu(&self) -> usize {
         self.path.get()
     }
 
-    /// Forgets a path MTU that was learnt long ago: the path may have become wider (RFC 1191, 6.3). Times are in
+    /// Forgets a path MTU that was learnt long ago: the path may have a greater one now (RFC 1191, 6.3). Times are in
     /// nanoseconds.
     pub fn forget_path_mtu(&self, now: u64) {
         self.path.forget(now);
@@ -326,7 +327,8 @@ impl Sa {
         prefetch::whole(self);
     }
 
-    /// Prefetches the keys. Call it some time after [`prefetch`](Self::prefetch).
+    /// Prefetches the keys. Call it some time after [`prefetch`](Self::prefetch), because it follows pointers loaded
+    /// by that.
     #[inline]
     pub fn prefetch_keys(&self) {
         match &self.protection.together {
@@ -343,13 +345,13 @@ impl Sa {
         nonce
     }
 
-    /// Prepares a packet to be sealed in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the others:
-    /// `packet` has [`head`](Self::head) bytes before the payload and its [`tail`](Self::tail) behind; `next` says what
-    /// it is.
+    /// Prepares a packet to be encrypted in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the
+    /// jobs. `packet` has [`head`](Self::head) bytes before the payload and [`tail`](Self::tail) bytes after it;
+    /// `next` is the payload's protocol number.
     ///
     /// # Panics
     ///
-    /// If the lengths are others.
+    /// The lengths differ from these.
     #[inline(always)] // it is the loop of who calls it, and hands its result over in registers
     pub fn frame<'p>(
         &'p self,
@@ -403,8 +405,8 @@ impl Sa {
         });
     }
 
-    /// Checks if a packet may be opened in place by [`Ciphers::open`](crate::Ciphers::open): it reaches from its header
-    /// to its end. If so, it is added to the others. On a fault, its former content is lost.
+    /// Checks if a packet may be decrypted in place by [`Ciphers::open`](crate::Ciphers::open), and adds it to the
+    /// jobs if so. `packet` reaches from the ESP header to its end. On a fault, its former content is lost.
     #[inline(always)] // as in `frame`
     pub fn admit<'p>(&'p self, packet: &'p mut [u8], jobs: &mut Vec<Job<'p>>) -> Result<(), Fault> {
         let text_end = packet.len().saturating_sub(self.icv);

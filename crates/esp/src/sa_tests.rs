@@ -63,7 +63,7 @@ fn sealed(sa: &Sa, payload: &[u8], next: u8, number: u64) -> Vec<u8> {
     packet
 }
 
-/// Opens a packet in place; returns its content.
+/// Decrypts a packet in place; returns its content.
 fn inside(sa: &Sa, packet: &mut [u8]) -> Result<Opened, Fault> {
     let mut ciphers = Ciphers::default();
     let mut jobs = ciphers.jobs();
@@ -79,7 +79,7 @@ fn opened(sa: &Sa, packet: &[u8]) -> Result<(Vec<u8>, u8), Fault> {
     Ok((packet[is.start..is.end].to_vec(), is.next))
 }
 
-/// An association whose packets the portable library seals and opens, one by one.
+/// An association whose packets are processed one by one by the portable library.
 fn portable(mut sa: Sa, keys: &Keys) -> Sa {
     sa.protection.cipher = cipher::portable(sa.spec.suite, keys).unwrap();
     sa.protection.together = None;
@@ -111,7 +111,7 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
     for suite in Suite::names() {
         let (out, back) = pair(|spec| spec.esn = true, suite);
         let packet = sealed(&out, b"forty bytes of payload, more or less ..", 4, 1);
-        // But for the SPI, which has brought the packet here.
+        // All bits except those of the SPI, by which the association was found.
         for bit in 32..8 * packet.len() {
             let mut wrong = packet.clone();
             wrong[bit / 8] ^= 1 << (bit % 8);
@@ -233,7 +233,7 @@ fn vectors_differ_after_a_restart_with_the_same_keys() {
         sealed(&sa, b"x", 4, sa.take(1, 1, now).unwrap())[8..16].to_vec()
     };
     assert_ne!(vector(1_000_000_000), vector(2_000_000_000));
-    // In CBC nobody can foresee them.
+    // In CBC the vectors are unpredictable.
     let (out, _) = pair(|_| (), "aes128-sha1");
     let one = sealed(&out, b"x", 4, 1)[8..24].to_vec();
     assert!(one[..8] != 7_000_000_001u64.to_be_bytes());
@@ -288,7 +288,8 @@ fn a_packet_of_rfc_4106_opens() {
     assert_eq!(opened(&sa, &packet), Ok((text, 1)));
 }
 
-/// The association of a test's packet, and its number: made at a time that gives the packet's vector.
+/// The association of a test vector's packet, and its sequence number. It is made at a time that results in the
+/// packet's initialisation vector.
 fn of_vector(
     suite: &str,
     direction: Direction,
@@ -308,7 +309,7 @@ fn of_vector(
         enc: Zeroizing::new([field("key"), field("salt")].concat()),
         auth: Zeroizing::new(field("auth_key")),
     };
-    // Some of these tests have SPIs that nobody is given.
+    // Some test vectors have reserved SPIs.
     let reserved = std::mem::replace(&mut spec.spi, 256);
     let mut sa = Sa::new(spec, &keys, vector.wrapping_sub(number)).unwrap();
     sa.protection.spi = reserved;
@@ -316,7 +317,7 @@ fn of_vector(
     (sa, number)
 }
 
-/// Opens a packet of a test, and seals it again where the vector can be chosen.
+/// Decrypts the packet of a test vector, and encrypts it again if the initialisation vector can be chosen.
 fn check_vector(name: &str, suite: &str, field: &dyn Fn(&str) -> Vec<u8>, esp: &[u8], text: &[u8]) {
     let (back, number) = of_vector(suite, Direction::In, field, esp);
     let mut packet = esp.to_vec();
@@ -365,7 +366,7 @@ fn shared_data_packets_of_rfc_4106_open_and_seal_to_the_same_bytes() {
             _ => hex(vector[name].as_str().unwrap_or("")),
         };
         let esp = field("esp_packet_from_spi");
-        // Padding there is whatever its author liked in some cases: it is checked here, so those are left out.
+        // Some test vectors have non-standard padding, which this program refuses; they are left out.
         let mut text = field("pt");
         let [.., len, _] = text[..] else { continue };
         let end = text.len() - 2 - usize::from(len);
@@ -384,14 +385,14 @@ fn shared_data_packets_of_rfc_4106_open_and_seal_to_the_same_bytes() {
     assert!(done >= 8, "{done}");
 }
 
-/// Both libraries are of one mind about batches of any suites, lengths and faults.
+/// Both libraries give the same results for batches of any suites, lengths and faults.
 #[test]
 fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
     let mut rng = Rng::seed(28);
     let mut ciphers = Ciphers::default();
     for round in 0..60 {
         let suites: Vec<_> = Suite::names().collect();
-        // Some rounds have many associations of a few suites, as most routers do.
+        // Some rounds have many associations of few suites, as most routers do.
         let some = if rng.one_in(2) { 2 } else { suites.len() };
         let suites: Vec<_> = (0..some).map(|_| *rng.pick(&suites)).collect();
         let associations: Vec<_> = (0..1 + rng.below(12))
@@ -446,7 +447,7 @@ fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
             ciphers.seal(jobs);
         }
         assert!(together == alone, "round {round}");
-        // On their way some are changed, come twice, or come late.
+        // Some packets are modified, duplicated or delayed.
         let mut packets: Vec<_> = together
             .into_iter()
             .map(|(of, packet, ..)| (of, packet))
@@ -491,7 +492,7 @@ fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
             open(1 + rng.below(300), 0, &mut ciphers),
             open(1, 1, &mut ciphers),
         );
-        // One that was changed and whose number came in the same batch is called forged there, and replayed alone.
+        // A modified packet whose number came in the same batch is reported as forged there, and as replayed alone.
         let without_fault =
             |all: Vec<Result<_, Fault>>| -> Vec<_> { all.into_iter().map(Result::ok).collect() };
         let (many, one) = (without_fault(many), without_fault(one));

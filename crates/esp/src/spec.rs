@@ -1,4 +1,4 @@
-//! Parameters of a security association that both ends agree on, without its keys.
+//! Parameters of a security association that both ends agree on, except its keys.
 
 use crate::outer::Tunnel;
 use crate::suite::Suite;
@@ -17,13 +17,13 @@ pub enum Direction {
 pub struct Limits {
     /// Packets.
     pub packets: u64,
-    /// Bytes of inner packets.
+    /// Maximum number of bytes of inner packets.
     pub bytes: u64,
-    /// Seconds since the association was created.
+    /// Maximum age in seconds.
     pub seconds: u64,
 }
 
-/// Limits for renewing an association, and for ending it.
+/// Soft limits, at which to renew an association, and hard limits, at which it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lifetime {
     /// Limits for renewal.
@@ -39,19 +39,19 @@ pub struct Spec {
     pub direction: Direction,
     /// Security parameters index, at least 256 (RFC 4303, 2.1).
     pub spi: u32,
-    /// Identifier by which policies refer to it; all associations that replace one another have the same.
+    /// Identifier by which policies refer to it; associations that replace one another have the same.
     pub reqid: u32,
-    /// Protection of its packets.
+    /// Cipher and authentication of its packets.
     pub suite: Suite,
-    /// The tunnel's ends and manners; none in transport mode.
+    /// Ends and header options of the tunnel; `None` in transport mode.
     pub tunnel: Option<Tunnel>,
     /// UDP ports of the sender and the receiver (RFC 3948).
     pub udp: Option<(u16, u16)>,
     /// True if sequence numbers have 64 bits.
     pub esn: bool,
-    /// Size of the anti-replay window; 0 = none.
+    /// Size of the anti-replay window in packets; 0 = none.
     pub window: u32,
-    /// Minimum multiple of bytes to which payloads are padded, to hide the length of packets (RFC 4303, 2.7).
+    /// Payloads are padded to a multiple of this number of bytes, to hide the length of packets (RFC 4303, 2.7).
     pub pad: u16,
     /// Limits of its use.
     pub lifetime: Lifetime,

@@ -5,13 +5,13 @@ use std::fmt;
 use std::str::FromStr;
 use zeroize::Zeroizing;
 
-/// Bytes of a block of AES, and of an initialisation vector of CBC.
+/// Length in bytes of an AES block, and of a CBC initialisation vector.
 pub(crate) const BLOCK: usize = 16;
 
 /// Encryption mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// AES-GCM (RFC 4106), with keys of this number of bytes.
+    /// AES-GCM (RFC 4106), with keys of this length in bytes.
     Gcm(usize),
     /// AES-GMAC (RFC 4543): authentication only.
     Gmac(usize),
@@ -23,10 +23,10 @@ pub(crate) enum Mode {
     Null,
 }
 
-/// Authentication code, if the cipher does not authenticate.
+/// Authentication code, for ciphers that do not authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// No code of its own: the cipher authenticates.
+    /// No separate code: the cipher authenticates.
     None,
     /// HMAC-SHA1-96 (RFC 2404).
     Sha1,
@@ -36,7 +36,7 @@ pub(crate) enum Code {
     Sha512,
 }
 
-/// A cipher and a code.
+/// A cipher and an authentication code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Suite {
     pub(crate) mode: Mode,
@@ -82,7 +82,8 @@ impl Suite {
         found.map_or("", |(name, _)| name)
     }
 
-    /// Bytes of the cipher's key; of GCM, GMAC and ChaCha20, four bytes of salt are its last ones (RFC 4106, 8.1).
+    /// Length of the cipher's key in bytes. For GCM, GMAC and ChaCha20 it includes four bytes of salt at the end (RFC
+    /// 4106, 8.1).
     pub fn enc_key_len(self) -> usize {
         match self.mode {
             Mode::Gcm(len) | Mode::Gmac(len) => len + 4,
@@ -92,7 +93,7 @@ impl Suite {
         }
     }
 
-    /// Bytes of the code's key.
+    /// Length of the authentication key in bytes.
     pub fn auth_key_len(self) -> usize {
         match self.code {
             Code::None => 0,
@@ -102,7 +103,7 @@ impl Suite {
         }
     }
 
-    /// Bytes before the payload: header and initialisation vector.
+    /// Number of bytes before the payload: header and initialisation vector.
     #[inline]
     pub fn head(self) -> usize {
         HEADER
@@ -113,7 +114,7 @@ impl Suite {
             }
     }
 
-    /// Bytes of the integrity check value.
+    /// Length of the integrity check value in bytes.
     #[inline]
     pub fn icv(self) -> usize {
         match self.code {
@@ -123,7 +124,7 @@ impl Suite {
         }
     }
 
-    /// Length in bytes of which the payload with its trailer is a multiple.
+    /// Alignment in bytes of the payload with its trailer.
     #[inline]
     pub(crate) fn align(self) -> usize {
         match self.mode {
@@ -151,7 +152,7 @@ impl fmt::Debug for Suite {
     }
 }
 
-/// Keys as they are given; they are wiped when they have been used.
+/// Keys as configured; they are wiped after use.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Keys {
     /// Key of the cipher, with its salt.

@@ -1,10 +1,10 @@
 //! The anti-replay window (RFC 4303, 3.4.3), used by several workers at once without a lock.
 //!
-//! Bits of sequence numbers lie in a ring of words. Half of a word is a tag, which names the numbers it stands for, and
-//! half are their bits. To mark a number, a worker swaps its word for one with the bit set. If the tag is older than
-//! the number, the new word has the new tag and this bit alone, so the window never needs clearing. A word never
-//! becomes older: a number whose word stands for later ones is outside, and one whose bit is set was seen. So exactly
-//! one of the workers that mark a number succeeds.
+//! Bits for sequence numbers are in a ring of words. Half of a word is a tag that names its range of numbers; the
+//! other half has their bits. To mark a number, a worker replaces its word by compare-and-swap. If the tag is older
+//! than the number, the new word has the new tag and only this bit, so the window never needs clearing. A word never
+//! becomes older: a number whose word is for later ones is outside the window, and one whose bit is set was seen. So
+//! exactly one of the workers that mark a number succeeds.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -16,12 +16,12 @@ const BITS: u64 = 32;
 /// Mask of all bits.
 const ONES: u64 = (1 << BITS) - 1;
 
-/// The numbers that have been seen, of the last ones up to the greatest.
+/// The sequence numbers seen, within a window below the greatest.
 #[derive(Debug)]
 pub struct Window {
     /// Greatest sequence number received.
     top: AtomicU64,
-    /// A power of two of words, with room for one more than the window covers. Empty: replays are not looked for.
+    /// A power of two of words, with one word more than the window covers. Empty if replays are not checked.
     ring: Box<[AtomicU64]>,
     size: u64,
 }
@@ -41,7 +41,7 @@ impl Window {
         }
     }
 
-    /// Takes all numbers up to this one for seen. To be called before packets come.
+    /// Marks all numbers up to this one as seen. Call it before packets arrive.
     pub fn begin_after(&self, number: u64) {
         self.top.fetch_max(number, Relaxed);
         (number.saturating_sub(self.size)..=number).for_each(|number| {
@@ -49,8 +49,8 @@ impl Window {
         });
     }
 
-    /// Copies the state of another window. Call it before packets come here. Packets that still come to the other one
-    /// are not known here.
+    /// Copies the state of another window. Call it before packets arrive here. Packets that still arrive at the other
+    /// window are not known here.
     pub fn go_on(&self, old: &Window) {
         if self.size != old.size {
             return self.begin_after(old.top());
@@ -71,14 +71,14 @@ impl Window {
         self.size as u32
     }
 
-    /// Extends the lower half in a packet to the whole sequence number (RFC 4303, A2.2); `None` if it precedes the
-    /// first.
+    /// Extends the lower half in a packet to the whole sequence number (RFC 4303, A2.2); `None` if it would precede
+    /// the first one.
     #[inline]
     pub fn extend(&self, low: u32) -> Option<u64> {
         let top = self.top();
         let high = top >> 32;
         let bottom = (top as u32).wrapping_sub((self.size as u32).saturating_sub(1));
-        // The window lies within one half, or reaches back into the one before.
+        // The window lies within one half of the number space, or reaches back into the previous one.
         let high = if u64::from(top as u32) >= self.size.saturating_sub(1) {
             high + u64::from(low < bottom)
         } else if low >= bottom {
@@ -89,7 +89,7 @@ impl Window {
         Some(high << 32 | u64::from(low))
     }
 
-    /// The ring's word for a number, its tag and its bit.
+    /// The ring's word for a number, with its tag and its bit.
     #[inline]
     fn place(&self, number: u64) -> (&AtomicU64, u32, u64) {
         let block = number / BITS;
@@ -102,7 +102,7 @@ impl Window {
         )
     }
 
-    /// True if a number might still be marked: to be asked before a packet is decrypted.
+    /// True if a number can still be marked; checked before a packet is decrypted.
     #[inline]
     pub fn might_take(&self, number: u64) -> bool {
         if self.ring.is_empty() {
@@ -119,7 +119,7 @@ impl Window {
         }
     }
 
-    /// Marks the number of an authentic packet; false if it was marked before or the window has left it behind.
+    /// Marks the number of an authentic packet; false if it was marked before or is older than the window.
     #[inline]
     pub fn take(&self, number: u64) -> bool {
         let mut one = [true];
@@ -127,8 +127,8 @@ impl Window {
         one[0]
     }
 
-    /// Marks the numbers of authentic packets, in order, and refuses those that [`take`](Self::take) would refuse; one
-    /// may be refused twice. Packets without a number are skipped. Consecutive neighbours are marked at once.
+    /// Marks the numbers of authentic packets, in order, and reports those that [`take`](Self::take) would refuse;
+    /// one may be reported twice. Packets without a number are skipped. Consecutive numbers are marked at once.
     #[inline]
     pub fn take_all<T>(
         &self,
@@ -171,8 +171,8 @@ impl Window {
         }
     }
 
-    /// Sets bits in the word of a number, and returns those that were set before: all, if the word stands for later
-    /// numbers.
+    /// Sets bits in the word of a number, and returns the bits that were set before: all bits, if the word is for
+    /// later numbers.
     #[inline]
     fn mark(&self, number: u64, bits: u64) -> u64 {
         let (word, tag, _) = self.place(number);
@@ -192,7 +192,7 @@ impl Window {
 }
 
 /// Number of rounds of the ring by which a word is older than a tag; a word without bits was never used and counts as
-/// older than all. Tags wrap only if a sender skips more numbers at once than it can use in a day.
+/// oldest. Tags wrap only if a sender skips more numbers at once than it can use in a day.
 #[inline]
 fn age(word: u64, tag: u32) -> i32 {
     match word as u32 {
@@ -337,7 +337,7 @@ mod tests {
                 }
             }
         }
-        // Nothing was before the first.
+        // No number precedes the first one.
         let window = Window::new(64);
         window.take(1);
         assert_eq!(window.extend(u32::MAX), None);
@@ -353,7 +353,7 @@ mod tests {
             let counts = workers.into_iter().map(|w| w.join().expect("it ends"));
             counts.sum()
         });
-        // A worker that is more than a window behind finds numbers that others have taken; the first one finds all.
+        // A worker that is more than a window behind finds its numbers too old; the first worker marks all of them.
         assert_eq!(takes, 20_000);
     }
 }

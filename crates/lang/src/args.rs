@@ -1,7 +1,7 @@
 //! Configuration strings: arguments, words, quotes.
 //!
-//! The rules are those of Click's manual, click(5), "Configuration strings". Nothing here fails: quotes and escapes
-//! still open at the end of the text end there.
+//! The rules are those of Click's manual, click(5), "Configuration strings". No function here fails: quotes and
+//! escapes that are still open at the end of the text end there.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -2,7 +2,7 @@
 
 use crate::source::Span;
 
-/// A name and where it is written.
+/// A name and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Ident {
     pub(crate) name: String,
@@ -17,7 +17,7 @@ pub(crate) enum Statement {
         name: Ident,
         class: ClassExpr,
     },
-    /// The place of the configuration string, without its parentheses.
+    /// Place of the configuration string, without its parentheses.
     Define(Span),
     Require(Span),
 }
@@ -67,8 +67,8 @@ pub(crate) enum What {
         config: Option<Span>,
     },
     Group(Vec<Statement>),
-    /// `input` at the start or `output` at the end of a chain, left out.
-    /// With the token that stands in its place, as errors name it.
+    /// `input` at the start or `output` at the end of a chain, if it is omitted. Holds the next token, for error
+    /// messages.
     Implicit(String),
 }
 
@@ -82,7 +82,7 @@ pub(crate) enum ClassExpr {
 #[derive(Clone, Debug)]
 pub(crate) struct Compound {
     pub(crate) definitions: Vec<Definition>,
-    /// `|| ...` at its end: whatever the class meant before.
+    /// `|| ...` at the end: the class keeps its earlier definitions.
     pub(crate) extends: Option<Span>,
     pub(crate) span: Span,
 }
@@ -103,7 +103,7 @@ pub(crate) struct Formal {
     pub(crate) span: Span,
 }
 
-/// Takes arguments that no other formal takes.
+/// Keyword of a parameter that takes all remaining arguments.
 pub(crate) const REST: &str = "__REST__";
 
 impl Formal {

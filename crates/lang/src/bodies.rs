@@ -1,4 +1,4 @@
-//! The parser's part for what brackets hold: compound elements and groups.
+//! Parser for the contents of brackets: compound elements and groups.
 
 use crate::ast::{Compound, Definition, Formal, What};
 use crate::diagnostic::Diagnostic;
@@ -25,7 +25,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Skips the rest of a bracket that is open.
+    /// Skips the rest of an open bracket.
     fn skip_bracket(&mut self, open: Open) {
         let (left, right) = match open {
             Open::Brace => (Token::OpenBrace, Token::CloseBrace),

@@ -1,4 +1,4 @@
-//! Chains of connections: which port goes to which.
+//! Chains of connections: resolves which port is connected to which.
 
 use crate::ast::{Arrow, Chain, Item, Ports, What};
 use crate::diagnostic::{Diagnostic, count};
@@ -7,9 +7,9 @@ use crate::source::Span;
 use crate::template::{NodeId, NodeKind};
 use std::collections::HashSet;
 
-/// An item with its element found.
+/// An item of a chain with its element.
 struct Place {
-    /// The element to which connections lead, and the one from which they come: two for a group.
+    /// The element that connections enter, and the one that they leave; they differ for a group.
     enter: NodeId,
     leave: NodeId,
     group: Option<(usize, usize)>,
@@ -21,7 +21,7 @@ struct Place {
 /// The ports at one side of an arrow.
 struct Side {
     ends: Vec<(NodeId, u32)>,
-    /// `a` alone or `a[]`: takes as many ports as the other side has. Its position in `ends`.
+    /// `a` alone or `a[]`: has as many ports as the other side. Holds its position in `ends`.
     open: Option<Open>,
     span: Span,
 }
@@ -273,7 +273,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The ports at one side of an arrow; None if they are no ports of that kind.
+    /// The ports at one side of an arrow; `None` if the items have no such ports.
     fn side(&mut self, arrow: Arrow, places: &[Place], is_left: bool) -> Option<Side> {
         let (first, last) = (places.first()?, places.last()?);
         let mut side = Side {
@@ -343,7 +343,7 @@ impl Builder<'_, '_> {
         false
     }
 
-    /// A group must have the ports that are listed, and all its ports must be listed.
+    /// Checks a group's ports: exactly the listed ones must exist.
     fn group_ports(&mut self, place: &Place, ports: &Ports, own: usize, is_left: bool) -> bool {
         let side = if is_left { "output" } else { "input" };
         let listed: HashSet<u32> = ports.ports.iter().copied().collect();
@@ -366,7 +366,7 @@ impl Builder<'_, '_> {
         false
     }
 
-    /// `input` has no inputs and `output` no outputs, seen from inside.
+    /// Reports a wrong direction: from inside, `input` has no inputs and `output` no outputs.
     fn faces(&mut self, place: &Place, is_left: bool) -> bool {
         let wrong = match self.scope().tunnels.last() {
             Some(&(input, _)) if !is_left && place.group.is_none() && place.enter == input => {

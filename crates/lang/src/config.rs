@@ -1,12 +1,12 @@
-//! A configuration string that knows where each of its bytes was written.
+//! A configuration string that knows the source position of each of its bytes.
 
 use crate::source::Span;
 use std::ops::Range;
 
 /// A configuration string after substitution of variables, comments replaced by spaces.
 ///
-/// Bytes copied from the file lead back to the very bytes; bytes that came from a variable lead to the
-/// place where the variable is used.
+/// Bytes copied from the file have their exact position; bytes that came from a variable have the position of the
+/// variable's use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The string.
@@ -19,7 +19,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Piece {
-    /// End of the piece in the text; it starts at the end of the one before.
+    /// End of the piece in the text; it starts at the end of the previous one.
     end: usize,
     /// Place in a file.
     span: Span,
@@ -28,7 +28,7 @@ struct Piece {
 }
 
 impl Piece {
-    /// Verbatim bytes keep their length, so a part of them has its own place.
+    /// True if the piece is verbatim: its length is unchanged, so parts of it have exact positions.
     fn is_exact(&self, start: usize) -> bool {
         self.origin.is_none() && (self.span.end - self.span.start) as usize == self.end - start
     }
@@ -45,7 +45,7 @@ impl Config {
         }
     }
 
-    /// A text that stands at `span`, byte for byte if the lengths are equal.
+    /// A text at position `span`, verbatim if the lengths are equal.
     pub fn verbatim(text: impl Into<String>, span: Span) -> Config {
         let mut config = Config::empty(span);
         config.push(&text.into(), span, None);
@@ -77,13 +77,13 @@ impl Config {
         }
     }
 
-    /// Place of the variable's value that was substituted at `range`; `None` if there was no variable.
+    /// Position of the variable's value that was substituted at `range`; `None` if there was no variable.
     pub fn origin(&self, range: Range<usize>) -> Option<Span> {
         self.piece(range.start).and_then(|(_, piece)| piece.origin)
     }
 
-    /// Names written like variables that nothing defines, with their ranges. Click leaves them in the
-    /// text (scripts have variables of their own), so only the element can tell whether it is a mistake.
+    /// Names written like variables but without a definition, with their ranges. Click leaves them in the text
+    /// (scripts have variables of their own), so only the element can tell whether it is a mistake.
     pub fn undefined(&self) -> &[(Range<usize>, String)] {
         &self.undefined
     }
@@ -174,7 +174,7 @@ impl Config {
         part
     }
 
-    /// Without white space at both ends.
+    /// The string without white space at both ends.
     pub(crate) fn trimmed(self) -> Config {
         let text = self.text.as_str();
         let start = text.len() - text.trim_ascii_start().len();
@@ -190,7 +190,7 @@ impl Config {
         part
     }
 
-    /// Several, joined by `, `.
+    /// Joins several strings by `, `.
     pub fn join(parts: &[Config], span: Span) -> Config {
         let mut all = Config::empty(span);
         for (i, part) in parts.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! Mistakes as values, for people and for programs.
+//! Diagnostics: mistakes as values, for people and for programs.
 //!
-//! A [`Diagnostic`] says where, what and what to do. This crate makes them for mistakes of the language;
-//! the engine and the elements make them for everything else that a configuration can get wrong, so that
-//! all of them are collected and shown in one form.
+//! A [`Diagnostic`] says where, what, and what to do. This crate makes them for mistakes of the language; the engine
+//! and the elements make them for all other mistakes of a configuration. So all mistakes are collected and shown in
+//! one form.
 
 use crate::secret::masked;
 use crate::source::{SourceMap, Span};
@@ -54,8 +54,8 @@ pub struct Diagnostic {
     pub notes: Vec<(Option<Span>, String)>,
     /// Advice.
     pub help: Option<String>,
-    /// Click's words where they differ from the message, each with its place if that is another one.
-    /// Empty: Click says nothing of it.
+    /// Click's wording where it differs from the message, each line with its position if that differs. Empty if Click
+    /// does not report the mistake.
     pub click: Option<Vec<(Option<Span>, String)>>,
 }
 
@@ -104,7 +104,7 @@ impl Diagnostic {
         self
     }
 
-    /// The message, which begins with the element if it does not name it itself.
+    /// The message, prefixed with the element unless it names the element itself.
     pub fn text(&self) -> String {
         let text = match &self.about {
             Some(about) if about.doing.is_some() => {
@@ -140,13 +140,13 @@ impl Diagnostic {
         self
     }
 
-    /// Adds a line as Click words the mistake.
+    /// Adds a line with Click's wording of the mistake.
     pub fn click(mut self, text: impl Into<String>) -> Diagnostic {
         self.click.get_or_insert_default().push((None, text.into()));
         self
     }
 
-    /// Adds a line of Click's that has another place.
+    /// Adds a line with Click's wording, at another position.
     pub fn click_at(mut self, span: Span, text: impl Into<String>) -> Diagnostic {
         let line = (Some(span), text.into());
         self.click.get_or_insert_default().push(line);
@@ -165,14 +165,14 @@ impl Diagnostic {
     }
 }
 
-/// The widest excerpt of a line that is shown, in columns.
+/// Maximum width of a shown line, in columns.
 const EXCERPT_COLUMNS_MAX: usize = 160;
 const TAB_COLUMNS: usize = 4;
-/// Bytes of a line on each side of a place that are looked at for the excerpt.
+/// Number of bytes on each side of a place that are considered for the excerpt.
 const EXCERPT_BYTES_MAX: usize = 4 * EXCERPT_COLUMNS_MAX;
 
-/// The text shown to people: `file:line:column: error: message`, the line with the place underlined,
-/// notes, and what to do after `=`. Ends with a line feed.
+/// Text for people: `file:line:column: error: message`, the line with the place underlined, notes, and the remedy
+/// after `=`. Ends with a line feed.
 pub fn render(diagnostic: &Diagnostic, map: &SourceMap) -> String {
     let mut out = String::new();
     let kind = match diagnostic.severity {
@@ -220,8 +220,7 @@ pub(crate) fn count_in_words(n: usize, thing: &str) -> String {
     }
 }
 
-/// Orders by place, those without one last; keeps the order of those at the same place and removes
-/// repetitions.
+/// Sorts by position, those without one last. Keeps the order of those at the same position and removes duplicates.
 pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     diagnostics.sort_by_key(|d| match d.span {
         Some(span) => (0, Some((span.file, span.start))),
@@ -276,7 +275,7 @@ fn paragraph(
     );
 }
 
-/// A line made printable, and where the underline starts and how wide it is, in columns.
+/// A line made printable, with the start and width of the underline in columns.
 fn excerpt(line: &str, start: usize, end: usize) -> (String, usize, usize) {
     let (mut shown, mut column) = (String::new(), 0);
     let (mut from, mut to) = (None, None);
@@ -307,7 +306,7 @@ fn narrow(shown: String, from: usize, to: usize) -> (String, usize, usize) {
     if count <= EXCERPT_COLUMNS_MAX {
         return (shown, from, to - from);
     }
-    // Columns and characters differ in wide scripts only; there the cut is not quite in the middle.
+    // Columns and characters differ only in wide scripts; there the excerpt is slightly off centre.
     let first = from.saturating_sub(EXCERPT_COLUMNS_MAX / 4).min(count);
     let mut cut: String = shown
         .chars()
@@ -326,7 +325,7 @@ fn narrow(shown: String, from: usize, to: usize) -> (String, usize, usize) {
     )
 }
 
-/// Columns of a character on a terminal: 2 for East Asian wide characters, 0 for combining marks.
+/// Width of a character on a terminal in columns: 2 for East Asian wide characters, 0 for combining marks.
 fn columns(c: char) -> usize {
     match c as u32 {
         0x300..=0x36f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,

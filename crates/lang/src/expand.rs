@@ -1,4 +1,4 @@
-//! Templates to the graph: compound elements opened, variables replaced.
+//! Expands templates to the graph: opens compound elements and substitutes variables.
 
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, count_in_words};
@@ -14,7 +14,8 @@ use crate::vars::{FrameId, Variables};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// Most elements, compound ones included. A few bytes of compound elements in each other can ask for any number.
+/// Maximum number of elements, compound ones included. Without a limit, a few bytes of nested compound elements could
+/// make any number.
 const ELEMENTS_MAX: usize = 1 << 17;
 /// Maximum number of connections before those through compound elements are joined.
 const WIRES_MAX: usize = 1 << 19;
@@ -22,10 +23,10 @@ const WIRES_MAX: usize = 1 << 19;
 const DEPTH_MAX: usize = 200;
 /// Maximum length of all names of elements together, in bytes.
 const NAME_BYTES_MAX: usize = 16 << 20;
-/// Number of mistakes after which compound elements are not compared with their uses.
+/// Number of mistakes after which compound elements are no longer checked against their uses.
 const ERRORS_MAX: usize = 1000;
 
-/// A compound element that is to be opened.
+/// A compound element that still has to be opened.
 struct Pending<'a> {
     node: &'a Node,
     template: TemplateId,
@@ -36,7 +37,7 @@ struct Pending<'a> {
     name: String,
     /// Number of enclosing compound elements.
     depth: usize,
-    /// Number of its node in its template, and numbers of its tunnels in the whole.
+    /// Number of its node in its template, and numbers of its tunnels in the whole graph.
     id: NodeId,
     tunnels: (usize, usize),
 }
@@ -54,7 +55,7 @@ struct Expander<'a> {
     pending: VecDeque<Pending<'a>>,
     diagnostics: Vec<Diagnostic>,
     full: bool,
-    /// Earlier mistakes. Items around one may lack ports because of it.
+    /// Positions of earlier mistakes. Elements near one may lack ports because of it.
     errors: &'a [Span],
 }
 
@@ -103,7 +104,7 @@ pub(crate) fn expand<'a>(
             router.elements = expander.router.elements;
             (router.connections, router.loose) = (connections, loose);
         }
-        // With a part missing, further mistakes of such a large text are not reported.
+        // If a part is missing, further mistakes of such a large text are not reported.
         Err(complaint) => diagnostics.extend(complaint),
     }
     (router, diagnostics)
@@ -134,7 +135,7 @@ impl<'a> Expander<'a> {
         } else if self.name_bytes > NAME_BYTES_MAX {
             self.too_large(format!("{NAME_BYTES_MAX} bytes of elements' names"), span);
         } else if self.variables.full {
-            // Told where a configuration string is too long.
+            // The limit has already been reported where the configuration string is too long.
             self.give_up();
         }
         !self.full
@@ -169,7 +170,7 @@ impl<'a> Expander<'a> {
         self.tunnels
     }
 
-    /// Makes the nodes and links of one use of a template.
+    /// Makes the nodes and links for one use of a template.
     fn instantiate(
         &mut self,
         id: TemplateId,
@@ -228,7 +229,7 @@ impl<'a> Expander<'a> {
         self.wire_up(template, &ends);
     }
 
-    /// Makes the links of one use of a template; `ends` are where each node is entered and left.
+    /// Makes the links for one use of a template; `ends` has each node's entry and exit.
     fn wire_up(&mut self, template: &Template, ends: &[(End, End)]) {
         for link in &template.links {
             let (from, to) = (ends[link.from.0].1, ends[link.to.0].0);
@@ -367,7 +368,7 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Ports that are used outside must lead somewhere inside.
+    /// Checks that ports used from outside are connected inside.
     fn check_ports(&mut self, pending: &Pending<'a>, inner: &Template) {
         let outer = &self.program.templates[pending.template];
         let node = pending.node;
@@ -420,7 +421,7 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Several definitions take the arguments, but none has the ports.
+/// Error for the case that several definitions take the arguments, but none has the ports.
 fn no_ports(node: &Node, class: &str) -> Diagnostic {
     let class = match class {
         "" => "this compound element".to_owned(),

@@ -1,4 +1,4 @@
-//! Arguments of compound elements: which parameter gets which.
+//! Matching of compound elements' arguments to parameters.
 
 use crate::args;
 use crate::ast::Formal;
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 /// Reason why arguments do not fit parameters.
 pub(crate) enum Misfit {
-    /// Number of positional arguments given, and number taken.
+    /// Number of given positional arguments, and number of accepted ones.
     Few(usize, usize),
     Many(usize, usize),
     /// The keyword is missing.
@@ -27,7 +27,7 @@ pub(crate) fn bind(
     formals: &[Formal],
     arguments: &[Config],
 ) -> Result<Vec<(String, Config)>, Misfit> {
-    // Arguments by their keywords, the first of each last.
+    // Arguments by keyword, in reverse order.
     let mut keyed: HashMap<&str, Vec<usize>> = HashMap::new();
     if formals.iter().any(|f| f.keyword.is_some() && !f.is_rest()) {
         for (at, argument) in arguments.iter().enumerate().rev() {
@@ -136,7 +136,7 @@ pub(crate) fn complain(
     }
 }
 
-/// Adds to a mistake Click's explanation if no definition fits: the requested and the available ones.
+/// Adds Click's explanation that no definition fits: the requested and the available ones.
 pub(crate) fn no_match(
     error: Diagnostic,
     node: &Node,

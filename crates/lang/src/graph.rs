@@ -1,4 +1,4 @@
-//! The flattened graph: what the language is for.
+//! The flattened graph: the result of this crate.
 
 use crate::config::Config;
 use crate::source::Span;
@@ -15,11 +15,11 @@ pub struct Router {
     pub requirements: Vec<Requirement>,
     /// Names of the variables that a definition can give a value.
     pub variables: BTreeSet<String>,
-    /// Compound elements that the file declares and connects to nothing.
+    /// Compound elements that the file declares but does not connect.
     pub loose: Vec<Loose>,
 }
 
-/// A compound element without connections, with the inner ends of its ports for a later connection.
+/// An unconnected compound element, with the inner ends of its ports for a later connection.
 #[derive(Clone, Debug)]
 pub struct Loose {
     /// Name of the compound element.
@@ -77,7 +77,7 @@ pub struct Port {
 /// An argument of `require`, which may be `package NAME`, `library FILE` or a bare package name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// `package` (also where the kind is left out), `library`, or what else the file says.
+    /// `package` (also if omitted), `library`, or another word from the file.
     pub kind: String,
     /// Name of the requirement.
     pub name: String,

@@ -1,4 +1,4 @@
-//! The parser's part for the items between arrows, and its texts for unexpected tokens.
+//! Parser for the items between arrows, and error texts for unexpected tokens.
 
 use crate::ast::{ClassExpr, Item, Ports, What};
 use crate::diagnostic::Diagnostic;
@@ -6,7 +6,7 @@ use crate::lexer::{Lexeme, Token};
 use crate::parser::{Broken, KEYWORDS, Parsed, Parser, is_arrow};
 use crate::source::Span;
 
-/// The largest port number. Click has no limit, but a number like that is a mistake.
+/// The largest port number. Click has no limit, but a larger number is surely a mistake.
 pub(crate) const PORT_MAX: u32 = 65_535;
 /// Maximum number of ports that all lists of a text name.
 const LISTED_MAX: usize = 1 << 20;
@@ -53,7 +53,7 @@ impl Parser {
         if matches!(what, What::Implicit(_)) {
             span = inputs.as_ref().map_or(next.span.before(), |p| p.span);
             if first {
-                // `[0] -> x` has the port of an input that is left out.
+                // In `[0] -> x` the port belongs to an omitted `input`.
                 outputs = inputs.take();
             }
         } else {
@@ -68,7 +68,7 @@ impl Parser {
         })
     }
 
-    /// An element may be left out at the start of a chain before its arrow, or at its end.
+    /// True if an element may be omitted: at the start of a chain before its arrow, or at its end.
     fn may_be_implicit(&mut self, first: bool, next: Lexeme) -> bool {
         if first {
             return is_arrow(next.token);
@@ -244,7 +244,7 @@ impl Parser {
         }
     }
 
-    /// Advice for characters that people use and the language does not have.
+    /// Advice for characters that are not part of the language but often used.
     fn advice(&mut self, found: Lexeme) -> Option<String> {
         let touches = found.span.start == self.behind().start && found.span.start > 0;
         let text = match found.token {

@@ -1,7 +1,7 @@
 //! Text to tokens.
 //!
-//! Configuration strings do not follow the rules of the rest of the language, so the parser asks for one
-//! where it knows that a parenthesis opens one.
+//! Configuration strings do not follow the rules of the rest of the language. So the parser requests one where it
+//! knows that a parenthesis opens one.
 
 use crate::args::{Kind, Pieces, block_comment, is_space, line_comment};
 use crate::diagnostic::Diagnostic;
@@ -32,7 +32,7 @@ pub(crate) enum Token {
     Bars,
     Ellipsis,
     Minus,
-    /// A character that starts no token.
+    /// A character that cannot start a token.
     Bad(char),
     End,
 }
@@ -57,7 +57,7 @@ pub(crate) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'@'
 }
 
-/// `name` of a `$name` at the start of `text`, after the dollar.
+/// Length of `name` in `$name`, at the start of `text` after the dollar.
 pub(crate) fn variable_len(text: &[u8]) -> usize {
     let is_part = |b: &&u8| b.is_ascii_alphanumeric() || **b == b'_';
     text.iter().take_while(is_part).count()
@@ -181,7 +181,7 @@ impl Lexer {
         });
     }
 
-    /// From a place to where reading has come.
+    /// Extends a position to the end of the text read so far.
     pub(crate) fn read_to(&self, span: Span) -> Span {
         self.span(span.start as usize..self.at)
     }
@@ -230,7 +230,7 @@ impl Lexer {
         self.unclosed(open, suspect)
     }
 
-    /// Reports a configuration string that has no end, and guesses one.
+    /// Reports an unterminated configuration string, and guesses its end.
     fn unclosed(&mut self, open: Span, suspect: Option<Span>) -> Span {
         let text = self.text.clone();
         let start = open.end as usize;
@@ -245,7 +245,7 @@ impl Lexer {
         let line = line_comment(text.as_bytes(), start) - start;
         let mut len = (0..rest.len()).find(is_end).unwrap_or(line);
         if self.diagnostics.len() + 1 >= ERRORS_MAX {
-            // Each was looked for up to the end of the text.
+            // For each of them the whole text was searched.
             len = rest.len();
         }
         self.at = start + len;
@@ -267,7 +267,7 @@ impl Lexer {
     }
 }
 
-/// Letters, digits, `_`, `@` and single slashes inside; a comment ends a name.
+/// Length of a name: letters, digits, `_`, `@` and single slashes inside; a comment ends a name.
 fn name_len(bytes: &[u8]) -> usize {
     let mut len = 0;
     while let Some(&byte) = bytes.get(len) {

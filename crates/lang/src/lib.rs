@@ -1,22 +1,22 @@
-//! The Click language: text to a flattened, checked graph, with places.
+//! The Click language: text to a flattened, checked graph, with source positions.
 //!
-//! Layers, each knowing only those above it:
+//! Layers, each of which uses only earlier ones:
 //!
-//! 1. `source`, `diagnostic`: texts, places in them, and mistakes as values. Everything further down
-//!    carries places, so a mistake found much later by an element still points into the file.
-//! 2. `lexer`, `parser` (with `bodies` and `items`), `ast`: text to a tree. Reading never fails: after a mistake it
-//!    goes on at the next statement, so all mistakes of a file are told at once.
-//! 3. `scope`, `names`, `chain`, `directives`, `template`: a tree to templates, one for the file and one for each
-//!    definition of a compound element. Names, classes and ports are resolved and checked here, once
-//!    each, however often a compound element is used.
-//! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth
-//!    first, as Click orders them; variables are replaced; connections through ports of compound
-//!    elements are joined. What can blow up is bounded.
-//! 5. `graph`, `print`, `secret`: the result, its canonical text, and that text for everybody. `args` and `config` are
-//!    for those who read configuration strings.
+//! 1. `source`, `diagnostic`: texts, positions in them, and mistakes as values. All later layers carry positions, so
+//!    a mistake that an element finds much later still points into the file.
+//! 2. `lexer`, `parser` (with `bodies` and `items`), `ast`: text to a syntax tree. Parsing never fails: after a
+//!    mistake it continues at the next statement, so all mistakes of a file are reported at once.
+//! 3. `scope`, `names`, `chain`, `directives`, `template`: tree to templates, one for the file and one for each
+//!    definition of a compound element. Names, classes and ports are resolved and checked here, once each, however
+//!    often a compound element is used.
+//! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth first, in
+//!    Click's order; variables are replaced; connections through ports of compound elements are joined. Sizes that
+//!    could grow exponentially are limited.
+//! 5. `graph`, `print`, `secret`: the result, its canonical text, and that text without keys. `args` and `config`
+//!    parse configuration strings.
 //!
-//! The crate does no IO and knows no element: that a class exists, how many ports it has, and what its
-//! configuration means is for the engine to check. The language is that of Click's manual, click(5).
+//! The crate does no IO and knows no element: the engine checks that a class exists, how many ports it has, and what
+//! its configuration means. The language is that of Click's manual, click(5).
 
 pub mod args;
 mod ast;
@@ -52,7 +52,7 @@ pub use print::print;
 pub use secret::masked;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
 
-/// Reads a configuration: the graph as far as it can be understood, and all mistakes, by place.
+/// Parses a configuration. Returns the graph as far as it can be understood, and all mistakes, sorted by position.
 ///
 /// `definitions` are names (with or without dollar) and values from the command line; they precede those of the file.
 /// Libraries that the file requires stay in [`Router::requirements`].

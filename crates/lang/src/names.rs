@@ -1,4 +1,4 @@
-//! Elements and their names: declared, anonymous, or meant by a bare name.
+//! Elements and their names: declared, anonymous, or referenced by a bare name.
 
 use crate::ast::{ClassExpr, Ident};
 use crate::diagnostic::Diagnostic;
@@ -7,7 +7,7 @@ use crate::source::Span;
 use crate::template::{ClassRef, Node, NodeId, NodeKind};
 
 impl Builder<'_, '_> {
-    /// A new element. The name is checked, and left unused if there is a mistake with it.
+    /// Declares a new element. The name is checked, and not used if it is invalid.
     pub(crate) fn declare(
         &mut self,
         name: &Ident,
@@ -28,7 +28,7 @@ impl Builder<'_, '_> {
         if let Some(node) = known {
             let first = &mut self.template().nodes[node];
             if matches!(first.what, NodeKind::Broken) && first.span == name.span {
-                // A use came before the declaration and made a place for it.
+                // An earlier use has created a node for this declaration.
                 (first.what, first.span, first.class_span) = (what, span, class_span);
                 return node;
             }
@@ -64,7 +64,7 @@ impl Builder<'_, '_> {
         node
     }
 
-    /// An element must not be called like a class.
+    /// Reports an element with the name of a class.
     fn check_class_name(&mut self, name: &Ident) {
         let text = &name.name;
         if self.find_class(text).is_some() || self.base.contains_key(text) {
@@ -98,7 +98,7 @@ impl Builder<'_, '_> {
         self.template().nodes.len() - 1
     }
 
-    /// An element without a name: `Class@number`.
+    /// Makes an element without a name: `Class@number`.
     pub(crate) fn anonymous(&mut self, class: &ClassExpr, config: Option<Span>) -> NodeId {
         let (resolved, span) = self.class(class);
         let prefix = match class {
@@ -111,7 +111,7 @@ impl Builder<'_, '_> {
         };
         let scope = self.scope();
         scope.count += 1;
-        // All numbers from where the last search began up to what it found are taken.
+        // The search continues after the last number found: all earlier ones are taken.
         let last = scope.numbers.entry(prefix.clone()).or_default();
         let mut number = scope.count.max(*last + 1);
         let mut name = format!("{prefix}@{number}");
@@ -125,7 +125,7 @@ impl Builder<'_, '_> {
         node
     }
 
-    /// The element that a bare name means: a declared one, `input` or `output`, or a new one of that class.
+    /// The element to which a bare name refers: a declared one, `input` or `output`, or a new one of that class.
     pub(crate) fn named(&mut self, ident: &Ident) -> NodeId {
         let name = ident.name.as_str();
         if let Some(&node) = self.scope().names.get(name) {
@@ -174,8 +174,8 @@ impl Builder<'_, '_> {
         self.anonymous(&ClassExpr::Named(ident.clone()), None)
     }
 
-    /// True for the name of an element outside the compound element, and for one whose declaration
-    /// could not be read.
+    /// True if the name is that of an element outside the compound element, or of one whose declaration could not be
+    /// parsed.
     fn is_out_of_reach(&mut self, ident: &Ident) -> bool {
         let name = ident.name.as_str();
         if self.lost.contains(name) {
@@ -184,7 +184,7 @@ impl Builder<'_, '_> {
         let outer = self.scopes.iter().rev().skip(1);
         let found = outer.filter_map(|scope| Some((scope.template, *scope.names.get(name)?)));
         let nodes = found.map(|(template, node)| &self.program.templates[template].nodes[node]);
-        // An element that is declared later hides no class yet.
+        // An element that is declared later does not hide a class yet.
         let mut known = nodes.filter(|node| !matches!(node.what, NodeKind::Broken));
         let Some(span) = known.next().map(|node| node.span) else {
             return false;

@@ -1,4 +1,4 @@
-//! Tokens to a tree, going on after mistakes.
+//! Parser: tokens to a tree, with recovery after mistakes.
 
 use crate::ast::{Arrow, Chain, ClassExpr, Ident, Item, Statement};
 use crate::diagnostic::Diagnostic;
@@ -12,11 +12,11 @@ pub(crate) struct Tree {
     pub(crate) statements: Vec<Statement>,
     pub(crate) directives: Vec<LineDirective>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Names of elements whose declarations could not be read.
+    /// Names of elements whose declarations could not be parsed.
     pub(crate) lost: Vec<String>,
 }
 
-/// Reads a whole text.
+/// Parses a whole text.
 pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
     let mut parser = Parser {
         lexer: Lexer::new(file, text),
@@ -38,7 +38,7 @@ pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
     }
 }
 
-/// The bracket inside which a statement stands.
+/// The bracket that encloses a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Open {
     Brace,
@@ -53,7 +53,7 @@ pub(crate) struct Parser {
     /// The token read last.
     pub(crate) last: Span,
     lost: Vec<String>,
-    /// Ports that lists in brackets have named so far.
+    /// Number of ports that bracketed lists have named so far.
     pub(crate) listed: usize,
 }
 
@@ -69,7 +69,7 @@ impl Parser {
         self.peek_at(0)
     }
 
-    /// Looks further ahead. Never behind a parenthesis, which may open a configuration string.
+    /// Looks further ahead, but never beyond a parenthesis, which may open a configuration string.
     pub(crate) fn peek_at(&mut self, index: usize) -> Lexeme {
         while self.ahead.len() <= index {
             let next = self.lexer.next();
@@ -119,7 +119,7 @@ impl Parser {
         next.token == Token::Ident && KEYWORDS.contains(&self.text(next.span))
     }
 
-    /// Statements up to the end of the text or of the bracket around them, which is left unread.
+    /// Parses statements up to the end of the text or of the enclosing bracket, which is left unread.
     pub(crate) fn statements(&mut self) -> Vec<Statement> {
         let mut statements = Vec::new();
         loop {
@@ -165,7 +165,7 @@ impl Parser {
         }
     }
 
-    /// Skips to where a statement may start.
+    /// Skips to the next place where a statement may start.
     fn recover(&mut self, from: Span) {
         let mut depth = 0usize;
         loop {
@@ -206,7 +206,7 @@ impl Parser {
         }
     }
 
-    /// Records the names that the skipped text declares, so that their uses are no further mistakes.
+    /// Records the names that the skipped text declares, so that their uses cause no further errors.
     fn remember_lost(&mut self, unread: Span) {
         let text: Arc<str> = self.text(unread).into();
         let mut lexer = Lexer::new(unread.file, text);
@@ -237,7 +237,7 @@ impl Parser {
         Ok(Some(Statement::Chain(chain)))
     }
 
-    /// Semicolons may be left out, but on one line that is more often a mistake.
+    /// Semicolons may be omitted, but within a line an omission is usually a mistake.
     fn end_of_statement(&mut self, self_contained: bool) -> Parsed<()> {
         let next = self.peek();
         match next.token {
@@ -321,7 +321,7 @@ impl Parser {
         Ok(Statement::ElementClass { name, class })
     }
 
-    /// A name, which must not have a part that is all digits.
+    /// Parses a name; no part of it may consist of digits only.
     pub(crate) fn ident(&mut self) -> Parsed<Ident> {
         let span = self.bump().span;
         let name = self.text(span).to_owned();

@@ -1,4 +1,4 @@
-//! A graph as Click text.
+//! Prints a graph as Click text.
 
 use crate::args;
 use crate::graph::{Port, Router};
@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 /// Canonical text of a router: requirements, declarations, then connections in chains.
 ///
-/// Reading the text gives the same router again, and printing that gives the same text: the order of
-/// connections depends on the elements' order only.
+/// Parsing the text gives the same router again, and printing that gives the same text: the order of connections
+/// depends only on the order of elements.
 pub fn print(router: &Router) -> String {
     let mut out = String::new();
     for requirement in &router.requirements {
@@ -54,7 +54,7 @@ fn print_connections(out: &mut String, router: &Router) {
         }
     }
     let starts = (0..edges.len()).filter(|&e| !follows[e]);
-    // The remaining connections form circles.
+    // The remaining connections form cycles.
     let order: Vec<usize> = starts.chain(0..edges.len()).collect();
     let mut printed = vec![false; edges.len()];
     for first in order {

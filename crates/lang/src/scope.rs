@@ -1,4 +1,4 @@
-//! Trees to templates: finds the definition of each name.
+//! Converts trees to templates: finds the definition of each name.
 
 use crate::ast::{ClassExpr, Compound, Definition, Ident, Statement, What};
 use crate::diagnostic::Diagnostic;
@@ -12,12 +12,12 @@ use std::rc::Rc;
 /// Finds the text of a library, given its name.
 pub(crate) type Loader<'l> = &'l mut (dyn FnMut(&str) -> Option<String> + 'l);
 
-/// Maximum number of links, those of port lists included.
+/// Maximum number of links, including those of port lists.
 pub(crate) const LINKS_MAX: usize = 1 << 19;
 /// Maximum number of definitions of a compound class, including those that it extends.
 pub(crate) const DEFINITIONS_MAX: usize = 100;
 
-/// State of reading a body.
+/// State of processing a body.
 pub(crate) struct Scope {
     pub(crate) template: TemplateId,
     /// Elements declared so far.
@@ -25,9 +25,9 @@ pub(crate) struct Scope {
     /// Elements that the body declares anywhere.
     pub(crate) declared: HashMap<String, Span>,
     classes: HashMap<String, ClassRef>,
-    /// Number of elements, pseudo elements aside; it numbers anonymous elements.
+    /// Number of elements without pseudo elements; it numbers anonymous elements.
     pub(crate) count: usize,
-    /// The number that an anonymous element of a class was given last.
+    /// For each class, the last number given to an anonymous element.
     pub(crate) numbers: HashMap<String, usize>,
     /// Place of each variable's definition.
     pub(crate) variables: HashMap<String, Span>,
@@ -43,10 +43,10 @@ pub(crate) struct Builder<'a, 'l> {
     pub(crate) folder: Option<String>,
     pub(crate) program: Program,
     pub(crate) scopes: Vec<Scope>,
-    /// Names that were declared in statements which could not be read.
+    /// Names that were declared in statements which could not be parsed.
     pub(crate) lost: HashSet<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Classes that nothing in the file defines, where each was named first.
+    /// Classes without a definition in the file, with the position of their first use.
     pub(crate) base: HashMap<String, Span>,
     pub(crate) links: usize,
 }
@@ -120,7 +120,7 @@ impl<'a, 'l> Builder<'a, 'l> {
         }
     }
 
-    /// Notes the elements that a body declares, to tell a use that comes too early from a class.
+    /// Records the elements that a body declares, to distinguish a premature use from a class.
     pub(crate) fn declare_ahead(&mut self, statements: &[Statement]) {
         for statement in statements {
             let Statement::Chain(chain) = statement else {
@@ -172,7 +172,7 @@ impl<'a, 'l> Builder<'a, 'l> {
         }
     }
 
-    /// A class by its name; None for a mistake.
+    /// A class by its name; `None` for a mistake.
     pub(crate) fn class_named(&mut self, ident: &Ident) -> Option<ClassRef> {
         let name = &ident.name;
         if let Some(class) = self.find_class(name) {
@@ -316,7 +316,7 @@ impl<'a, 'l> Builder<'a, 'l> {
     }
 
     /// Number of ports of a pseudo element; all up to the last must be used. Only links from number `since` on are
-    /// counted, which are the inner ones.
+    /// counted: the inner ones.
     pub(crate) fn tunnel_ports(
         &mut self,
         node: NodeId,

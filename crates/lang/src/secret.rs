@@ -1,22 +1,22 @@
 //! Masking of keys in configurations, for readers who may see the configuration but not its keys.
 //!
-//! A key is recognised by its surroundings and by its look: people write `keys =` for `key =`, put a comment before the
+//! A key is recognised by its context and by its form: people write `keys =` for `key =`, put a comment before the
 //! key, assign it to a variable, or copy it in groups. In doubt, too much is masked.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
-/// Lengths of a word behind `KEY` that may be a key, or one that was mistyped.
+/// Lengths of a word after `KEY` that is taken for a key, possibly a mistyped one.
 const KEY_LENGTHS: RangeInclusive<usize> = 16..=64;
-/// Number of hexadecimal digits, in groups or not, that are a key on a line that mentions one.
+/// Number of hexadecimal digits, grouped or not, that are taken for a key on a line that mentions a key.
 const DIGITS_NEAR: usize = 16;
-/// Number of hexadecimal digits in one word that are a key anywhere.
+/// Number of hexadecimal digits in one word that are taken for a key anywhere.
 const DIGITS_ALONE: usize = 24;
 
-/// Words behind which anything is a key, however long.
+/// Keywords whose value is always taken for a key, of any length.
 const ALWAYS: [&str; 2] = ["ENC_KEY", "AUTH_KEY"];
 
-/// A text of the same length with stars for the keys in it.
+/// A text of the same length in which keys are replaced by stars.
 pub fn masked(text: &str) -> Cow<'_, str> {
     let mut reader = Reader {
         text,
@@ -33,7 +33,7 @@ pub fn masked(text: &str) -> Cow<'_, str> {
         let bytes = bytes.get_or_insert_with(|| text.as_bytes().to_vec());
         bytes[from..to].fill(b'*');
     }
-    // Characters of ASCII have become stars, so it is text still.
+    // Only ASCII characters were replaced, so the bytes are still valid text.
     let masked = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
     masked.map_or(Cow::Borrowed(text), Cow::Owned)
 }
@@ -44,11 +44,11 @@ struct Reader<'a> {
     /// End of the line of `at`, if known, and true if the line mentions a key.
     line_end: Option<usize>,
     speaks_of_key: bool,
-    /// True if the next text is the value of a key, or one of a list.
+    /// True if the next word is the value of a key, or one of a list.
     behind: bool,
-    /// True if the next text is a key, whatever it looks like.
+    /// True if the next word is a key, whatever its form.
     always: bool,
-    /// Ends of the last comment and the last string of hexadecimal bytes (`\<6b 79>`) that began before `at`.
+    /// End of the last comment, and of the last string of hexadecimal bytes (`\<6b 79>`), that began before `at`.
     comment_end: usize,
     data_end: usize,
 }
@@ -83,7 +83,7 @@ impl Reader<'_> {
         self.speaks_of_key = has_word_key(&rest[..length]);
     }
 
-    /// Skips a character that belongs to no word.
+    /// Skips a character that is not part of a word.
     fn pass_over(&mut self, rest: &str) {
         let end = |behind: &str| rest.find(behind).map_or(rest.len(), |at| at + behind.len());
         if self.at >= self.comment_end {
@@ -103,7 +103,7 @@ impl Reader<'_> {
         self.at += next;
     }
 
-    /// The length of the key that begins with this word, if it does.
+    /// Length of the key that begins with this word; `None` if it is no key.
     fn key_at(&mut self, word: &str) -> Option<usize> {
         let in_comment = self.at < self.comment_end;
         if has_word_key(word) {
@@ -128,7 +128,7 @@ impl Reader<'_> {
             }
             self.behind = false;
         }
-        // Patterns and data have as many.
+        // Patterns and data may have as many digits.
         let before = self.text[..self.at].chars().next_back();
         let is_pattern = self.at < self.data_end || matches!(before, Some('/' | '%'));
         let is_long = word.len() >= DIGITS_ALONE && word.bytes().all(|b| b.is_ascii_hexdigit());
@@ -164,7 +164,7 @@ fn digits_in_groups(text: &str) -> (usize, usize) {
     }
 }
 
-/// True if a text speaks of a key; a keyword is none.
+/// True if a text mentions a key; Click's keywords do not count.
 fn has_word_key(text: &str) -> bool {
     let is_keyword = |rest: &[u8]| {
         rest.get(..7)
@@ -247,7 +247,7 @@ mod tests {
                 "KEY 0x0123456789abcdef".to_owned(),
                 format!("KEY {}", "*".repeat(18)),
             ),
-            // By its looks alone.
+            // Recognised by its form alone.
             (
                 format!("define($K {ONE}); v :: VLBNode(KEY $K); Node({two})"),
                 format!("define($K {stars}); v :: VLBNode(KEY $K); Node({stars})"),

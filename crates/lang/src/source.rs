@@ -1,4 +1,4 @@
-//! Source text and places in it.
+//! Source texts and positions in them.
 //!
 //! A [`SourceMap`] owns every text that takes part in one configuration: the file, its libraries, the
 //! command line's definitions. A [`Span`] is a range of bytes in one of them, small enough to copy into
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-/// Text of a [`SourceMap`] to which a place belongs.
+/// Index of a text in a [`SourceMap`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(u32);
 
@@ -33,7 +33,7 @@ impl Span {
         }
     }
 
-    /// From the start of `self` to the end of `last`, where both lie in the same text; else `self`.
+    /// From the start of `self` to the end of `last`, if both are in the same text; else `self`.
     pub fn to(self, last: Span) -> Span {
         if self.file != last.file || last.end < self.start {
             return self;
@@ -73,11 +73,11 @@ pub struct Location {
     pub file: Arc<str>,
     /// Line from 1; a line directive may have changed it.
     pub line: u32,
-    /// Column from 1, in characters, a tab being one of them.
+    /// Column from 1, in characters; a tab is one character.
     pub column: u32,
 }
 
-/// `# 100 "file.click"`: what follows `offset` came from another file.
+/// Line directive `# 100 "file.click"`: text after `offset` came from another file.
 #[derive(Clone, Debug)]
 pub(crate) struct LineDirective {
     /// First byte of the line after the directive.
@@ -92,10 +92,10 @@ struct File {
     text: Arc<str>,
     /// Offsets of the first byte of each line.
     lines: Vec<u32>,
-    /// Number of characters before each block of bytes: finds a column far out in a line without a walk.
+    /// Number of characters before each block of bytes, to find a column in a long line quickly.
     characters: Vec<u32>,
     directives: Vec<LineDirective>,
-    /// Text with keys masked, once it has been needed.
+    /// Text with keys masked, computed on first use.
     masked: OnceLock<Arc<str>>,
 }
 
@@ -108,7 +108,7 @@ pub struct SourceMap {
 /// Maximum length of a text, in bytes: positions are 32 bits wide.
 pub const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes between two counts of characters.
+/// Number of bytes of a block whose characters are counted.
 const BLOCK: usize = 1024;
 
 impl SourceMap {
@@ -198,7 +198,7 @@ impl SourceMap {
         }
     }
 
-    /// The bytes of a place; empty if the place is not of this map.
+    /// The text at a position; empty if the position belongs to another map.
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.file).get(span.range()).unwrap_or("")
     }
@@ -240,7 +240,7 @@ impl SourceMap {
         location
     }
 
-    /// The text of the line on which a place starts, without its end of line, and the line's place.
+    /// The line on which a span starts, without its end of line, and the line's span.
     pub fn line_of(&self, span: Span) -> (&str, Span) {
         let Some(file) = self.files.get(span.file.0 as usize) else {
             return ("", span.before());
@@ -254,12 +254,12 @@ impl SourceMap {
     }
 }
 
-/// Characters that begin among these bytes.
+/// Number of characters that begin among these bytes.
 fn begun(bytes: &[u8]) -> u32 {
     bytes.iter().filter(|&&b| b & 0xc0 != 0x80).count() as u32
 }
 
-/// Characters that begin before a byte.
+/// Number of characters that begin before a byte.
 fn characters(file: &File, offset: u32) -> u32 {
     let offset = (offset as usize).min(file.text.len());
     let block = offset / BLOCK;

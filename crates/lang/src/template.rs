@@ -1,4 +1,4 @@
-//! Templates: the meaning of a body of statements before its use, as elements, links and definitions.
+//! Templates: the meaning of statements independent of their use, as elements, links and definitions.
 //!
 //! The file and each definition of a compound element become a [`Template`]. Names and classes are resolved in it.
 //! Variables are not, because each use of a compound element gives them other values.
@@ -26,7 +26,7 @@ pub(crate) struct Template {
     pub(crate) nodes: Vec<Node>,
     pub(crate) links: Vec<Link>,
     pub(crate) defines: Vec<Define>,
-    /// Number of inputs, the ports of `input`; `outputs` likewise.
+    /// Number of inputs: ports of `input`.
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
     pub(crate) span: Option<Span>,
@@ -39,7 +39,7 @@ pub(crate) struct Node {
     /// The declaration.
     pub(crate) span: Span,
     pub(crate) class_span: Span,
-    /// Ports used from outside: one more than the largest.
+    /// Number of ports used from outside: one more than the largest index.
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
 }
@@ -50,7 +50,7 @@ pub(crate) enum NodeKind {
         class: ClassRef,
         config: Option<Span>,
     },
-    /// `input` or `output` of a compound element or a group: links go through it, port by port.
+    /// `input` or `output` of a compound element or a group: links pass through it, port by port.
     Tunnel,
     /// An element with a faulty declaration; it and its links are left out.
     Broken,
@@ -63,7 +63,7 @@ pub(crate) enum ClassRef {
     Compound(usize),
 }
 
-/// Definitions of a compound class; each use takes the first that fits.
+/// Definitions of a compound class; each use takes the first one that fits.
 #[derive(Debug)]
 pub(crate) struct ClassSet {
     /// Name of the class; empty if it is anonymous.
@@ -71,7 +71,7 @@ pub(crate) struct ClassSet {
     pub(crate) definitions: Vec<TemplateId>,
     /// Class that `...` refers to.
     pub(crate) otherwise: Option<ClassRef>,
-    /// Number of definitions, those of `...` included.
+    /// Number of definitions, including those of `...`.
     pub(crate) count: usize,
 }
 
@@ -89,10 +89,10 @@ pub(crate) struct Define {
     pub(crate) value: Span,
 }
 
-/// A file with everything resolved that can be without values of variables.
+/// A file, resolved as far as possible without the values of variables.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// The first is the file's own.
+    /// Templates; the first is the file's own.
     pub(crate) templates: Vec<Template>,
     pub(crate) classes: Vec<ClassSet>,
     pub(crate) requirements: Vec<Requirement>,

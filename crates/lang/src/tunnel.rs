@@ -6,7 +6,7 @@ use crate::source::Span;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Most connections, most ports that they name or leave out, and most steps through tunnels to find them.
+/// Maximum number of connections, of ports that they imply, and of steps through tunnels to find them.
 const CONNECTIONS_MAX: usize = 1 << 19;
 const PORTS_MAX: usize = 1 << 20;
 const STEPS_MAX: usize = 4 << 20;
@@ -27,7 +27,7 @@ pub(crate) struct Wire {
     pub(crate) span: Span,
 }
 
-/// Wires by the ports of tunnels at one of their ends; of a tunnel in the order of its ports.
+/// Wires by the tunnel ports at one of their ends; those of a tunnel are ordered by port.
 type Tunnels = BTreeMap<(usize, u32), Vec<usize>>;
 
 /// All wires of a router.
@@ -124,7 +124,7 @@ impl<'w> Wires<'w> {
         })
     }
 
-    /// The elements' ports to which each port of a tunnel leads.
+    /// The element ports to which each port of a tunnel leads.
     fn follow(
         &self,
         tunnel: usize,
@@ -153,7 +153,7 @@ impl<'w> Wires<'w> {
     }
 }
 
-/// Limits the number of ports: a port implies all ports of its element before it.
+/// Limits the number of ports: a port implies all lower ports of its element.
 fn check_ports(connections: &[Connection]) -> Result<(), TooMany> {
     let mut last: HashMap<(usize, bool), usize> = HashMap::new();
     let mut ports = 0;
@@ -170,7 +170,7 @@ fn check_ports(connections: &[Connection]) -> Result<(), TooMany> {
     Ok(())
 }
 
-/// Error: a router has too many of something.
+/// Error: the router exceeds a limit.
 pub(crate) struct TooMany {
     most: usize,
     what: &'static str,

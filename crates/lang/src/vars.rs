@@ -1,4 +1,4 @@
-//! Variables: where they are defined, and putting their values into configuration strings.
+//! Variables: their definitions, and substitution of their values in configuration strings.
 
 use crate::args::{Kind, Pieces, line_comment};
 use crate::config::Config;
@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Names of the variables that texts mention as `$NAME` or `${NAME...}`, in comments too, without the parameters of
+/// Names of the variables that texts mention as `$NAME` or `${NAME...}`, also in comments, without the parameters of
 /// compound elements.
 pub(crate) fn variables(map: &SourceMap, program: &Program) -> BTreeSet<String> {
     let each = map.texts().flat_map(|text| {
@@ -28,10 +28,10 @@ pub(crate) fn variables(map: &SourceMap, program: &Program) -> BTreeSet<String> 
 
 /// Maximum depth of definitions that refer to each other.
 const DEPTH_MAX: usize = 50;
-/// Maximum length of a configuration string that holds values of variables, in bytes.
+/// Maximum length in bytes of a configuration string after substitution.
 const CONFIG_BYTES_MAX: usize = 1 << 20;
-/// Limit in bytes for all configuration strings together and the work on them: the length of the text, plus this
-/// allowance for compound elements and variables.
+/// Allowance in bytes for all configuration strings together, and for the work on them, in addition to the length of
+/// the text.
 const MORE_BYTES_MAX: usize = 16 << 20;
 
 /// Index of a frame.
@@ -46,9 +46,9 @@ pub(crate) struct Frame {
 
 #[derive(Clone)]
 enum Value {
-    /// Written here, not yet needed.
+    /// Defined here, not evaluated yet.
     Written(Span),
-    /// Being worked out: a use of the name inside its own value means the one outside.
+    /// Being evaluated: a use of the name inside its own value means the outer variable.
     Busy(Span),
     Known(Rc<Config>),
 }
@@ -78,7 +78,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// A frame with the definitions of a template; arguments go before them.
+    /// Makes a frame with the definitions of a template; arguments take precedence.
     pub(crate) fn frame(
         &mut self,
         template: TemplateId,
@@ -168,7 +168,7 @@ impl<'a> Variables<'a> {
     /// A configuration string with variables replaced and comments made spaces, trimmed.
     pub(crate) fn expand(&mut self, frame: FrameId, raw: Span) -> Config {
         let mut out = Config::empty(raw);
-        // Each use of a compound element has its strings anew.
+        // Each use of a compound element evaluates its strings again.
         if self.charge(raw, raw.range().len(), 0, "this text") {
             self.expand_into(frame, raw, &mut out);
         }
@@ -314,7 +314,7 @@ impl<'a> Variables<'a> {
         } else {
             value.text
         };
-        // Escapes may have made it longer, a default is charged here only.
+        // Escapes may have made it longer; a default value is charged only here.
         if self.charge(at, text.len(), out.text.len() + text.len(), &what) {
             out.push(&text, at, Some(origin));
         }
@@ -335,7 +335,7 @@ fn starts_line(text: &str, at: usize) -> bool {
     at > 0 && matches!(text.as_bytes()[at - 1], b'\n' | b'\r')
 }
 
-/// Escapes a value as Click does inside double quotes: its own quotes become characters.
+/// Escapes a value as Click does inside double quotes: its own quotes become ordinary characters.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -347,7 +347,7 @@ fn escape(text: &str) -> String {
     out
 }
 
-/// A use of a variable at the start of a text.
+/// A use of a variable, at the start of a text.
 struct Variable<'a> {
     name: &'a str,
     rest: Rest,
@@ -365,7 +365,7 @@ enum Rest {
 }
 
 impl Variable<'_> {
-    /// None if the dollar is just a dollar.
+    /// Parses a use of a variable; `None` if the dollar stands for itself.
     fn read(text: &str) -> Option<Variable<'_>> {
         let bytes = text.as_bytes();
         if bytes.get(1) != Some(&b'{') {
@@ -396,8 +396,8 @@ impl Variable<'_> {
     }
 }
 
-/// Index of the brace that closes the one after the dollar. Braces in quotes do not count. Braces nested deeper than
-/// values may be are not searched, as each would be searched again.
+/// Index of the brace that closes the one after the dollar. Braces in quotes do not count. Deeper nesting than values
+/// may have is not searched, because each level would be searched again.
 fn closing_brace(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     for (range, kind) in Pieces::new(text) {

@@ -1,4 +1,5 @@
-//! Whatever is read: no panic, places inside the text, and a printed graph is read again as it is.
+//! Properties of any input: parsing does not panic, positions lie inside the text, and a printed graph parses to the
+//! same graph.
 
 use lang::{Diagnostic, Router, SourceMap, Span, parse, print, render_all, to_json};
 
@@ -165,7 +166,7 @@ fn every_beginning_of_a_good_text_is_read() {
     }
 }
 
-/// A text without mistakes.
+/// A random text without mistakes.
 fn good_text(random: &mut Random) -> String {
     let mut text = String::from(
         "define($v 5);

@@ -1,20 +1,20 @@
-//! Gives PCI devices to a driver that leaves them to programs, and back to Linux's own.
+//! Binds PCI devices to a driver for user-space programs, and back to Linux's own.
 //!
-//! The kernel binds a device to the driver that its `driver_override` names, and to none else; without one, to the
-//! driver that knows its model. So nothing has to be known of models, and a device comes back by clearing that name.
+//! The kernel binds a device to the driver named in its `driver_override`, and to no other; without one, to the
+//! driver for its model. So no knowledge of models is needed, and clearing that name restores the device.
 
 use crate::pci::{DEVICES, SHARED};
 use crate::{Device, Machine};
 use std::fmt::Write;
 
-/// The driver that leaves a device to programs, and lets the IOMMU keep it from all memory but theirs.
+/// The driver that gives a device to a program and restricts, by the IOMMU, its memory access to the program's.
 pub const VFIO: &str = "vfio-pci";
 
 impl Machine {
     /// The network device with this PCI address or interface name.
     ///
     /// # Errors
-    /// A sentence: there is none.
+    /// There is no such device; a sentence.
     pub fn device_of(&self, name: &str) -> Result<Device, String> {
         let devices = self.devices();
         // An address without a domain is of domain 0, as in DPDK.
@@ -43,12 +43,11 @@ impl Machine {
         ))
     }
 
-    /// Binds a device to `driver`, so that programs can use it. Returns a text with the changes made and the command
-    /// that undoes them.
+    /// Binds a device to `driver`, so that programs can use it. Returns a text with the changes and the command that
+    /// undoes them.
     ///
     /// # Errors
-    /// A sentence: there is no such card, this machine is reached by it (unless `force`), or the driver does not take
-    /// it.
+    /// There is no such card, this machine is reached by it (unless `force`), or the driver refuses it; a sentence.
     pub fn bind(&self, name: &str, driver: &str, force: bool) -> Result<String, String> {
         let device = self.device_of(name)?;
         let address = &device.address;
@@ -65,7 +64,7 @@ impl Machine {
             load(driver)?;
         }
         if let Err(why) = self.move_to(&device, driver) {
-            // Linux's own driver takes it again.
+            // Tries to give the device back to Linux's own driver.
             let _ = self.move_to(&device, "");
             let hint = match driver == VFIO && !self.has_iommu() && !self.is_noiommu() {
                 true => "; this machine has no IOMMU that is on: `ashlar doctor` says what to do",
@@ -88,10 +87,10 @@ impl Machine {
         Ok(said)
     }
 
-    /// Returns a device to Linux's own driver; returns a report.
+    /// Returns a device to Linux's own driver. Returns a report.
     ///
     /// # Errors
-    /// A sentence: there is no such card, or a program has it.
+    /// There is no such card, or a program uses it; a sentence.
     pub fn unbind(&self, name: &str) -> Result<String, String> {
         let device = self.device_of(name)?;
         let address = &device.address;
@@ -102,7 +101,7 @@ impl Machine {
             ));
         }
         if let Some(holder) = self.holder(&device) {
-            // The kernel would wait for it, and nothing could interrupt that.
+            // The kernel would wait for the program, and nothing could interrupt that.
             return Err(format!("{holder} has {address}: end it first"));
         }
         self.move_to(&device, "")?;
@@ -115,7 +114,7 @@ impl Machine {
         })
     }
 
-    /// Succeeds if no interface of the device is in use.
+    /// Fails if an interface of the device is in use.
     fn may_go(&self, device: &Device, force: bool) -> Result<(), String> {
         let all = self.interfaces();
         let own = all.iter().filter(|i| device.interfaces.contains(&i.name));
@@ -147,7 +146,7 @@ impl Machine {
                 _ => format!("the kernel does not accept {text:?} in /{path}: {e}"),
             })
         };
-        // A line end clears the name.
+        // An empty line clears the name.
         let over = if driver.is_empty() { "\n" } else { driver };
         write(&format!("{DEVICES}/{address}/driver_override"), over)?;
         if self.files.exists(&format!("{DEVICES}/{address}/driver")) {
@@ -209,7 +208,7 @@ mod tests {
         assert!(refused.contains("default route"), "{refused}");
         let over = format!("sys/devices/pci0000:00/{CARD}/driver_override");
         assert_eq!(fake.read(&over), "(null)\n", "nothing has been touched");
-        // The files do not do what the kernel does: vfio-pci does not take it, and it goes back.
+        // Fake files do not bind devices: vfio-pci does not take the device, so it is returned.
         let refused = machine
             .bind("eth0", VFIO, true)
             .expect_err("nobody binds it");

@@ -1,4 +1,4 @@
-//! Small files of `/sys` and `/proc`, below a root.
+//! Small files of `/sys` and `/proc`, below a root folder.
 
 use std::fs;
 use std::io;
@@ -19,8 +19,8 @@ impl Files {
         self.root.join(path)
     }
 
-    /// A file's text without white space around it. `None` also where the kernel refuses to tell, as it does for the
-    /// speed of an interface that has none.
+    /// A file's text without surrounding white space. `None` also if the kernel refuses to answer, as for the speed
+    /// of an interface without one.
     pub(crate) fn read(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(path)).ok()?;
         Some(text.trim().to_owned())
@@ -30,7 +30,7 @@ impl Files {
         self.read(path)?.parse().ok()
     }
 
-    /// The number in a file that is written as 0x8086.
+    /// The number in a file with hexadecimal text such as 0x8086.
     pub(crate) fn hex(&self, path: &str) -> Option<u32> {
         let text = self.read(path)?;
         u32::from_str_radix(text.trim_start_matches("0x"), 16).ok()
@@ -60,7 +60,7 @@ impl Files {
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) -> io::Result<()> {
-        // The file must be there: to make one in /sys is no use, and would hide a mistake of a test.
+        // The file must exist: creating one in /sys is useless, and would hide a test's mistake.
         fs::OpenOptions::new()
             .write(true)
             .truncate(cfg!(test))

@@ -4,7 +4,7 @@ use crate::Machine;
 use serde::Serialize;
 use std::net::IpAddr;
 
-/// Processing of packets by Linux or the card, on reception or transmission, that matters to routers.
+/// Offload: processing of packets by Linux or the card, on reception or transmission, that matters to routers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offload {
@@ -16,13 +16,13 @@ pub enum Offload {
     Tso,
     /// Large packets are cut by the kernel, just before the card.
     Gso,
-    /// Checksums are left to the card.
+    /// Checksums are computed by the card.
     TxChecksum,
-    /// The card checks checksums.
+    /// The card verifies checksums.
     RxChecksum,
-    /// The card takes VLAN tags out of received frames.
+    /// The card removes VLAN tags from received frames.
     RxVlan,
-    /// The card writes VLAN tags.
+    /// The card inserts VLAN tags.
     TxVlan,
 }
 
@@ -42,7 +42,7 @@ impl Offload {
     }
 }
 
-/// Kind of access of AF_XDP to an interface's frames, judged by its driver.
+/// Kind of AF_XDP's access to an interface's frames, according to its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Xdp {
@@ -121,7 +121,7 @@ pub struct Interface {
     pub pci: Option<String>,
     /// `up`, `down`, or `no carrier`.
     pub state: &'static str,
-    /// Mbit/s, if it has a speed.
+    /// Speed in Mbit/s, if known.
     pub speed: Option<u32>,
     /// NUMA node.
     pub node: Option<u32>,
@@ -202,7 +202,7 @@ impl Machine {
                 (true, false) => "no carrier",
                 (true, true) => "up",
             },
-            // -1 is an interface that has none.
+            // -1 means that the interface has no speed.
             speed: files
                 .number::<i64>(&at("speed"))
                 .and_then(|speed| u32::try_from(speed).ok()),
@@ -257,7 +257,7 @@ impl Machine {
         Some(format!("{kind} {master}"))
     }
 
-    /// Interfaces that default routes of the main table lead through.
+    /// Interfaces of the main table's default routes.
     fn default_routes(&self) -> Vec<String> {
         let text = |path| self.files.read(path).unwrap_or_default();
         let mut found = Vec::new();
@@ -269,7 +269,7 @@ impl Machine {
         }
         for line in text("proc/thread-self/net/ipv6_route").lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
-            // The kernel's own route that rejects all leads through `lo`.
+            // The kernel's own route that rejects all packets uses `lo`.
             if let [to, "00", .., name] = words[..]
                 && to.bytes().all(|digit| digit == b'0')
                 && name != "lo"

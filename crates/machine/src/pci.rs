@@ -1,9 +1,9 @@
-//! PCI network devices, with a driver of Linux, with one that leaves them to programs, or with none.
+//! PCI network devices, whether bound to a Linux driver, to a driver for programs, or to none.
 
 use crate::Machine;
 use serde::Serialize;
 
-/// Drivers that leave a device to a program.
+/// Drivers that leave a device to user-space programs.
 pub(crate) const FOR_PROGRAMS: &[&str] = &["vfio-pci", "igb_uio", "uio_pci_generic"];
 /// Drivers of Linux beside which DPDK works on the same device.
 pub(crate) const SHARED: &[&str] = &["mlx4_core", "mlx5_core", "mana"];
@@ -17,7 +17,7 @@ pub struct Device {
     pub model: String,
     /// The driver to which the device is bound.
     pub driver: Option<String>,
-    /// The driver that it is to have, whatever others match.
+    /// The only driver that may bind the device.
     pub driver_override: Option<String>,
     /// NUMA node.
     pub node: Option<u32>,
@@ -92,7 +92,7 @@ impl Machine {
         }
     }
 
-    /// Maker and model from the list that distributions install beside lspci.
+    /// Maker and model, from the list that distributions install with lspci.
     fn model(&self, vendor: u32, device: u32, ids: &mut Option<String>) -> String {
         let places = ["usr/share/misc/pci.ids", "usr/share/hwdata/pci.ids"];
         let text = ids.get_or_insert_with(|| {

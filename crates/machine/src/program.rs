@@ -1,16 +1,16 @@
-//! Programs that this one starts.
+//! Start of other programs.
 
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// A command for a program that inherits standard input, output and error, and no other descriptor. This process starts
-/// all child programs by this function, except programs that replace the process itself.
+/// A command for a program that inherits standard input, output and error, but no other descriptor. This process
+/// starts all child programs by this function; only a program that replaces the process does without.
 ///
-/// Descriptors are marked close-on-exec here and not in the child. With code between fork and exec the standard library
-/// would use fork, which makes all private memory copy-on-write. Every worker would then have a page fault for each
-/// page that it writes.
+/// Descriptors are marked close-on-exec here and not in the child. With code between fork and exec the standard
+/// library would use fork, which makes all private memory copy-on-write. Every worker would then take a page fault
+/// for each page that it writes.
 pub fn program(name: impl AsRef<OsStr>) -> Command {
-    // Linux before 5.11 does not know the call; what Rust opens closes without it.
+    // Linux before 5.11 lacks the call; but files that Rust opens are close-on-exec anyway.
     let _ = crate::close_on_exec(3);
     Command::new(name)
 }
@@ -24,7 +24,7 @@ mod tests {
     fn program_inherits_no_descriptor_of_a_library() {
         let path = std::env::current_exe().unwrap();
         let file = File::open(&path).unwrap();
-        // Keeps the file open over exec, as C libraries do.
+        // Lets the file stay open over exec, as files of C libraries do.
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
         let has_file = |mut command: Command| {
             let listed = command.args(["-l", "/proc/self/fd"]).output().unwrap();

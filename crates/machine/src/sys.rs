@@ -1,4 +1,4 @@
-//! System calls for information that is in no file: ethtool's ioctls, interface addresses, limits.
+//! System calls for information that no file contains: ethtool's ioctls, interface addresses, limits.
 #![allow(unsafe_code)]
 
 use crate::{Kernel, Offload};
@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Request number, which libc does not have for all targets.
+/// Request number, which libc lacks for some targets.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 
 // Commands of linux/ethtool.h.
@@ -24,10 +24,10 @@ const TX_VLAN: u32 = 1 << 7;
 const RX_VLAN: u32 = 1 << 8;
 const LRO: u32 = 1 << 15;
 
-/// Marks all descriptors from `from` on to close when this process, or a child of it, executes another program.
+/// Marks all descriptors from `from` on as close-on-exec, for this process and its children.
 ///
 /// # Errors
-/// The kernel does not know the call.
+/// The kernel lacks the call.
 pub fn close_on_exec(from: u32) -> io::Result<()> {
     let flag = libc::CLOSE_RANGE_CLOEXEC;
     // SAFETY: descriptors are marked, and stay open here.
@@ -43,11 +43,12 @@ pub(crate) struct Live;
 fn socket() -> Option<OwnedFd> {
     // SAFETY: plain system call.
     let fd = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    // SAFETY: the kernel has just returned this descriptor, nobody else owns it.
+    // SAFETY: the kernel has just returned this descriptor, and it has no other owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Asks the driver of an interface; `T` is the structure of the command in its first word.
+/// Sends an ethtool command to an interface's driver; `T` is the command's structure, whose first word is the
+/// command.
 fn ethtool<T>(interface: &str, question: &mut T) -> bool {
     // SAFETY: all-zero bytes are a valid ifreq.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -58,11 +59,11 @@ fn ethtool<T>(interface: &str, question: &mut T) -> bool {
         *to = from as libc::c_char;
     }
     request.ifr_ifru.ifru_data = std::ptr::from_mut(question).cast();
-    // SAFETY: the request points to the structure that the command in it asks for, which outlives the call.
+    // SAFETY: the request points to the structure that its command requires, which outlives the call.
     unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &mut request) == 0 }
 }
 
-/// The answer of a command that has a number for an answer (`struct ethtool_value`).
+/// Result of a command that returns one number (`struct ethtool_value`).
 fn value(interface: &str, command: u32) -> u32 {
     let mut question = [command, 0];
     match ethtool(interface, &mut question) {
@@ -73,7 +74,7 @@ fn value(interface: &str, command: u32) -> u32 {
 
 impl Kernel for Live {
     fn driver(&self, interface: &str) -> Option<String> {
-        // `struct ethtool_drvinfo`: the command, the driver in 32 bytes, and more that is not looked at.
+        // `struct ethtool_drvinfo`: the command, the driver's name in 32 bytes, and fields that are not used here.
         let mut info = [0u32; 49];
         info[0] = GET_DRIVER_INFO;
         if !ethtool(interface, &mut info) {
@@ -128,8 +129,8 @@ impl Kernel for Live {
     fn addresses(&self) -> Vec<(String, IpAddr)> {
         let mut found = Vec::new();
         let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-        // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated, addresses have
-        // the structure of their family.
+        // SAFETY: getifaddrs makes a list that is walked once and freed below; names are terminated, and each address
+        // has the structure of its family.
         unsafe {
             if libc::getifaddrs(&mut list) != 0 {
                 return found;

@@ -1,4 +1,4 @@
-//! A machine of files, for tests.
+//! A fake machine made of files, for tests.
 
 use crate::{Kernel, Machine, Offload};
 use std::fs;
@@ -32,7 +32,7 @@ impl Kernel for Told {
     }
 }
 
-/// A folder that looks like `/`; it is removed in the end.
+/// A folder that stands for `/`; it is removed on drop.
 pub(crate) struct Fake {
     root: PathBuf,
     pub(crate) told: Told,
@@ -72,7 +72,7 @@ impl Fake {
         symlink(target, path).expect("a link");
     }
 
-    /// A PCI device of the class of network controllers.
+    /// Adds a PCI device of the class of network controllers.
     pub(crate) fn card(&self, address: &str, vendor: u32, device: u32, driver: Option<&str>) {
         let at = |file: &str| format!("sys/devices/pci0000:00/{address}/{file}");
         self.write(&at("class"), "0x020000\n");
@@ -89,7 +89,7 @@ impl Fake {
         }
     }
 
-    /// An interface that is up.
+    /// Adds an interface that is up.
     pub(crate) fn interface(&self, name: &str, pci: Option<&str>) {
         let at = |file: &str| format!("sys/class/net/{name}/{file}");
         for (file, text) in [

@@ -1,4 +1,4 @@
-//! The IOMMU, and the programs that have a device.
+//! The IOMMU, and the programs that use a device.
 
 use crate::{Device, Machine};
 use std::io;
@@ -11,7 +11,7 @@ impl Machine {
     /// True if an IOMMU is in use.
     pub(crate) fn has_iommu(&self) -> bool {
         let group = |name: &String| self.files.read(&format!("{GROUPS}/{name}/name"));
-        // Groups of vfio's own make, for want of an IOMMU, have a name.
+        // Groups that vfio makes itself, without an IOMMU, have a name.
         let groups = self.files.list(GROUPS);
         groups
             .iter()
@@ -23,20 +23,20 @@ impl Machine {
         self.files.read(NOIOMMU).as_deref() == Some("Y")
     }
 
-    /// True if this kernel's vfio can do so, as far as is known.
+    /// True if this kernel's vfio supports that, as far as is known.
     pub(crate) fn knows_noiommu(&self) -> bool {
         !self.files.exists("sys/module/vfio") || self.files.exists(NOIOMMU)
     }
 
-    /// True if interrupts can be forged: if they cannot be remapped, a device can send any interrupt, and vfio refuses
-    /// devices unless it is configured to accept this.
+    /// True if vfio refuses devices because interrupts cannot be remapped. A device could then send any interrupt;
+    /// vfio can be configured to accept this.
     pub(crate) fn refuses_for_interrupts(&self) -> bool {
         let interrupts = self.files.read("proc/interrupts").unwrap_or_default();
         let remapped = interrupts.contains("IR-") || !interrupts.contains("IO-APIC");
         !remapped && self.files.read(UNSAFE_INTERRUPTS).as_deref() == Some("N")
     }
 
-    /// The file by which a program opens a device's group.
+    /// The file by which a program opens a device's IOMMU group.
     pub(crate) fn group_file(&self, device: &Device) -> Option<String> {
         let group = device.iommu_group?;
         let plain = format!("dev/vfio/{group}");
@@ -45,7 +45,7 @@ impl Machine {
         Some(there.unwrap_or(plain))
     }
 
-    /// True if the device's group can be opened; no program may have it.
+    /// True if the device's group can be opened, which means that no program has it.
     pub(crate) fn try_group(&self, file: &str) -> io::Result<()> {
         let mut how = std::fs::OpenOptions::new();
         how.read(true)
@@ -54,13 +54,13 @@ impl Machine {
             .map(drop)
     }
 
-    /// The program that has a device open, in words, as far as this user may see.
+    /// Description of the program that has a device open, as far as this user may see it.
     pub fn user_of(&self, device: &Device) -> Option<String> {
         let by_group = device.driver.as_deref() == Some(crate::bind::VFIO);
         by_group.then(|| self.holder(device)).flatten()
     }
 
-    /// The process that has a device's group open, in words.
+    /// Description of the process that has a device's group open.
     pub(crate) fn holder(&self, device: &Device) -> Option<String> {
         let file = self.group_file(device)?;
         let file = format!("/{file}");

@@ -1,16 +1,16 @@
 //! Names of anonymous elements across a reload. The language numbers anonymous elements (`Counter@7`). Without this
-//! module, one more at the beginning of a file would give each later counter the counts of another.
+//! module, inserting one at the beginning of a file would shift the counts of all later ones.
 
 use engine::plan::Plan;
 use lang::Router;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::{HashMap, HashSet};
 
-/// Identity of an element in the comparison: name without numbers, class, configuration. So named elements keep their
-/// places, and elements between the same neighbours are compared.
+/// Key for the comparison of two configurations: name without numbers, class, configuration. So named elements stay
+/// where they are, and elements between the same neighbours are compared.
 type Key<'a> = (String, &'a str, &'a str);
 
-/// Gives the anonymous elements of a configuration the names that they have in the plan that it is to replace.
+/// Gives the anonymous elements of a configuration the names that they had in the plan to be replaced.
 pub(super) fn keep_names(router: &mut Router, running: &Plan) {
     let old: Vec<Key> = running
         .elements
@@ -32,7 +32,7 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
             } => {
                 pairs.extend((0..len).map(|n| (old_index + n, new_index + n)));
             }
-            // Between the same neighbours, configurations may have changed.
+            // Between the same neighbours, the configurations of elements may have changed.
             DiffOp::Replace {
                 old_index,
                 old_len,
@@ -50,7 +50,7 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
             DiffOp::Delete { .. } | DiffOp::Insert { .. } => {}
         }
     }
-    // Names of anonymous compound elements are part of the names of what is in them.
+    // Names of anonymous compound elements are prefixes of the names of elements inside.
     let mut names: HashMap<String, String> = HashMap::new();
     for (old, new) in pairs {
         let (old, new) = (&running.elements[old].name, &router.elements[new].name);
@@ -95,7 +95,7 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
     }
 }
 
-/// `a/b/c`: `a`, `a/b`, `a/b/c`.
+/// The prefixes of `a/b/c`: `a`, `a/b`, `a/b/c`.
 fn heads(name: &str) -> impl Iterator<Item = &str> {
     let ends = name.match_indices('/').map(|(at, _)| at);
     ends.chain([name.len()]).map(|end| &name[..end])
@@ -129,7 +129,7 @@ fn without_numbers(name: &str) -> String {
     name.split('/').map(part).collect::<Vec<_>>().join("/")
 }
 
-/// The name itself, or with the next free number: a new element must not continue the state of another.
+/// A free name: the name itself, or with the next free number. A new element must not continue the state of another.
 fn free(name: &str, taken: &HashSet<String>) -> String {
     let Some((class, number)) = name.rsplit_once('@') else {
         return name.to_owned();

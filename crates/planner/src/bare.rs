@@ -51,7 +51,7 @@ fn looked_at(plan: &Plan, ports: &dyn PortDirectory) -> Vec<bool> {
         let receives = device.as_ref().filter(|device| device.receives);
         receives.is_some_and(|device| device.notes || kept(device))
     });
-    // True for elements whose packets may carry annotations from an earlier element.
+    // True for elements whose packets may already carry annotations that an earlier element has set.
     let mut noted: Vec<bool> = notes.collect();
     let annotates = |element: usize| elements[element].class.extension::<Annotates>().is_some();
     until_still(elements.len(), &plan.edges, |from, to| {
@@ -81,9 +81,8 @@ fn handled(plan: &Plan) -> Vec<bool> {
     handled
 }
 
-/// Calls `step` for all edges until nothing changes (a fixed point): again for the edges of each changed element.
-/// `step` returns two flags: true if it changed the element before the edge, and true if it changed the one after the
-/// edge.
+/// Fixed-point iteration: calls `step` for all edges, and again for the edges of each changed element. `step` returns
+/// two flags: true if it changed the element before the edge, and true if it changed the one after it.
 fn until_still(
     elements: usize,
     edges: &PlanEdges,

@@ -1,4 +1,4 @@
-//! Proves on the graph what elements need: headers checked, annotations set.
+//! Proves that elements' needs are met: headers checked, annotations set.
 
 use super::title;
 use super::to_do::ToDo;
@@ -15,7 +15,7 @@ pub(super) fn prove(
     order: &[usize],
     errors: &mut Vec<Diagnostic>,
 ) {
-    // Facts of an element's packets before it; ALL until a path is known.
+    // Facts that hold at the input of an element; ALL until a path to it is known.
     let is_fed = |element| edges.to(element).next().is_some();
     let facts = |element| {
         if is_fed(element) {
@@ -60,7 +60,7 @@ pub(super) fn prove(
     }
 }
 
-/// Elements that packets can reach: the needs of elements downstream of a silent one are not checked.
+/// Elements that packets can reach: elements downstream of a silent one are not checked.
 fn live(classes: &[&'static Class], edges: &PlanEdges) -> Vec<bool> {
     let starts = |element: &usize| {
         let class = classes[*element];

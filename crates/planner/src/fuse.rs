@@ -1,10 +1,10 @@
-//! The optimiser's pass for fused loops: finds elements that are connected as a fused loop requires.
+//! Pass for fused loops: finds sequences of elements that are connected as a fused loop requires.
 //!
-//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, by exactly one path: if
-//! two outputs lead to the next class, neither is the main path. Where outputs have names of their own, a loop
-//! continues by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of the loops
-//! that begin at an element, the longest is taken. Loops may overlap; the loop that runs depends on the element at
-//! which a packet arrives.
+//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, by exactly one path:
+//! if two outputs lead to the next class, neither is the main path. If outputs have names of their own, a loop
+//! continues by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of several
+//! loops that begin at an element, the longest is taken. Loops may overlap; the loop that runs depends on the element
+//! at which a packet arrives.
 
 use engine::element::Verdict;
 use engine::fused::{CountsOfClass, FusedLoop};
@@ -18,7 +18,7 @@ const COUNTERS_MAX: usize = 16;
 #[derive(Clone, Copy)]
 struct Step {
     node: usize,
-    /// Output that leads to the next step.
+    /// Output that leads to the next element of the path.
     output: usize,
     counts: bool,
 }
@@ -81,7 +81,7 @@ pub(super) fn find(
     (0..elements.len()).filter_map(begins).collect()
 }
 
-/// True if packets may be carried along an edge at once.
+/// True if packets may be passed along an edge immediately, within the loop.
 fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
     let workers = |node: usize| &elements[node].workers;
     !edge.pull
@@ -92,8 +92,8 @@ fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
         && workers(edge.from.0) == workers(edge.to.0)
 }
 
-/// Follows edges from the end of `way`, and collects paths of `len` elements; elements that only count are not included
-/// in `len`.
+/// Extends the path `way` along edges, and collects paths of `len` elements; elements that only count are not
+/// included in `len`.
 fn spread(
     way: &mut Vec<Step>,
     len: usize,

@@ -1,7 +1,7 @@
 //! Compiles parsed text to a plan: finds classes, parses configurations, resolves push and pull, proves needs, and
 //! places every element on workers. The planner is pure: it opens no device and no file descriptor.
 //!
-//! A plan that comes out of [`make`] without errors can be built and run; building cannot fail.
+//! A plan that [`make`] returns without errors can be built and run; building cannot fail.
 
 mod anonymous;
 mod bare;
@@ -36,10 +36,10 @@ use std::sync::Arc;
 pub use mtu::{LimitsLength, TooLong, too_long};
 pub use names::{GivesNames, readdressed};
 
-/// Expands parts of a router before it is planned. Returns the mistakes that it found.
+/// Rewrites a router's text before planning, for example to expand abbreviations. Returns the mistakes that it found.
 pub type Rewrite = fn(&mut Router, &Options) -> Vec<Diagnostic>;
 
-/// The element classes of a program. A copy shares them.
+/// The element classes of a program. Copies share them.
 #[derive(Clone, Default)]
 pub struct Registry {
     classes: Arc<HashMap<&'static str, &'static Class>>,
@@ -49,12 +49,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The classes of several lists; a later class replaces an earlier one of the same name.
+    /// The classes of several lists; a later class replaces an earlier one with the same name.
     pub fn new(lists: &[&'static [Class]]) -> Registry {
         Registry::default().with_classes(lists)
     }
 
-    /// Adds classes; one replaces an earlier one of the same name.
+    /// Adds classes; each replaces an earlier one with the same name.
     pub fn with_classes(mut self, lists: &[&'static [Class]]) -> Registry {
         let added = lists.iter().flat_map(|l| l.iter());
         Arc::make_mut(&mut self.classes).extend(added.map(|c| (c.name, c)));
@@ -62,7 +62,7 @@ impl Registry {
     }
 
     /// Enables optimisation: elements connected as one of these fused loops run as that loop, and annotations that no
-    /// element reads are left out. Without fused loops the plan follows the text literally.
+    /// element reads are not initialised. Without fused loops the plan follows the text literally.
     pub fn with_fused_loops(mut self, loops: &'static [FusedLoop]) -> Registry {
         self.loops = loops;
         self
@@ -72,13 +72,13 @@ impl Registry {
         !self.loops.is_empty()
     }
 
-    /// Adds packages that configurations may require, in addition to class names.
+    /// Adds packages that configurations may require by `require(...)`, in addition to class names.
     pub fn with_packages(mut self, packages: &'static [&'static str]) -> Registry {
         self.packages = packages;
         self
     }
 
-    /// Adds a rewriting that plans begin with.
+    /// Adds a rewriting step that runs before planning.
     pub fn with_rewrite(mut self, rewrite: Rewrite) -> Registry {
         self.rewrites.push(rewrite);
         self
@@ -89,7 +89,7 @@ impl Registry {
         self.classes.get(name).copied()
     }
 
-    /// True if a package that a configuration requires is there.
+    /// True if this program provides a package that a configuration requires.
     pub fn provides(&self, package: &str) -> bool {
         self.packages.contains(&package) || self.classes.contains_key(package)
     }
@@ -105,29 +105,29 @@ impl Registry {
 /// Options of planning.
 #[derive(Clone)]
 pub struct Options<'a> {
-    /// Number of workers that may be used.
+    /// Number of workers.
     pub workers: usize,
     /// Directory of devices.
     pub ports: &'a dyn PortDirectory,
-    /// True if a device that is not there is an error (to run) or a warning (to check).
+    /// True if a missing device is an error (to run the plan); false if it is a warning (to check it).
     pub devices_must_exist: bool,
-    /// True if inputs may stay unconnected: packets are let in from outside (`Graph::inject`).
+    /// True if inputs may stay unconnected, because packets are injected there (`Graph::inject`).
     pub open_inputs: bool,
-    /// True if everything runs on one worker as Click runs it. Workers that elements ask for are then
-    /// names only, and what packets need is not proved: Click's users check it themselves.
+    /// True if everything runs on one worker in Click's manner. Workers that elements request are then only names,
+    /// and the needs of elements are not proved: Click's users check them themselves.
     pub as_click: bool,
-    /// Names for addresses that hold where the configuration gives no others.
+    /// Default names for addresses; names of the configuration take precedence.
     pub names: Names,
-    /// Function that sets router-wide settings before elements are configured; the running router keeps these settings.
+    /// Function that sets router-wide settings before elements are configured; they persist in the running router.
     pub prepare: Option<&'a dyn Fn(&RouterWide)>,
-    /// The plan that runs now: configurations that stay the same are kept, tables with them.
+    /// The running plan: unchanged configurations are kept, and so are their tables.
     pub previous: Option<&'a Plan>,
-    /// The plan that is to be replaced: anonymous elements keep the names that they have there.
+    /// The plan to be replaced: anonymous elements keep the names that they have there.
     pub replaces: Option<&'a Plan>,
 }
 
 impl<'a> Options<'a> {
-    /// Options for a router that is to run, and replaces none.
+    /// Options for a router that will run and replaces none.
     pub fn new(workers: usize, ports: &'a dyn PortDirectory) -> Options<'a> {
         Options {
             workers,
@@ -150,7 +150,7 @@ const SUGGESTIONS_MAX: usize = 100;
 /// elements are configured anew.
 const CHANGED_MAX: usize = 100;
 
-/// Makes a plan. It is `None` if there is an error among the diagnostics; all mistakes are found.
+/// Compiles a router to a plan. Returns `None` if there is an error among the diagnostics; all mistakes are reported.
 pub fn make(
     router: &Router,
     registry: &Registry,
@@ -175,8 +175,8 @@ pub fn make(
     (plan, errors)
 }
 
-/// The running plan ([`Options::previous`]) with the configuration that one element of `router` has now; the rest stays
-/// the same.
+/// Returns the running plan ([`Options::previous`]) with one element's new configuration, taken from `router`; the
+/// rest stays the same.
 ///
 /// # Errors
 /// The configuration has mistakes; all of them are returned.
@@ -212,7 +212,8 @@ pub fn reconfigure(
     }
 }
 
-/// Result of planning: the plan, its mistakes, and the crossings that still need a queue.
+/// Result of planning: the plan, the diagnostics, and elements that still need a queue for packets from other
+/// workers.
 type Made = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
 
 fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
@@ -324,7 +325,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     (fine.then(|| Arc::new(plan)), errors, crossings)
 }
 
-/// Runs the passes of the classes that the plan uses, each once.
+/// Runs the passes that the plan's classes list, each once.
 fn run_passes(plan: &mut Plan) {
     let mut passes: Vec<&'static Pass> = Vec::new();
     for pass in plan.elements.iter().filter_map(|e| e.class.extension()) {
@@ -335,7 +336,7 @@ fn run_passes(plan: &mut Plan) {
     passes.iter().for_each(|pass| (pass.0)(plan));
 }
 
-/// Checks that handlers that elements will write exist. Handlers of the router as a whole are not known here.
+/// Checks that the handlers exist that elements will write. Handlers of the router as a whole are not known here.
 fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<Diagnostic>) {
     let each = calls
         .iter()
@@ -358,7 +359,7 @@ fn check_calls(plan: &Plan, router: &Router, calls: &[Calls], errors: &mut Vec<D
     }
 }
 
-/// Name of an element in errors: `ttl :: DecIPTTL`.
+/// Name of an element in error messages: `ttl :: DecIPTTL`.
 fn title(element: &lang::Element) -> String {
     format!("{} :: {}", element.name, element.class)
 }
@@ -378,7 +379,7 @@ fn resolve(
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<Option<&'static Class>> {
     let names: Vec<&str> = registry.classes().iter().map(|c| c.name).collect();
-    // Each unknown name is searched once, and only the first `SUGGESTIONS_MAX` names get a suggestion.
+    // Each unknown name is searched for once, and only the first `SUGGESTIONS_MAX` names get a suggestion.
     let mut known: HashMap<String, Option<&str>> = HashMap::new();
     let mut near = |class: &str| {
         if !known.contains_key(class) && known.len() < SUGGESTIONS_MAX {
@@ -411,7 +412,7 @@ fn resolve(
     router.elements.iter().map(find).collect()
 }
 
-/// True if a word was taken for a class because nothing of that name is declared.
+/// True if a word was taken for a class because no element of that name is declared.
 fn anonymous(element: &lang::Element) -> bool {
     let own = element.name.rsplit('/').next().unwrap_or_default();
     let number = own.strip_prefix(element.class.as_str());
@@ -425,7 +426,7 @@ struct Configured {
     files: Vec<Seen>,
 }
 
-/// An element, and the handlers that it will write.
+/// Number of an element, and the handlers that it will write.
 type Calls = (usize, Vec<String>);
 
 fn configure(
@@ -438,7 +439,7 @@ fn configure(
     let mut calls = Vec::new();
     let around = Around::new(router);
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
-    // Only a text that mentions a changed name can have changed its meaning.
+    // A changed name can only affect texts that mention it.
     let few = changed.len() <= CHANGED_MAX;
     let same_names = |text: &str| few && !changed.iter().any(|name| text.contains(name));
     let mut keywords: HashMap<&str, Vec<&'static str>> = HashMap::new();

@@ -1,5 +1,4 @@
-//! Checks that there is memory for what elements will take: afterwards a table that cannot be made would end the
-//! process.
+//! Checks that there is memory for all elements: a failed allocation later would end the process.
 
 use super::title;
 use engine::plan::Plan;
@@ -7,8 +6,9 @@ use lang::{Diagnostic, Router};
 use std::hint::black_box;
 use std::sync::Arc;
 
-/// Checks that the memory of all elements can be had: reserves it and gives it back. Memory of the previous plan is
-/// there already. Memory that this plan's configurations have allocated counts again, which errs on the safe side.
+/// Checks that the memory of all elements is available: reserves it and releases it. Memory of the previous plan is
+/// already allocated. Memory that this plan's configurations have allocated is counted twice, which errs on the safe
+/// side.
 pub(super) fn check(
     plan: &Plan,
     router: &Router,

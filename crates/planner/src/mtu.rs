@@ -1,4 +1,5 @@
-//! Devices with a smaller MTU than a configuration lets through: longer packets would be lost without an ICMP error.
+//! MTU check: warns of devices whose MTU is smaller than the packets that a configuration sends to them. Such packets
+//! would be lost without an ICMP error.
 
 use engine::element::AnyConfig;
 use engine::plan::Plan;
@@ -6,22 +7,22 @@ use engine::port::PortDirectory;
 use lang::Diagnostic;
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// An extension: bytes of the longest packet that leaves an element of the class by output 0, if its configuration says
-/// so.
+/// Extension: length in bytes of the longest packet that leaves an element of the class by output 0, if its
+/// configuration limits it.
 pub struct LimitsLength(pub fn(&AnyConfig) -> Option<usize>);
 
 /// Number of bytes of link-layer headers where lengths include them: an Ethernet header with two tags.
 const LINK_BYTES: usize = 22;
 
-/// Maximum number of elements that are looked at before each device.
+/// Maximum number of elements that are searched upstream of each device.
 const STEPS_MAX: usize = 64;
 
-/// An element that lets longer packets through than a device takes.
+/// An element whose longest packets exceed a device's MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong<'p> {
     /// Number of the element.
     pub element: usize,
-    /// Number of bytes of the device's longest packet.
+    /// Length in bytes of the longest packet that the element lets through.
     pub longest: usize,
     /// The device.
     pub device: &'p str,
@@ -30,7 +31,7 @@ pub struct TooLong<'p> {
 }
 
 impl TooLong<'_> {
-    /// The mistake and the remedy, in words.
+    /// Description of the mistake, and its remedy.
     pub fn words(&self, plan: &Plan) -> (String, String) {
         let TooLong {
             longest,
@@ -47,7 +48,7 @@ impl TooLong<'_> {
     }
 }
 
-/// All elements that let longer packets through than the device after them takes; `mtu` returns a device's MTU. Only
+/// All elements whose longest packets exceed the MTU of a device downstream; `mtu` returns a device's MTU. Only
 /// elements a few steps upstream of a device are searched, so time is linear in the number of devices.
 pub fn too_long<'p>(plan: &'p Plan, mtu: impl Fn(&str) -> Option<usize>) -> Vec<TooLong<'p>> {
     let mut found = Vec::new();
@@ -77,7 +78,7 @@ pub fn too_long<'p>(plan: &'p Plan, mtu: impl Fn(&str) -> Option<usize>) -> Vec<
     found
 }
 
-/// The elements before another one that limit the length of its packets, with their limits.
+/// The elements upstream of another one that limit the length of its packets, with their limits.
 fn limits_before(plan: &Plan, element: usize) -> Vec<(usize, usize)> {
     let (mut limits, mut seen) = (Vec::new(), HashSet::new());
     let mut to_do = VecDeque::from([element]);
@@ -101,7 +102,7 @@ fn limits_before(plan: &Plan, element: usize) -> Vec<(usize, usize)> {
     limits
 }
 
-/// Warns of them, as far as the devices can be asked.
+/// Warns of such elements, for devices whose MTU is known.
 pub(super) fn check(plan: &Plan, ports: &dyn PortDirectory, errors: &mut Vec<Diagnostic>) {
     for one in too_long(plan, |device| ports.probe(device).ok().map(|info| info.mtu)) {
         let (text, help) = one.words(plan);

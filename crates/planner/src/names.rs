@@ -1,4 +1,4 @@
-//! Names that stand for addresses, and checks that they still do.
+//! Names that stand for addresses, and detection of addresses that have changed.
 
 use super::{Options, Registry};
 use arguments::{Kind, Names};
@@ -6,7 +6,7 @@ use engine::plan::Plan;
 use engine::port::{PortDirectory, PortInfo};
 use lang::Router;
 
-/// Address and MTU of a device, as elements use them.
+/// Suffixes of a device's name that stand for its address and MTU.
 const OF_DEVICES: [(Kind, &[&str]); 2] =
     [(Kind::Ether, &[":eth", ":ether"]), (Kind::Mtu, &[":mtu"])];
 
@@ -41,11 +41,12 @@ pub fn readdressed<'p>(
     changed
 }
 
-/// An extension: each argument of an element of the class gives names to addresses (AddressInfo) or ports
-/// (PortInfo). They hold in the compound element around it.
+/// Extension: each argument of an element of the class defines names of addresses (AddressInfo) or ports (PortInfo).
+/// They are valid in the surrounding compound element.
 pub struct GivesNames(pub fn(&mut Names, &str));
 
-/// Names for addresses: of elements that give some, and devices by their own addresses and MTUs; and which devices.
+/// Names of addresses: defined by elements, or those of devices with their own addresses and MTUs. Also returns the
+/// devices.
 pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Names, Vec<String>) {
     let mut names = options.names.clone();
     let mut addressed = Vec::new();
@@ -78,8 +79,8 @@ pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Na
         }
         let text = match probe_or_parent(options.ports, device) {
             Ok(info) => text_of(kind, &info),
-            // Checking a file needs no real device, so a stand-in is used; the element that uses the missing device
-            // reports it.
+            // Checking a file needs no real device, so a stand-in address is used; the element that uses the missing
+            // device reports it.
             Err(_) if !options.devices_must_exist => text_of(kind, &PortInfo::of_process("", 1)),
             Err(_) => continue,
         };
@@ -89,7 +90,7 @@ pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Na
     (names, addressed)
 }
 
-/// A device, or the port of a VLAN sub-interface `PORT.ID`, whose address that has too.
+/// Description of a device, or of the port of a VLAN sub-interface `PORT.ID`, which has the same address.
 fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, String> {
     ports
         .probe(device)
@@ -99,7 +100,7 @@ fn probe_or_parent(ports: &dyn PortDirectory, device: &str) -> Result<PortInfo, 
         })
 }
 
-/// The port of a VLAN sub-interface `PORT.ID`.
+/// Name of the port of a VLAN sub-interface `PORT.ID`.
 fn vlan_parent(device: &str) -> Option<&str> {
     let (port, tag) = device.rsplit_once('.')?;
     tag.parse::<wire::vlan::Tag>().is_ok().then_some(port)

@@ -1,9 +1,10 @@
-//! Listeners of notifiers: elements that want to know when packets wait in an element, or when it has room.
+//! Listeners of notifiers: elements to wake when packets wait in an element, or when it has room.
 
 use engine::plan::Plan;
 use engine::search::{DOWN, UP, signals};
 
-/// Finds the signal of every port, and the listeners of each notifier. Needs the workers of all elements.
+/// Computes the signal of every port, and the listeners of each notifier. All elements must already be placed on
+/// workers.
 pub(super) fn connect(plan: &mut Plan) {
     let (up, down) = (signals(plan, &UP), signals(plan, &DOWN));
     for (i, (signals, rooms)) in up.into_iter().zip(down).enumerate() {
@@ -18,7 +19,7 @@ pub(super) fn connect(plan: &mut Plan) {
     }
 }
 
-/// Adds an element, once; equal elements are added in succession.
+/// Adds an element unless it is the last one already; equal elements are added in succession.
 fn add(to: &mut Vec<usize>, element: usize) {
     if to.last() != Some(&element) {
         to.push(element);

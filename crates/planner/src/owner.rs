@@ -1,6 +1,6 @@
-//! Elements whose state has one owner ([`Copies::Owner`]). If several workers reach such an element, or elements that
-//! share its state, one worker becomes the owner of all of them. A Queue and an Unqueue before each of their inputs
-//! carry packets of other workers to the owner. Packets of a flow keep their order.
+//! Elements whose state has one owner ([`Copies::Owner`]). If several workers reach such elements, or elements that
+//! share their state, one worker becomes the owner of all of them. A Queue and an Unqueue are inserted before each of
+//! their inputs, to carry packets of other workers to the owner. Packets of a flow keep their order.
 
 use engine::element::Copies;
 use engine::plan::Plan;
@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Capacity, in packets, of the queue that carries packets to an owner, per input.
 const CROSSING: usize = 4096;
 
-/// Elements that need a crossing before their inputs, with the worker that owns them.
+/// Elements that need queues before their inputs, each with its owner.
 pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     let owned = |&i: &usize| plan.elements[i].class.copies == Copies::Owner;
     let all: Vec<usize> = (0..plan.elements.len()).filter(owned).collect();
-    // The least number of a group stands for it.
+    // The lowest element number represents a group.
     let mut heads: Vec<usize> = (0..plan.elements.len()).collect();
     for &i in &all {
         let partners = plan.elements[i].looked.iter().flatten().copied();
@@ -31,7 +31,7 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     for members in groups.into_values() {
         let splits = || members.iter().map(|&i| plan.elements[i].split);
         if splits().all(|split| split.is_some() && Some(split) == splits().next()) {
-            // The state is split: each worker owns its part, so no queue is needed.
+            // The state is split by bucket: each worker owns a part, so no queue is needed.
             continue;
         }
         let workers: BTreeSet<usize> = members
@@ -49,7 +49,7 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     found
 }
 
-/// The head of an element's group (union-find). Paths to the head are shortened, so that the next search is quick.
+/// Representative of an element's group (union-find, with path compression).
 fn head(heads: &mut [usize], mut at: usize) -> usize {
     while heads[at] != at {
         heads[at] = heads[heads[at]];
@@ -58,7 +58,7 @@ fn head(heads: &mut [usize], mut at: usize) -> usize {
     at
 }
 
-/// Puts the crossings into the router.
+/// Inserts the queues into the router.
 pub(super) fn cross(router: &mut Router, crossings: &[(usize, usize)]) {
     // Connections that lead to each input.
     let mut reaches: BTreeMap<Port, Vec<usize>> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Placement of elements on workers. Cores are given to sources and pullers only. Everything that packets pass on the
-//! way runs where they are (RouteBricks: one packet, one core), up to the next queue.
+//! Placement of elements on workers. Only sources and pulling elements are assigned to workers. All other elements
+//! run where their packets are (RouteBricks: one packet, one core), up to the next queue.
 
 use super::queues::{self, wrong_in};
 use super::to_do::ToDo;
@@ -58,7 +58,7 @@ pub(super) fn place(
         if !options.as_click {
             element.home = home(element);
         } else if element.workers.is_empty() {
-            // The element gets no packets, but handlers may use it.
+            // The element gets no packets, but its handlers may be used.
             (element.workers, element.pullers) = (vec![0], vec![0]);
         }
     }
@@ -114,7 +114,7 @@ fn placements(
     asked
 }
 
-/// Resolves a name that element `by` uses to an element, or to all elements of a compound element.
+/// Resolves a name that element `by` uses: an element, or all elements of a compound element.
 fn elements_named(plan: &Plan, by: usize, name: &str) -> Vec<usize> {
     let within = &plan.elements[by].name;
     if let Some(element) = call::find_element(plan, within, name) {
@@ -172,11 +172,12 @@ fn probe(
     infos
 }
 
-/// Workers of receivers whose queues may move, at first.
+/// For each receiver whose queues may move: the workers that own queues at the start.
 type Homes = Vec<Option<Vec<usize>>>;
 
-/// Workers of sources, and of pullers that say where they run. A receiver whose packets an element gathers has
-/// a copy on every worker, so that its queues can move; its homes are the workers that begin.
+/// Workers of sources, and of pulling elements that request a worker. A receiver whose packets an element distributes
+/// to workers has a copy on every worker, so that its queues can move; its homes are the workers with queues at the
+/// start.
 fn fixed(
     plan: &Plan,
     asked: &[Placement],
@@ -230,7 +231,7 @@ fn fixed(
         if n == plan.workers {
             return Some((0..n).collect());
         }
-        // Devices with fewer queues than workers are dealt out in turn.
+        // Devices with fewer queues than workers are assigned to the workers in turn.
         let workers: Workers = (0..n).map(|k| (next_single + k) % plan.workers).collect();
         next_single += n;
         if is_gathered(plan, i, asked) {
@@ -243,8 +244,8 @@ fn fixed(
     (fixed, homes)
 }
 
-/// True if every packet of a source reaches an element that steers packets to their workers, through elements that pass
-/// packets on at once.
+/// True if every packet of a source reaches an element that distributes packets to workers, through elements that
+/// pass packets on immediately.
 fn is_gathered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
     let mut seen = BTreeSet::from([source]);
     let mut to_do = vec![source];
@@ -276,9 +277,9 @@ fn pullers(plan: &Plan) -> Vec<usize> {
     (0..plan.elements.len()).filter(pulls).collect()
 }
 
-/// Elements that a puller reaches through pull connections.
+/// Elements that a pulling element reaches upstream through pull connections.
 struct Upstream {
-    /// Elements with packets to pull.
+    /// Elements that provide packets to pull.
     leaves: Vec<usize>,
     /// True if some element upstream cannot be copied.
     single: bool,
@@ -308,8 +309,8 @@ fn upstream(plan: &Plan, puller: usize) -> Upstream {
     }
 }
 
-/// True if each core may have its own copy of a puller and its queue: there is one queue, and
-/// nothing in between keeps an order over several cores.
+/// True if each worker may have its own copy of a pulling element and its queue: there is only one queue, and no
+/// element in between keeps an order across workers.
 fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
     upstream.leaves.len() == 1
         && !upstream.single
@@ -322,8 +323,8 @@ fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
             == 1
 }
 
-/// The worker of a puller that cannot be cloned: the one that fills a queue whose two ends must be on one worker, else
-/// chosen by the puller's number.
+/// The worker of a pulling element that cannot be copied. It is the worker that fills a queue whose two ends must be
+/// on one worker; otherwise it is chosen by the element's number.
 fn owner(plan: &Plan, puller: usize, upstream: &Upstream, active: &[Workers]) -> usize {
     let mut tied = upstream
         .leaves
@@ -340,9 +341,9 @@ fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> u
         .map_or(usize::MAX, |info| info.max_tx_queues)
 }
 
-/// For each element, the workers on which it is active: downstream along push connections from elements where packets
-/// start, and upstream along pull connections from elements that pull. Packets leave the elements in `leaves` only on
-/// the workers given there.
+/// For each element, the workers on which it is active. Activity spreads downstream along push connections from
+/// elements where packets start, and upstream along pull connections from elements that pull. Packets leave the
+/// elements in `leaves` only on the workers given there.
 fn spread(
     plan: &Plan,
     fixed: &[Option<Workers>],
@@ -362,7 +363,7 @@ fn spread(
     for i in (0..n).filter(|&i| !is_reached(i) && plan.elements[i].runs != Runs::AsTask) {
         active[i].insert(0);
     }
-    // Pullers that run where their queues are filled, by queue.
+    // For each queue, the pulling elements that run where the queue is filled.
     let mut cloned: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let free = upstream
         .iter()
@@ -405,7 +406,7 @@ fn spread(
         if more {
             continue;
         }
-        // An element in a loop that no packet reaches gets a copy too, for its handlers.
+        // An element in a cycle that no packet reaches gets a copy, too, for its handlers.
         match active[idle..].iter().position(Workers::is_empty) {
             Some(next) => {
                 idle += next;

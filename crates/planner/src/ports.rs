@@ -1,16 +1,16 @@
-//! Port numbers: the ports that connections use are checked against the ports of classes and configurations.
+//! Checks the ports that connections use against the ports of classes and configurations.
 
 use super::{Configured, title};
 use engine::element::{Class, Ports};
 use engine::placement::ResourcesOfClass;
 use lang::{Diagnostic, Router};
 
-/// Inputs and outputs that a configuration may ask for.
+/// Maximum number of inputs or outputs that a configuration may request.
 const PORTS_MAX: usize = 1024;
-/// Number of unused ports of a side that are named one by one.
+/// Maximum number of unused ports that an error lists one by one.
 const UNUSED_MAX: usize = 16;
 
-/// Numbers of inputs and outputs of every element, checked against its class.
+/// Checks the number of inputs and outputs of every element against its class.
 pub(super) fn count(
     router: &Router,
     classes: &[Option<&'static Class>],
@@ -61,7 +61,7 @@ pub(super) fn count(
     counts
 }
 
-/// True if an element has no name but its class and number.
+/// True if an element has no other name than its class and number.
 fn is_anonymous(element: &lang::Element) -> bool {
     element.span == element.class_span
 }
@@ -82,7 +82,7 @@ fn check_side(
     errors: &mut Vec<Diagnostic>,
 ) -> usize {
     let (least, most) = Ports::range(names);
-    // `+` names as many ports as the configuration says, `*` at least as many.
+    // `+` stands for exactly as many ports as the configuration requests, `*` for at least as many.
     let open = names.last().is_some_and(|n| n.ends_with('*'));
     let most = configured.filter(|_| !open).unwrap_or(most);
     let mut wrong = |message: String, help: String| {
@@ -166,6 +166,6 @@ fn check_side(
             "number the ports that are connected from 0 without gaps".to_owned(),
         );
     }
-    // Connections beyond the last port were refused above; they still need a place.
+    // Connections beyond the last port were refused above; they still need an index.
     count.min(most).max(used.len())
 }

@@ -1,5 +1,5 @@
-//! Push and pull: each port's own processing, spread over connections and through agnostic
-//! elements, as Click does it.
+//! Push or pull: propagates each port's fixed processing over connections and through agnostic elements, as Click
+//! does.
 
 use super::title;
 use engine::element::{Class, Flow};
@@ -29,7 +29,7 @@ impl Flows {
     }
 }
 
-/// Numbering of all ports of the graph: inputs of an element, then its outputs.
+/// Indices of all ports of the graph: for each element its inputs, then its outputs.
 struct Numbering {
     first: Vec<usize>,
     counts: Vec<(usize, usize)>,
@@ -117,7 +117,7 @@ fn propagate(router: &Router, classes: &[&'static Class], numbers: &Numbering, f
     for element in 0..classes.len() {
         elements[numbers.ports(element)].fill(element);
     }
-    // Elements whose agnostic ports wait for the first of them.
+    // True for elements whose agnostic ports must all become push or all pull.
     let mut joins: Vec<bool> = classes.iter().map(|class| class.ports.joined).collect();
     let mut to_do: VecDeque<usize> = (0..flow.len()).filter(|&at| !agnostic[at]).collect();
     while let Some(at) = to_do.pop_front() {
@@ -139,7 +139,7 @@ fn propagate(router: &Router, classes: &[&'static Class], numbers: &Numbering, f
         .for_each(|f| *f = Flow::Push);
 }
 
-/// Agnostic ports of one element are all push or all pull.
+/// Checks that the agnostic ports of an element are all push or all pull.
 fn check_agnostic(
     router: &Router,
     classes: &[&'static Class],

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// Maximum number of queues that an element may receive from: more than any port has.
 const QUEUES_MAX: usize = 4096;
 
-/// Deals the queues of every device to the copies of the elements that use it.
+/// Distributes the queues of every device over the copies of the elements that use it.
 pub(super) fn assign(
     plan: &mut Plan,
     asked: &[Placement],
@@ -34,7 +34,7 @@ pub(super) fn assign(
             let offers = infos
                 .get(&device.name)
                 .map_or(usize::MAX, |p| p.max_rx_queues);
-            // Excessive requests are reported below; for a missing device the number is unknown.
+            // Excessive requests are reported below; for a missing device the number of queues is unknown.
             let queues = device.queues.unwrap_or(copies).min(offers).min(QUEUES_MAX);
             if let Some(asked) = device.queues {
                 check(i, device, (asked, copies, offers), router, errors);
@@ -73,7 +73,7 @@ pub(super) fn assign(
             let base = request.tx_queues;
             let roomy = base + plan.workers <= offers;
             plan.elements[i].queues = if roomy {
-                // Numbered by worker, so that a reload that moves senders moves no queue.
+                // Queues are numbered by worker, so a reload that moves other senders moves no queue.
                 workers.iter().map(|worker| vec![base + worker]).collect()
             } else {
                 (0..copies).map(|c| vec![base + c]).collect()
@@ -135,7 +135,7 @@ fn check(
     errors.push(wrong_in(router, i, message).help(help));
 }
 
-/// A mistake of an element's placement.
+/// Diagnostic for a mistake in an element's placement request.
 pub(super) fn wrong_in(router: &Router, i: usize, message: String) -> Diagnostic {
     let element = &router.elements[i];
     let wrong = Diagnostic::error("placement", message).at(element.span);

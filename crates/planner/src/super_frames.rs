@@ -1,9 +1,7 @@
-//! The optimiser's pass for super-frames: finds the connections that may carry them, and the ports that need not
-//! segment them.
+//! Pass for super-frames: finds the connections that may carry them, and the ports that need not segment them.
 //!
-//! A port delivers super-frames if all elements on some path from it to another port carry them
-//! (`Element::carries_super_frames`). On other paths they are segmented before the first element that does not carry
-//! them.
+//! A port delivers super-frames if all elements on some path from it to another port process them
+//! (`Element::carries_super_frames`). On other paths they are segmented before the first element that does not.
 
 use super::to_do::ToDo;
 use engine::plan::{Plan, PlanElement};
@@ -37,7 +35,7 @@ pub(super) fn mark(plan: &mut Plan, ports: &dyn PortDirectory) {
     }
 }
 
-/// For each element, true if a super-frame can pass from it to a port through elements that carry super-frames.
+/// For each element, true if a super-frame can reach a port from it through elements that process super-frames.
 fn leads(plan: &Plan) -> Vec<bool> {
     let elements = &plan.elements;
     let carries = |element: usize| elements[element].carries_super_frames();

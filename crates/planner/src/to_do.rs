@@ -1,16 +1,16 @@
-//! Elements that have to be looked at again, because something beside them has changed.
+//! Work list for data-flow passes: elements to be examined again because a neighbour has changed.
 
 use std::collections::VecDeque;
 
-/// A queue of elements, each at most once in it. A walk over all edges until nothing changes needs as many rounds as a
-/// chain is long; this needs as many steps as there are changes.
+/// A queue that contains each element at most once. Iterating over all edges would take as many rounds as the longest
+/// chain has elements; a work list takes as many steps as there are changes.
 pub(super) struct ToDo {
     queue: VecDeque<usize>,
     waits: Vec<bool>,
 }
 
 impl ToDo {
-    /// A work list of these elements, of `elements` in all.
+    /// A work list that starts with these elements, out of `elements`.
     pub(super) fn new(first: impl Iterator<Item = usize>, elements: usize) -> ToDo {
         let mut to_do = ToDo {
             queue: VecDeque::new(),

@@ -1,4 +1,4 @@
-//! Parts of a plan around a table: receivers, and elements that steer or follow.
+//! Parts of a plan that depend on a bucket table: receivers, elements that steer by it, and elements downstream.
 
 use super::Table;
 use engine::element::{Flow, Runs};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// Maximum number of stages in series that are distinguished.
 const STAGES: usize = 8;
 
-/// Parts of a plan around a table.
+/// Parts of a plan that depend on a bucket table.
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) table: Arc<Table>,
@@ -18,13 +18,13 @@ pub(crate) struct Around {
     pub(crate) steers: Arc<[usize]>,
     /// Elements downstream of those that steer.
     pub(crate) behind: Arc<[usize]>,
-    /// Number of stages in series that may hold packets.
+    /// Maximum number of elements in series that may hold packets.
     pub(crate) stages: usize,
     /// The workers of the plan: each may send packets to others.
     pub(crate) workers: Arc<[usize]>,
 }
 
-/// Attachment of [`PASS`](crate::PASS) to receivers: the first tables downstream, by which their packets are steered.
+/// Attachment of [`PASS`](crate::PASS) to receivers: the nearest tables downstream, which steer their packets.
 pub struct SteeredBy(pub Vec<Arc<Table>>);
 
 impl Around {
@@ -50,7 +50,7 @@ impl Around {
         })
     }
 
-    /// The buckets that are to move, by their owners; refuses what there is not.
+    /// Groups the buckets to move by their owners; refuses buckets that do not exist.
     pub(crate) fn check(
         &self,
         buckets: &[u16],
@@ -122,7 +122,7 @@ fn downstream(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> B
     found
 }
 
-/// Longest chain of elements among these that take packets in and give them away later.
+/// Length of the longest chain of elements that store packets, among these elements.
 fn stages(plan: &Plan, behind: &BTreeSet<usize>) -> usize {
     let holds = |node: usize| {
         let element = &plan.elements[node];

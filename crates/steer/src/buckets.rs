@@ -1,14 +1,14 @@
-//! Moves buckets from worker to worker, with the state of their flows.
+//! Moves buckets between workers, with the state of their flows.
 //!
-//! Buckets move owner by owner:
+//! Buckets are moved per old owner:
 //!
-//! 1. Hold: every copy that steers by the table holds packets of the buckets. It waits until the old owner has taken
-//!    all earlier packets from its rings. If the old owner stalls, the move is called off and held packets go to it,
+//! 1. Hold: every Steer of the table holds new packets of the buckets. It waits until the old owner has taken all
+//!    earlier packets from its rings. If the old owner stalls, the move is cancelled and held packets go to it,
 //!    because packets must be where the state of their flow is.
-//! 2. Drain: those earlier packets leave everything downstream, stage by stage (a queue, the burst of a sender). That
-//!    takes a bounded time; a late element is named.
-//! 3. The old owner gives up the state of the buckets, and the new one takes it.
-//! 4. Release: held packets go to the new owner, then all others do.
+//! 2. Drain: the earlier packets leave all elements downstream, stage by stage (a queue, the burst of a sender). This
+//!    takes a bounded time; an element that exceeds it is reported.
+//! 3. Transfer: the old owner gives up the state of the buckets, and the new one takes it.
+//! 4. Release: held packets go to the new owner first, then new ones.
 
 use super::around::Around;
 use super::graph::{Marks, Sent, Shard, give_buckets, steering, take_buckets};
@@ -23,7 +23,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use sync::Lock;
 
-/// Time for a worker to empty its rings, in multiples of the table's limit. The rings' size bounds it.
+/// Time limit for a worker to empty its rings, in multiples of the table's limit. The size of the rings bounds the
+/// time that is needed.
 pub(crate) const STALLED: u32 = 20;
 
 /// Result of a move.
@@ -33,10 +34,10 @@ pub struct Moved {
     pub buckets: usize,
     /// Packets that had to wait, including those that still wait.
     pub held: Held,
-    /// Number of buckets that could not be moved: the old owner had not taken packets sent to it earlier, or the new
-    /// owner had not taken the waiting ones.
+    /// Number of buckets that could not be moved: the old owner had not taken earlier packets, or the new owner had
+    /// not taken the waiting ones.
     pub stay: usize,
-    /// Elements that still held earlier packets after the table's limit: later packets may overtake these.
+    /// Elements that still held earlier packets when the table's limit was reached: later packets may overtake these.
     pub late: Vec<String>,
 }
 
@@ -57,7 +58,7 @@ impl std::fmt::Display for Moved {
     }
 }
 
-/// Buckets and the worker that is to own them, from `0-3 7 1`: the last number is the worker.
+/// Parses buckets and their new owner from `0-3 7 1`: the last number is the worker.
 pub(crate) fn parse_move(text: &str) -> Result<(Vec<u16>, usize), String> {
     let wrong = || format!("buckets and a worker are expected, such as `0-3 7 1`, not `{text}`");
     let (buckets, worker) = text.trim().rsplit_once(' ').ok_or_else(wrong)?;
@@ -73,8 +74,8 @@ pub(crate) fn parse_move(text: &str) -> Result<(Vec<u16>, usize), String> {
     Ok((all, worker))
 }
 
-/// Moves buckets of a table, named by itself or by an element that steers by it, to worker `to`. Meanwhile the caller
-/// must not move other buckets of the table or replace the plan.
+/// Moves buckets of a table to worker `to`. The table is given by its name or by an element that steers by it.
+/// Meanwhile the caller must not move other buckets of the table or replace the plan.
 pub fn move_buckets(
     ask: &impl Ask,
     plan: &Plan,
@@ -85,7 +86,7 @@ pub fn move_buckets(
     let around = Around::find(plan, table)
         .ok_or_else(|| AskError::NoElement(format!("there is no table and no Steer `{table}`")))?;
     if around.table.workers().is_empty() {
-        // The workers have just been started: buckets are assigned when they have built their graphs.
+        // After the start, buckets are assigned only when the workers have built their graphs.
         ask.until(&around.workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
     }
     around.settle(ask)?;
@@ -109,7 +110,7 @@ pub fn move_buckets(
     Ok(moved)
 }
 
-/// Hands one owner's buckets over.
+/// Hands over the buckets of one owner.
 fn hand_over(
     ask: &impl Ask,
     around: &Around,
@@ -131,7 +132,8 @@ fn hand_over(
         ends,
     };
     let mut steps = vec![all(Part::Hold, Ends::OrNone(limit.saturating_mul(STALLED)))];
-    // There is one drain more than there are stages, because elements that hold packets only sometimes are not counted.
+    // One drain more than there are stages, because elements that hold packets only sometimes are not counted as
+    // stages.
     steps.extend((0..=around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
     steps.push(one(Part::Give, owner, Ends::AtOnce));
     steps.push(one(Part::Take, to, Ends::Moved));
@@ -163,17 +165,17 @@ fn hand_over(
     Ok((outcome, held))
 }
 
-/// Buckets of one owner that move.
+/// Buckets of one owner, during their move.
 struct Buckets {
     around: Around,
     owner: usize,
     to: usize,
     buckets: Vec<u16>,
-    /// State under way from the old owner to the new one.
+    /// State of flows, between the old owner and the new one.
     state: Lock<Vec<Shard>>,
     /// Elements that still held earlier packets at the time limit.
     late: Lock<BTreeSet<usize>>,
-    /// Packets that workers have held.
+    /// Number of packets that workers have held.
     held: Lock<Held>,
 }
 
@@ -186,14 +188,14 @@ enum Part {
     Release,
 }
 
-/// A worker's memory between its tries.
+/// State of a worker between attempts at a step.
 #[derive(Default)]
 struct Memory {
-    /// Packets sent to the old owner before the hold began.
+    /// Number of packets sent to the old owner before the hold began.
     sent: Option<Sent>,
-    /// Packets that were held downstream when the step began.
+    /// Marks of the packets that were held downstream when the step began.
     marks: Option<Marks>,
-    /// The time for that is over.
+    /// True if the time limit has passed.
     late: bool,
     released: bool,
 }
@@ -273,21 +275,21 @@ impl Change for Buckets {
 }
 
 impl Around {
-    /// Releases buckets on a worker.
+    /// Releases buckets on this worker.
     fn release_here(&self, graph: &mut Graph, buckets: &[u16], to: usize) {
         for &node in &*self.steers {
             steering(graph, node, |s| s.release(buckets, to));
         }
     }
 
-    /// Packets that this worker holds and has held.
+    /// Number of packets that this worker holds, and has held.
     fn held_here(&self, graph: &mut Graph) -> Held {
         let each = self.steers.iter();
         let each = each.filter_map(|&node| steering(graph, node, |s| s.held()));
         each.fold(Held::default(), Held::with)
     }
 
-    /// Waits until no worker holds any packet, at most for the table's limit. Returns the numbers of packets held.
+    /// Waits until no worker holds a packet, at most for the table's limit. Returns the numbers of held packets.
     fn await_held(&self, ask: &impl Ask) -> Result<Held, AskError> {
         let (around, limit) = (self.clone(), self.table.limit());
         let held = ask.until(
@@ -301,7 +303,7 @@ impl Around {
         Ok(held.into_iter().fold(Held::default(), Held::with))
     }
 
-    /// Waits until packets held since an earlier move have been released, before another move begins.
+    /// Waits until packets held since an earlier move have been released. Call it before another move.
     pub(crate) fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
         if self.table.is_settled() {
             return Ok(());
@@ -317,7 +319,7 @@ impl Around {
     }
 }
 
-/// The tables of a plan by which something steers, by name.
+/// The bucket tables of a plan that steering elements use, by name.
 pub fn tables(plan: &Plan) -> Vec<Arc<Table>> {
     let used = |table: &Arc<Table>| {
         let mut each = plan.elements.iter().filter_map(super::table_of);

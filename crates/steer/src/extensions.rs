@@ -9,36 +9,36 @@ use std::any::Any;
 use std::sync::Arc;
 use wire::FlowKey;
 
-/// A class that steers packets to the workers that own their buckets. It lists [`PASS`](crate::PASS) and
-/// [`ROUTER`](crate::ROUTER), too, which carry out its handler `move`.
+/// A class that steers packets to the workers that own their buckets. It also lists [`PASS`](crate::PASS) and
+/// [`ROUTER`](crate::ROUTER), which implement its handler `move`.
 pub trait Steers: Element {
     /// The table by which packets are steered.
     fn table(config: &Self::Config) -> Arc<Table>;
 
-    /// The extension's view of this copy, for moving buckets.
+    /// This copy's interface for moving buckets.
     fn steering(&mut self) -> &mut dyn Steering;
 }
 
-/// A copy of an element that steers.
+/// Interface of a steering element's copy, for moving buckets.
 pub trait Steering {
-    /// Holds packets of these buckets from now on.
+    /// Starts to hold packets of these buckets.
     fn hold(&mut self, buckets: &[u16]);
 
-    /// Releases held buckets, which belong to worker `to` now: packets that were held go there first, then others do.
-    /// To say it twice is no mistake.
+    /// Releases held buckets, which now belong to worker `to`: held packets go there first, then new ones. Repeated
+    /// calls are allowed.
     fn release(&mut self, buckets: &[u16], to: usize);
 
     /// Number of packets that this copy has sent to a worker, for [`has_arrived`](Self::has_arrived).
     fn sent(&self, to: usize) -> usize;
 
-    /// True if a worker has taken what had been sent to it at some time.
+    /// True if a worker has taken the first `sent` packets that this copy sent to it.
     fn has_arrived(&self, to: usize, sent: usize) -> bool;
 
     /// Packets that were held since the last [`hold`](Self::hold).
     fn held(&self) -> Held;
 }
 
-/// [`Steers`] of a class, its type erased.
+/// Type-erased [`Steers`].
 pub struct SteersOfClass {
     table: fn(&AnyConfig) -> Arc<Table>,
     pub(crate) steering: fn(&mut dyn Any) -> &mut dyn Steering,
@@ -54,13 +54,13 @@ impl SteersOfClass {
     }
 }
 
-/// The table by which an element steers packets, if it does.
+/// The table by which an element steers packets; `None` if it does not.
 pub fn table_of(element: &PlanElement) -> Option<Arc<Table>> {
     let class: &SteersOfClass = element.class.extension()?;
     Some((class.table)(&element.config))
 }
 
-/// Function from flows to buckets. It does not change while a sorter exists.
+/// Function that maps flows to buckets. It does not change while a value of this type exists.
 pub trait Sorter: Send + Sync {
     /// The bucket of a flow's packets.
     fn function(&self) -> Box<dyn Fn(&FlowKey) -> u16>;
@@ -68,7 +68,7 @@ pub trait Sorter: Send + Sync {
     /// True if both directions of a flow have the same bucket.
     fn is_symmetric(&self) -> bool;
 
-    /// A number that sorters have in common that sort alike.
+    /// Identifier that is equal for all sorters with the same function.
     fn kind(&self) -> usize;
 }
 
@@ -78,7 +78,7 @@ pub trait Sorts: Element {
     fn sorter(config: &Self::Config) -> Option<Arc<dyn Sorter>>;
 }
 
-/// [`Sorts`] of a class, its type erased.
+/// Type-erased [`Sorts`].
 pub struct SortsOfClass(fn(&AnyConfig) -> Option<Arc<dyn Sorter>>);
 
 impl SortsOfClass {
@@ -94,26 +94,26 @@ pub(crate) fn sorter_of(element: &PlanElement) -> Option<Arc<dyn Sorter>> {
     (class.0)(&element.config)
 }
 
-/// A class that keeps state of flows by bucket, so that the state moves with its bucket. It lists
-/// [`ROUTER`](crate::ROUTER), too, which refuses reloads that would lose the state.
+/// A class that keeps flow state per bucket, so that the state can move with its bucket. It also lists
+/// [`ROUTER`](crate::ROUTER), which refuses reloads that would lose the state.
 pub trait KeepsFlows: Element {
-    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets. This
-    /// holds only downstream of elements that steer packets, sorted by flow so that both directions meet. Each worker
-    /// then owns the state of its buckets, and [`SortedBy`](crate::SortedBy) is attached to the element.
+    /// True if the state of one owner ([`Copies::Owner`](engine::element::Copies::Owner)) may be split by buckets.
+    /// This holds only downstream of elements that steer packets, sorted by flow so that both directions meet. Each
+    /// worker then owns the state of its buckets, and [`SortedBy`](crate::SortedBy) is attached to the element.
     fn splits(config: &Self::Config) -> bool {
         let _ = config;
         false
     }
 
-    /// Removes and returns the state of the flows of a bucket, which another worker is to own. No packet of the bucket
-    /// is here, and none comes before the state has arrived there.
+    /// Removes and returns the flow state of a bucket that another worker will own. No packet of the bucket is here,
+    /// and none arrives before the state has been transferred.
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>>;
 
-    /// Adds the state that another copy has given up.
+    /// Adds flow state that another copy has given up.
     fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, cx: &mut Cx);
 }
 
-/// [`KeepsFlows`] of a class, its type erased.
+/// Type-erased [`KeepsFlows`].
 pub struct KeepsFlowsOfClass {
     splits: fn(&AnyConfig) -> bool,
     pub(crate) give_bucket: fn(&mut dyn Any, u16) -> Option<Box<dyn Any + Send>>,
@@ -139,44 +139,45 @@ pub(crate) fn splits(element: &PlanElement) -> bool {
     class.is_some_and(|class| (class.splits)(&element.config))
 }
 
-/// A class that receives from the RX queues of a port, each owned and polled by one worker. It lists
-/// [`ROUTER`](crate::ROUTER), too, which implements its handlers `queue_owners` and `rss`.
+/// A class that receives from the RX queues of a port, each polled by its owner. It also lists
+/// [`ROUTER`](crate::ROUTER), which implements its handlers `queue_owners` and `rss`.
 pub trait Receives: Element {
     /// The queues that have an owner, each with its worker.
     fn owners(config: &Self::Config) -> Vec<(usize, usize)>;
 
-    /// The indirection table of the port, if the port may follow moves of buckets.
+    /// The indirection table of the port, if it can follow moves of buckets.
     fn port_table(config: &Arc<Self::Config>) -> Option<Arc<dyn PortTable>>;
 
     /// The queues of this copy.
     fn queues(&mut self) -> &mut dyn RxQueues;
 }
 
-/// The RX queues of a port that one worker owns or is to own. A queue that is not among them is passed over.
+/// Interface to the RX queues of a port that one worker owns or will own. Other queues are ignored.
 pub trait RxQueues {
-    /// Starts to poll a queue, as soon as its owner has released it.
+    /// Starts to poll a queue as soon as its present owner has released it.
     fn poll(&mut self, queue: usize);
 
-    /// Stops polling a queue, until [`poll`](Self::poll) or [`release`](Self::release). Packets wait in the port.
+    /// Stops polling a queue until [`poll`](Self::poll) or [`release`](Self::release). Packets wait in the port
+    /// meanwhile.
     fn hold(&mut self, queue: usize);
 
-    /// Gives a queue to worker `to`, or no longer waits for a queue that `to` owns.
+    /// Gives a queue to worker `to`, or stops waiting for a queue that `to` owns.
     fn release(&mut self, queue: usize, to: usize);
 
-    /// Notes what waits in a queue now, for [`is_drained`](Self::is_drained).
+    /// Marks the packets that wait in a queue now, for [`is_drained`](Self::is_drained).
     fn drain(&mut self, queue: usize);
 
-    /// True if all has been delivered that had been noted, of all queues.
+    /// True if all marked packets of all queues have been delivered.
     fn is_drained(&self) -> bool;
 
-    /// Keeps the packets of a queue here, in order (`on`), or releases them, kept packets first.
+    /// Starts to keep the packets of a queue here, in order (`on`); or releases them, kept packets first.
     fn keep(&mut self, queue: usize, on: bool);
 
-    /// Packets that are kept, of all queues.
+    /// Number of kept packets of all queues.
     fn kept(&self) -> usize;
 }
 
-/// [`Receives`] of a class, its type erased.
+/// Type-erased [`Receives`].
 pub struct ReceivesOfClass {
     pub(crate) owners: fn(&AnyConfig) -> Vec<(usize, usize)>,
     pub(crate) port_table: fn(&AnyConfig) -> Option<Arc<dyn PortTable>>,
@@ -194,7 +195,7 @@ impl ReceivesOfClass {
     }
 }
 
-/// The indirection table of the port that an element receives from, if the port may follow moves of buckets.
+/// The indirection table of the port that an element receives from, if it can follow moves of buckets.
 pub(crate) fn port_table_of(element: &PlanElement) -> Option<Arc<dyn PortTable>> {
     let class: &ReceivesOfClass = element.class.extension()?;
     (class.port_table)(&element.config)

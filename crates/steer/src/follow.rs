@@ -1,20 +1,19 @@
-//! Makes a port's own indirection table follow buckets that have changed worker.
+//! Changes a port's indirection table so that it follows buckets that have changed worker.
 //!
-//! A port that is told to give later packets of a bucket to another queue still has earlier ones in the old queue, or
-//! on their way from its worker to others. So the entries follow owner by owner:
+//! A port that is told to put a bucket's packets into another queue still has earlier packets in the old queue, or on
+//! their way from its worker to others. So table entries are changed per owner:
 //!
-//! 1. Hold: the owner stops sorting packets from those of its queues that will receive the buckets, and keeps them.
-//!    Packets from other workers pass.
+//! 1. Hold: the owner keeps the packets of those queues that will receive the buckets, without sorting them. Packets
+//!    from other workers pass.
 //! 2. The port gets its new table.
-//! 3. Drain: the workers of the old queues receive the packets that wait there, and send them to the owners. Then they
-//!    wait, for a bounded time, until all workers have taken these packets.
-//! 4. Release: packets that the owner kept go on.
+//! 3. Drain: the workers of the old queues receive the packets that wait there, and send them to the owners. Then
+//!    they wait, for a bounded time, until all workers have taken these packets.
+//! 4. Release: the packets that the owner kept continue.
 //!
-//! The queue is kept as a whole, as a port need not sort as Steer does: it may not look into tunnels, or hash by
-//! addresses only, or have refused a rule. So a flow of any bucket may change queue when an entry of the port's table
-//! changes.
+//! The whole queue is kept, because a port need not sort as Steer does: it may ignore tunnels, hash by addresses
+//! only, or have refused a rule. So a flow of any bucket may change queue when an entry of the port's table changes.
 //!
-//! Only the owner keeps packets, so the worker that empties an old queue never waits for a hold.
+//! Only the owner keeps packets, so a worker that empties an old queue never waits for a hold.
 
 use super::Held;
 use super::around::Around;
@@ -35,7 +34,7 @@ use sync::Lock;
 
 /// Time that a device may need to deliver packets that it sorted by its old table.
 const INSIDE: Duration = Duration::from_micros(100);
-/// Time between two questions to a port about a change.
+/// Time between two queries to a port about the progress of a change.
 const PAUSE: Duration = Duration::from_micros(200);
 
 /// Result of following.
@@ -45,7 +44,7 @@ pub struct Followed {
     pub buckets: usize,
     /// Packets that had to wait.
     pub held: Held,
-    /// True if an old queue had not delivered its packets in time: later packets may overtake these.
+    /// True if an old queue did not deliver its packets in time: later packets may overtake these.
     pub late: bool,
 }
 
@@ -63,15 +62,15 @@ impl std::fmt::Display for Followed {
     }
 }
 
-/// The receivers of a plan whose ports have tables of their own, by element.
+/// The receivers of a plan whose ports have indirection tables, by element.
 pub fn port_tables(plan: &Plan) -> Vec<(usize, Arc<dyn PortTable>)> {
     let each = plan.elements.iter().enumerate();
     each.filter_map(|(node, e)| Some((node, port_table_of(e)?)))
         .collect()
 }
 
-/// Makes the port of receiver `element` follow the misdelivered ones of these buckets; all with `None`. Meanwhile the
-/// caller must not move queues or buckets, or replace the plan.
+/// Changes the port of receiver `element` so that misdelivered ones of `buckets` arrive at their owners; `None`: all
+/// buckets. Meanwhile the caller must not move queues or buckets, or replace the plan.
 pub fn follow(
     ask: &impl Ask,
     plan: &Plan,
@@ -121,17 +120,17 @@ pub fn follow(
     Ok(followed)
 }
 
-/// Entries of a port's table that are to lead to one owner's queues.
+/// Entries of a port's table that will lead to one owner's queues.
 struct Entries {
     around: Around,
     node: usize,
     owner: usize,
-    /// The owner's queues that are to have the packets.
+    /// The owner's queues that will receive the packets.
     to: BTreeSet<usize>,
     /// Queues that received the packets before, each with its worker.
     queues: BTreeSet<(usize, usize)>,
     late: AtomicBool,
-    /// Time since which packets are held.
+    /// Time at which the hold of packets began.
     since: Lock<Time>,
     held: Lock<Held>,
 }
@@ -145,7 +144,7 @@ enum Part {
     Gone,
 }
 
-/// A worker's memory between its tries.
+/// State of a worker between attempts at a step.
 #[derive(Default)]
 struct Memory {
     begun: Option<Time>,
@@ -155,7 +154,7 @@ struct Memory {
 }
 
 impl Entries {
-    /// Makes the port follow. Returns the packets held, and true if a worker or the port was late.
+    /// Hands over the entries. Returns the number of held packets, and true if a worker or the port was late.
     fn follow(
         self,
         ask: &impl Ask,
@@ -173,7 +172,7 @@ impl Entries {
                 Ends::OrLate(time_limit),
             ),
             step(Part::Release, vec![owner], Ends::Moved),
-            // Packets that are left after that still go first.
+            // Packets that are still kept after that go first.
             step(Part::Gone, vec![owner], Ends::OrLate(limit)),
         ];
         let parties = std::iter::once(owner).chain(workers).collect();
@@ -202,14 +201,14 @@ impl Entries {
         self.keep(graph, true);
     }
 
-    /// Keeps packets of the new queues, or (`on` false) releases them. A worker without a copy keeps nothing.
+    /// Keeps packets of the new queues, or releases them if `on` is false. A worker without a copy keeps nothing.
     fn keep(&self, graph: &mut Graph, on: bool) {
         queues(graph, self.node, |queues| {
             self.to.iter().for_each(|&queue| queues.keep(queue, on));
         });
     }
 
-    /// Number of packets that are kept here.
+    /// Number of packets that this worker keeps.
     fn kept(&self, graph: &mut Graph) -> usize {
         queues(graph, self.node, |queues| queues.kept()).unwrap_or(0)
     }

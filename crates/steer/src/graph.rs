@@ -1,4 +1,4 @@
-//! The interface to a graph for moving the things that workers own.
+//! Access to a worker's graph, for moving buckets and queues.
 
 use super::extensions::{KeepsFlowsOfClass, ReceivesOfClass, SteersOfClass};
 use super::{RxQueues, Steering};
@@ -9,7 +9,7 @@ use std::any::Any;
 /// State of a bucket: the element, the bucket, the element's state.
 pub(crate) type Shard = (usize, u16, Box<dyn Any + Send>);
 
-/// Works on this worker's copy of an element that steers; `None` if there is none.
+/// Runs `work` on this worker's copy of a steering element; `None` if there is none.
 pub fn steering<R>(
     graph: &mut Graph,
     node: usize,
@@ -19,7 +19,8 @@ pub fn steering<R>(
     Some(work((class.steering)(graph.element_mut(node)?)))
 }
 
-/// Works on the RX queues of this worker's copy of a receiver, which then looks after them; `None` if there is none.
+/// Runs `work` on the RX queues of this worker's copy of a receiver, which then processes its changes; `None` if
+/// there is none.
 pub(crate) fn queues<R>(
     graph: &mut Graph,
     node: usize,
@@ -32,7 +33,7 @@ pub(crate) fn queues<R>(
     })
 }
 
-/// Numbers of packets that steering elements on this worker had sent to others at one moment.
+/// For steering elements of this worker, the numbers of packets that they had sent to other workers at some time.
 pub(crate) struct Sent(Vec<(usize, usize, usize)>);
 
 impl Sent {
@@ -56,7 +57,7 @@ impl Sent {
     }
 }
 
-/// Marks of the packets that elements held on this worker at one moment.
+/// Marks of the packets that elements of this worker held at some time.
 pub(crate) struct Marks(Vec<(usize, usize)>);
 
 impl Marks {
@@ -103,7 +104,7 @@ fn keeps_flows(graph: &Graph, node: usize) -> Option<&'static KeepsFlowsOfClass>
     graph.class_of(node)?.extension()
 }
 
-/// Takes the state of buckets out of these elements.
+/// Removes the state of buckets from these elements.
 pub(crate) fn give_buckets(graph: &mut Graph, nodes: &[usize], buckets: &[u16]) -> Vec<Shard> {
     let mut shards = Vec::new();
     for &node in nodes {
@@ -117,7 +118,7 @@ pub(crate) fn give_buckets(graph: &mut Graph, nodes: &[usize], buckets: &[u16]) 
     shards
 }
 
-/// Puts the state of buckets into the elements that it is of.
+/// Adds the state of buckets to the elements to which it belongs.
 pub(crate) fn take_buckets(graph: &mut Graph, shards: Vec<Shard>) {
     for (node, bucket, state) in shards {
         if let Some(class) = keeps_flows(graph, node) {

@@ -1,16 +1,16 @@
-//! Hand-over: a bucket, a queue or a table entry gets another owner among the workers while packets arrive. No packet
-//! is lost, and none overtakes another of its flow.
+//! Hand-over: a bucket, a queue or a table entry gets another owner while packets arrive. No packet is lost, and no
+//! packet overtakes another of its flow.
 //!
-//! All hand-overs have the same parts. New packets are *held*, at their sender or at their destination. Earlier packets
-//! are *drained* at the old owner. State moves to the new owner. Held packets are *released*. A [`Change`] implements
-//! each part.
+//! All hand-overs have the same parts. New packets are *held*, at their sender or at their destination. Earlier
+//! packets are *drained* at the old owner. State is transferred to the new owner. Held packets are *released*. A
+//! [`Change`] implements the parts.
 //!
 //! Control sends the workers one request, and sleeps until they are done. Each worker does its part of a step between
-//! batches, as soon as a counter shows that the earlier steps are complete ([`Steps`]). So a step costs only turns of
-//! the workers that take it, and no thread switches.
+//! batches, as soon as a counter shows that earlier steps are complete ([`Steps`]). So a step costs only turns of the
+//! workers involved, and no thread switches.
 //!
-//! A step has a deadline. If a worker is late or does not answer, the hand-over is called off, up to the step in which
-//! ownership changes. Everything then belongs to the old owner again, and held packets go there.
+//! A step has a deadline. If a worker is late or does not answer, the hand-over is cancelled, up to the step in which
+//! ownership changes. Then the old owner keeps everything, and held packets go there.
 
 use engine::clock::Time;
 use engine::graph::Graph;
@@ -21,11 +21,11 @@ use std::time::Duration;
 use sync::Lock;
 use sync::steps::Steps;
 
-/// Runs something on workers, between batches.
+/// Runs functions on workers, between batches.
 pub trait Ask {
-    /// Runs `what` on these workers repeatedly until each has an answer, and returns the answers in their order. It
-    /// keeps its intermediate results on a worker in an `S`. All together may take `time_limit`, and the time that an
-    /// answer may take beside.
+    /// Runs `what` on these workers repeatedly until each has an answer, and returns the answers in their order.
+    /// `what` keeps intermediate results on a worker in an `S`. The call takes at most `time_limit` plus the time for
+    /// an answer.
     fn until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -33,7 +33,7 @@ pub trait Ask {
         what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError>;
 
-    /// Runs `what` on one worker.
+    /// Runs `what` once on one worker.
     fn one<R: Send + 'static>(
         &self,
         worker: usize,
@@ -41,38 +41,38 @@ pub trait Ask {
     ) -> Result<R, AskError>;
 }
 
-/// A kind of hand-over: the thing that changes its owner, and its steps.
+/// A kind of hand-over: what changes its owner, and the steps.
 pub(crate) trait Change: Send + Sync + 'static {
     /// Names its steps.
     type Step: Copy + Send + Sync + 'static;
-    /// A worker's memory from one try to the next.
+    /// State of a worker between attempts at a step.
     type Memory: Default + 'static;
 
-    /// Does the part of a step that a worker can do now. Returns true if the step is complete.
+    /// Does as much of a step as this worker can do now. Returns true if the step is complete.
     fn take(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory) -> bool;
 
-    /// Continues on a worker that has not taken a step within its time.
+    /// Continues on a worker that has not completed a step in time.
     fn late(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
 
-    /// Ends a hand-over that did not complete on a worker. If `has_moved`, all belongs to the new owner; otherwise, as
-    /// before, to the old owner.
+    /// Ends a hand-over that did not complete on a worker. If `has_moved`, the new owner owns everything; otherwise
+    /// the old owner does.
     fn end(&self, graph: &mut Graph, has_moved: bool);
 }
 
 /// Condition for the end of a step.
 #[derive(Clone, Copy)]
 pub(crate) enum Ends {
-    /// The step is taken. If that takes longer than this, the hand-over is called off.
+    /// The step must complete. If it takes longer than this, the hand-over is cancelled.
     OrNone(Duration),
-    /// The step is taken, or this time is over.
+    /// The step ends when it is complete, or after this time.
     OrLate(Duration),
-    /// The step takes no time, and is not begun if the hand-over has been called off.
+    /// The step takes no time. It is skipped if the hand-over was cancelled.
     AtOnce,
-    /// The step takes no time and makes the new owner the owner: from now on the hand-over cannot be called off.
+    /// The step takes no time and changes the owner: from now on the hand-over cannot be cancelled.
     Moved,
 }
 
-/// A step of the hand-over, and the workers that take it.
+/// A step of the hand-over, and the workers that take part in it.
 pub(crate) struct Step<S> {
     pub(crate) what: S,
     pub(crate) who: Vec<usize>,
@@ -84,9 +84,9 @@ pub(crate) struct Step<S> {
 pub(crate) enum Outcome {
     /// All steps are over.
     Done,
-    /// The new owner is the owner, but not every worker has reported the end of its steps.
+    /// The owner has changed, but not every worker has reported the end of its steps.
     Moved,
-    /// The hand-over was called off, as a worker was late: nothing has changed.
+    /// The hand-over was cancelled because a worker was late: nothing has changed.
     CalledOff,
 }
 
@@ -101,19 +101,20 @@ enum Fate {
 /// A hand-over.
 pub(crate) struct HandOver<C: Change> {
     change: C,
-    /// Workers that take part, the old owner first: it has to have all back before others send to it again.
+    /// Workers that take part, the old owner first: after a cancellation it must have everything back before others
+    /// send to it again.
     parties: Vec<usize>,
     steps: Vec<Step<C::Step>>,
     taken: Steps,
     fate: Lock<Fate>,
-    /// True if workers need to do nothing more for it.
+    /// True if workers have nothing left to do.
     over: AtomicBool,
 }
 
 /// Progress of a worker.
 pub(crate) struct At<M> {
     step: usize,
-    /// Time of its first try of the step.
+    /// Time of the first attempt at the step.
     since: Option<Time>,
     memory: M,
 }
@@ -150,13 +151,12 @@ impl<C: Change> HandOver<C> {
         })
     }
 
-    /// The change that is carried out.
+    /// The change that this hand-over carries out.
     pub(crate) fn change(&self) -> &C {
         &self.change
     }
 
-    /// Runs the hand-over on the workers. If they do not answer before the new owner is the owner, the old one remains
-    /// so.
+    /// Runs the hand-over on the workers. If they do not answer before the owner changes, the old owner remains.
     pub(crate) fn run(self: &Arc<Self>, ask: &impl Ask) -> Result<Outcome, AskError> {
         let time = |step: &Step<C::Step>| match step.ends {
             Ends::OrNone(limit) | Ends::OrLate(limit) => limit,
@@ -180,7 +180,7 @@ impl<C: Change> HandOver<C> {
         }
     }
 
-    /// Ends it on every worker, now or when the worker comes to answer.
+    /// Ends the hand-over on every worker, now or when the worker answers again.
     pub(crate) fn end(self: &Arc<Self>, ask: &impl Ask, has_moved: bool) {
         for &worker in &self.parties {
             let this = Arc::clone(self);
@@ -188,7 +188,7 @@ impl<C: Change> HandOver<C> {
         }
     }
 
-    /// Calls the hand-over off unless it has taken effect; returns true if it has.
+    /// Cancels the hand-over unless the owner has changed; returns true if it has.
     fn call_off(&self) -> bool {
         let mut fate = self.fate.lock();
         if *fate == Fate::Open {
@@ -198,7 +198,7 @@ impl<C: Change> HandOver<C> {
         *fate == Fate::Moved
     }
 
-    /// Takes the steps that a worker can take now. Returns `Some` when the worker is done.
+    /// Does the steps that a worker can do now. Returns `Some` when the worker is done.
     fn work(&self, graph: &mut Graph, at: &mut At<C::Memory>) -> Option<()> {
         loop {
             if self.over.load(Ordering::Relaxed) {
@@ -225,7 +225,7 @@ impl<C: Change> HandOver<C> {
         match step.ends {
             Ends::AtOnce | Ends::Moved => {
                 let mut fate = self.fate.lock();
-                // A step that was not taken must not let others go on to the next one.
+                // A step that was cancelled must not let others continue with the next one.
                 if *fate == Fate::CalledOff {
                     return false;
                 }

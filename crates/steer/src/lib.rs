@@ -1,12 +1,12 @@
-//! Moves buckets, RX queues and entries of a port's indirection table from worker to worker while packets arrive.
+//! Moves buckets, RX queues and entries of a port's indirection table between workers while packets arrive.
 //!
 //! Packets are sorted into buckets ([`Packet::bucket`](engine::packet::Packet::bucket)); a [`Table`] assigns every
 //! bucket to a worker, as receive-side scaling does, for any classification and any port. Elements that steer by a
 //! table hand packets to the owners of their buckets.
 //!
-//! Three things change owner, each by the same [hand-over](hand_over), so that no packet is lost and none of a flow
-//! overtakes another: a [bucket](move_buckets) with the state of its flows, an [RX queue](move_queue) of a port, and an
-//! entry of the [indirection table of a port](follow), which sends packets to another queue.
+//! Three things change their owner, each by the same [hand-over](hand_over), so that no packet is lost and no packet
+//! of a flow overtakes another: a [bucket](move_buckets) with the state of its flows, an [RX queue](move_queue) of a
+//! port, and an entry of the [indirection table of a port](follow), which directs packets to another queue.
 //!
 //! The crates `engine` and `router` do not depend on this crate. Classes list extensions ([`Steers`], [`Sorts`],
 //! [`KeepsFlows`], [`Receives`]), and with them [`PASS`] and [`ROUTER`].

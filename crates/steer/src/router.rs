@@ -1,4 +1,4 @@
-//! A running router: what its workers own changes hands.
+//! Moves of ownership in a running router.
 
 use super::extensions::{port_table_of, splits};
 use super::{
@@ -19,7 +19,7 @@ pub static PASS: Pass = Pass(|plan| {
     super::around::mark(plan);
 });
 
-/// Extension of classes that steer, receive or keep flows: their part of a reload, and the handlers `move`,
+/// Extension of classes that steer, receive or keep flows. It does their part of a reload, and the handlers `move`,
 /// `queue_owners` and `rss`.
 pub static ROUTER: RouterExtension = RouterExtension {
     check_reload: keeps_flows,
@@ -29,16 +29,16 @@ pub static ROUTER: RouterExtension = RouterExtension {
 
 /// Moves of buckets and queues between workers.
 pub trait Moves {
-    /// Makes a worker own these buckets of a table, named by itself or by an element that steers by it. Blocks until
-    /// they have moved, about a millisecond.
+    /// Makes a worker own these buckets of a table, given by its name or by an element that steers by it. Blocks
+    /// until they have moved, about a millisecond.
     fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
 
-    /// Makes a worker poll an RX queue of a port, named by the element that receives from it. Blocks until it does,
+    /// Makes a worker poll an RX queue of a port, given by the element that receives from it. Blocks until it does,
     /// about a millisecond. Returns true if the old worker's packets were taken in time.
     fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError>;
 
-    /// Makes the port of a receiver follow its misdelivered buckets: those of these, or all, that arrive by a queue of
-    /// another worker than their owner. Blocks until it does, about a millisecond.
+    /// Makes the port of a receiver follow the misdelivered ones of these buckets (`None`: all). Blocks until it
+    /// does, about a millisecond.
     fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError>;
 }
 
@@ -136,7 +136,7 @@ fn leave_workers(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError
     Ok(())
 }
 
-/// Writes what elements leave to the router.
+/// Executes handler writes that concern the router as a whole.
 fn write(
     router: &Router,
     plan: &Plan,
@@ -163,7 +163,7 @@ fn write(
     })
 }
 
-/// A worker is to own a queue: `QUEUE WORKER`.
+/// Executes a handler value `QUEUE WORKER`: the worker becomes the owner of the queue.
 fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError> {
     let words = value.split_whitespace().map(|word| word.parse().ok());
     let words: Vec<Option<usize>> = words.collect();
@@ -177,7 +177,7 @@ fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError>
     }
 }
 
-/// Makes the port follow the present owners, then offers it the rules that it has refused.
+/// Makes the port follow the present owners, then offers it again the rules that it has refused.
 fn follow_all(router: &Router, receiver: &str) -> Result<String, AskError> {
     let _change = router.change();
     let plan = router.plan();

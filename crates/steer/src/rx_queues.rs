@@ -1,8 +1,8 @@
-//! Moves an RX queue of a port from worker to worker.
+//! Moves an RX queue of a port between workers.
 //!
-//! The new owner looks out for the queue. The old one holds it, for a bounded time, until received packets have gone on
-//! to the owners of their buckets, and then releases it. That needs no answer of another worker, so the queue always
-//! has an owner, whatever fails. New packets wait in the port.
+//! The new owner starts to wait for the queue. The old one holds the queue, for a bounded time, until its received
+//! packets have reached the owners of their buckets, and then releases it. This needs no answer of another worker, so
+//! the queue always has an owner, whatever fails. New packets wait in the port.
 
 use super::extensions::ReceivesOfClass;
 use super::graph::{Sent, queues};
@@ -14,7 +14,7 @@ use engine::plan::Plan;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Owners of the queues of each receiver: element, and pairs of queue and worker.
+/// For each receiver, its element number and pairs of queue and worker.
 pub fn queue_owners(plan: &Plan) -> Vec<(usize, Vec<(usize, usize)>)> {
     let nodes = 0..plan.elements.len();
     nodes
@@ -22,7 +22,7 @@ pub fn queue_owners(plan: &Plan) -> Vec<(usize, Vec<(usize, usize)>)> {
         .collect()
 }
 
-/// Queues of a receiver, each with its worker; `None` if the element is none.
+/// Queues of a receiver, each with its worker; `None` if the element is not a receiver.
 fn owners(plan: &Plan, node: usize) -> Option<Vec<(usize, usize)>> {
     let element = &plan.elements[node];
     let class: &ReceivesOfClass = element.class.extension()?;
@@ -52,7 +52,7 @@ pub fn move_queue(
     };
     let mut from = owner()?;
     if from.is_none() {
-        // Workers that have just been started may not have built their graphs: they answer when they have.
+        // Workers that have just been started may not have built their graphs: they answer afterwards.
         ask.until(workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
         from = owner()?;
     }
@@ -93,7 +93,7 @@ pub fn move_queue(
     Ok(!hand_over.change().late.load(Relaxed))
 }
 
-/// A queue that moves.
+/// A queue during its move.
 struct Queue {
     node: usize,
     queue: usize,
@@ -106,10 +106,10 @@ struct Queue {
 
 #[derive(Clone, Copy)]
 enum Part {
-    /// The old owner has the queue in its hands: it may have been given it a moment ago.
+    /// The old owner has taken the queue: it may have been assigned only a moment ago.
     Own,
     LookOut,
-    /// The old owner holds the queue, until the packets that it has sent to others have arrived.
+    /// The old owner holds the queue until the packets that it has sent to others have arrived.
     Hold,
     Release,
 }

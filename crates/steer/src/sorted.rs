@@ -1,5 +1,5 @@
-//! Elements whose state each worker may own for its buckets: all paths to such an element lead through elements that
-//! steer by one table, sorted by flow so that both directions of a flow meet.
+//! Elements whose state can be split by buckets: all paths to such an element lead through elements that steer by one
+//! table, sorted by flow so that both directions of a flow meet.
 
 use super::extensions::{sorter_of, splits};
 use super::{Sorter, Table, table_of};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// packets.
 pub struct SortedBy(pub Arc<dyn Sorter>);
 
-/// Attaches [`SortedBy`] to elements that can make use of it.
+/// Attaches [`SortedBy`] to elements whose state can be split by buckets.
 pub(crate) fn mark(plan: &mut Plan) {
     for i in 0..plan.elements.len() {
         let element = &plan.elements[i];
@@ -60,8 +60,7 @@ fn sorter(plan: &Plan, element: usize) -> Option<Arc<dyn Sorter>> {
     found.map(|(_, sorter)| sorter)
 }
 
-/// The function that sorts all packets right before an element that steers, if it gives both directions of a flow one
-/// bucket.
+/// The function that sorts all packets right before a steering element, if it is symmetric.
 fn upstream_sorter(plan: &Plan, steer: usize) -> Option<Arc<dyn Sorter>> {
     let mut found: Option<Arc<dyn Sorter>> = None;
     for edge in plan.edges.to(steer) {

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use sync::Lock;
 
-/// Maximum number of packets, of buckets that move, that a worker may hold before its sources stop polling.
+/// Maximum number of held packets of moving buckets on a worker; above it the worker's sources stop polling.
 pub const HELD_MAX: usize = 4096;
 
 /// Default time that a move waits for earlier packets.
@@ -44,7 +44,8 @@ impl Tables {
     }
 }
 
-/// Packets of each bucket that a worker has seen, and those dropped because a ring was full. One worker writes.
+/// Packets of each bucket that a worker has steered, and those dropped because a ring was full. Only that worker
+/// writes.
 pub struct Counts {
     seen: Box<[AtomicU64; BUCKETS_MAX]>,
     full: Box<[AtomicU64]>,
@@ -58,14 +59,14 @@ impl Counts {
         }
     }
 
-    /// Packet counts by bucket; there is room for every bucket that a packet may name. Only the worker that the counts
-    /// belong to may add to them, by [`add`].
+    /// Packet counts by bucket, for every possible bucket. Only the worker to which the counts belong may add to
+    /// them, by [`add`].
     #[inline]
     pub fn seen(&self) -> &[AtomicU64; BUCKETS_MAX] {
         &self.seen
     }
 
-    /// Lost packets by bucket, like [`seen`](Self::seen).
+    /// Counts of lost packets by bucket, like [`seen`](Self::seen).
     #[inline]
     pub fn full(&self) -> &[AtomicU64] {
         &self.full
@@ -84,7 +85,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Sum of what two workers have held, or one worker in two moves.
+    /// Sum of two workers' held packets, or of one worker's in two moves.
     pub(crate) fn with(self, other: Held) -> Held {
         Held {
             waiting: self.waiting + other.waiting,
@@ -112,27 +113,27 @@ pub struct Table {
     name: String,
     buckets: usize,
     state: Lock<State>,
-    /// Microseconds.
+    /// Time limit of a move, in microseconds.
     limit: AtomicU64,
-    /// Packets of an earlier move may still wait.
+    /// True if packets held for an earlier move may still wait.
     unsettled: AtomicBool,
     counts: OnceLock<Vec<Counts>>,
     rings: Lock<Vec<Weak<dyn Rings>>>,
     watchers: Lock<Vec<Weak<dyn Assigned>>>,
     doorbell: OnceLock<WakeFn>,
-    /// Thousandths: how full a port's queue was found.
+    /// Maximum fill level of a port's queue since the last query, in thousandths.
     port: AtomicU64,
-    /// Workers, a bit each, that have found one crowded for long.
+    /// For each worker, a bit: set if one of its queues has been a quarter full for long.
     behind: AtomicU64,
-    /// Thousandths: how full a ring from worker to worker was found.
+    /// Maximum fill level of a ring between workers since the last query, in thousandths.
     ring: AtomicU64,
-    /// True if some workers are idle that could work.
+    /// True if some workers are idle that could take buckets.
     rest: AtomicBool,
 }
 
 /// Listener for assignments of buckets to workers.
 pub trait Assigned: Send + Sync {
-    /// Buckets have owners now, or other ones as there are other workers.
+    /// Called when buckets have been assigned, or reassigned to other workers.
     fn assigned(&self);
 }
 
@@ -142,14 +143,14 @@ pub trait Rings: Send + Sync {
     fn fill(&self) -> f64;
 }
 
-/// Load found by workers since the last query: fill levels of queues and rings.
+/// Load that workers have observed since the last query: fill levels of queues and rings.
 #[derive(Clone, Debug, Default)]
 pub struct Pressure {
     /// Fill level of a port's fullest queue, 0 to 1; 0 if below a quarter.
     pub port: f64,
     /// Fill level of the fullest ring between workers, 0 to 1.
     pub ring: f64,
-    /// True if a queue of each worker has been a quarter full for long.
+    /// For each worker, true if one of its queues has been a quarter full for long.
     pub behind: Vec<bool>,
 }
 
@@ -180,7 +181,8 @@ impl Table {
         }
     }
 
-    /// Sets the doorbell that workers ring when rings or queues of ports fill. The first one that is set stays.
+    /// Sets the doorbell, which workers ring when rings or queues of ports fill up. Only the first call has an
+    /// effect.
     pub fn set_doorbell(&self, doorbell: impl FnOnce() -> WakeFn) {
         self.doorbell.get_or_init(doorbell);
     }
@@ -203,9 +205,9 @@ impl Table {
         self.rings.lock().push(rings);
     }
 
-    /// Notes the fill level of a receive queue of a worker, from 0.25 to 1; the queue's port is steered by this table.
-    /// If the level `grows`, the doorbell rings when the queue is half full, or sooner while some workers sleep.
-    /// `lasts` is true if the queue has been a quarter full for long.
+    /// Records the fill level of a receive queue of a worker, from 0.25 to 1; the queue's port is steered by this
+    /// table. If the level `grows`, the doorbell rings when the queue is half full, or sooner while some workers
+    /// sleep. `lasts` is true if the queue has been a quarter full for long.
     pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
         // Workers beyond the number of bits are not distinguished.
         let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);
@@ -216,14 +218,14 @@ impl Table {
         }
     }
 
-    /// Notes how full a ring from worker to worker is, from 0 to 1, and rings the doorbell.
+    /// Records the fill level of a ring between workers, from 0 to 1, and rings the doorbell.
     #[cold]
     pub fn note_ring(&self, fill: f64) {
         self.ring.fetch_max((fill * 1000.0) as u64, Relaxed);
         self.ring_doorbell();
     }
 
-    /// Load found by this number of workers since the last call.
+    /// Load that this number of workers has observed since the last call.
     pub fn take_pressure(&self, workers: usize) -> Pressure {
         let noted = |value: &AtomicU64| value.swap(0, Relaxed) as f64 / 1000.0;
         let behind = self.behind.swap(0, Relaxed);
@@ -285,8 +287,8 @@ impl Table {
         self.state.lock().owners.clone()
     }
 
-    /// Assigns buckets to `workers`, which have copies, and gives their owners: at first in turn, later buckets of
-    /// workers that are no longer among them.
+    /// Assigns buckets to `workers`, which have copies, and returns the owners: at first in turn; later only the
+    /// buckets of workers that are no longer in the list.
     pub fn assign(&self, workers: &[usize]) -> Vec<usize> {
         let mut state = self.state.lock();
         let is_new = state.workers != workers;
@@ -325,12 +327,12 @@ impl Table {
             .get_or_init(|| (0..workers).map(|_| Counts::new(self.buckets)).collect())
     }
 
-    /// Packets by bucket since the table was made, of all workers.
+    /// Number of packets by bucket since the table was made, over all workers.
     pub fn loads(&self) -> Vec<u64> {
         self.sum(|counts| counts.seen())
     }
 
-    /// Packets by bucket that were lost because a ring to their owner was full.
+    /// Number of packets by bucket that were lost because a ring to their owner was full.
     pub fn lost(&self) -> Vec<u64> {
         self.sum(Counts::full)
     }

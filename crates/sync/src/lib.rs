@@ -1,9 +1,10 @@
 //! Lock-free communication between workers, and a lock for state that no worker uses on the packet path.
 //!
-//! [`ring`] carries values, [`publish`] lets many readers see a table that one writer replaces, [`steps`] orders the
-//! steps of several workers, and [`wake`] wakes a sleeping worker. [`Lock`] is a mutex without poison.
+//! [`ring`] transfers values, [`publish`] lets many readers see a table that one writer replaces, [`steps`] orders
+//! the steps of several workers, and [`wake`] wakes a sleeping worker. [`Lock`] is a mutex without poisoning.
 //!
-//! Miri runs the tests of `ring` and `publish`. Loom tries every order of memory accesses of these two and of `steps`.
+//! Miri runs the tests of `ring` and `publish`. Loom explores all orders of memory accesses of these two and of
+//! `steps`.
 
 mod lock;
 #[path = "publish/sys.rs"]

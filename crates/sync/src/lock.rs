@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Mutual exclusion, as by [`Mutex`], without poison. A panic ends the whole process, or the thread belongs to a test
-/// that fails by itself. So the next thread that locks takes the value as it is.
+/// Mutual exclusion as by [`Mutex`], without poisoning. A panic ends the whole process, except in a test, which then
+/// fails by itself. So the next thread that locks takes the value as it is.
 #[derive(Debug, Default)]
 pub struct Lock<T: ?Sized>(Mutex<T>);
 

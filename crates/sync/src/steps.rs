@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A sequence of steps. Each is taken once by each of some workers, after all workers have taken the steps before.
 ///
-/// A worker adds one to a common count when it has taken a step. No worker can add for a step before the count says
-/// that the earlier steps are over, so one count is enough. All additions form one release sequence: a worker that
-/// finds a step open sees all writes of the steps before.
+/// A worker increments a common counter when it has taken a step. It can do so only when the counter shows that the
+/// earlier steps are over, so one counter suffices. All increments form one release sequence: a worker that finds a
+/// step open sees all writes of the earlier steps.
 pub struct Steps {
     taken: AtomicUsize,
-    /// For each step, the count at which it may begin.
+    /// For each step, the counter value at which it may begin.
     before: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Steps {
         before.is_some_and(|&before| self.taken.load(Ordering::Acquire) >= before)
     }
 
-    /// Counts a step that the caller has taken, and that was open.
+    /// Counts a step that the caller has taken; the step must have been open.
     pub fn taken(&self) {
         self.taken.fetch_add(1, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! Waking workers without a system call while all are awake.
+//! Wakes sleeping workers; makes no system call while all are awake.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst, fence};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ pub type WakeFn = Box<dyn Fn() + Send + Sync>;
 struct Sleeper {
     asleep: AtomicBool,
     wake: WakeFn,
-    /// Routers that rested on this worker and have been woken, by their numbers.
+    /// Numbers of the routers that rested on this worker and have been woken.
     woken: Mutex<Vec<u64>>,
     any_woken: AtomicBool,
 }
@@ -62,7 +62,7 @@ impl Wakers {
         Wakers::new((0..workers).map(|_| Box::new(|| ()) as WakeFn).collect())
     }
 
-    /// The worker is about to wait; it must look for work once more.
+    /// Records that the worker is about to wait; it must check for work once more.
     pub fn going_to_sleep(&self, worker: usize) {
         self.sleepers[worker].asleep.store(true, SeqCst);
         fence(SeqCst);
@@ -73,13 +73,13 @@ impl Wakers {
         self.sleepers[worker].asleep.store(false, SeqCst);
     }
 
-    /// Leaves a request to stop the router for the worker that decides about it.
+    /// Posts a stop request for the worker that decides about it.
     pub fn ask_stop(&self, worker: usize) {
         self.stops.fetch_add(1, SeqCst);
         self.wake(worker);
     }
 
-    /// Takes the requests that other workers have left.
+    /// Takes the stop requests that other workers have posted.
     #[inline]
     pub fn stops_asked(&self) -> u32 {
         match self.stops.load(SeqCst) {
@@ -94,7 +94,7 @@ impl Wakers {
         fence(SeqCst);
     }
 
-    /// The worker polls the router again.
+    /// Records that the worker polls the router again.
     pub fn rests_no_more(&self, worker: usize) {
         self.rests[worker].store(false, SeqCst);
     }
@@ -119,7 +119,8 @@ impl Wakers {
         self.wake_fenced(worker);
     }
 
-    /// Like [`wake`](Self::wake), without its fence: the caller has made a full fence since it gave the worker work.
+    /// Like [`wake`](Self::wake), without the fence: the caller has already executed a full fence after giving the
+    /// worker work.
     #[inline]
     pub fn wake_fenced(&self, worker: usize) {
         if let Some(rests) = self.rests.get(worker)

@@ -1,4 +1,4 @@
-//! A router on the test's own thread, with virtual time: from text to packets in a line.
+//! A router on the test's own thread, with virtual time: from configuration text to packets in one line.
 
 use engine::clock::{Clock, Time};
 use engine::element::Class;
@@ -21,9 +21,9 @@ use sync::Lock;
 pub struct Collected {
     /// Bytes of the packet.
     pub bytes: Vec<u8>,
-    /// Annotations of the packet path.
+    /// Annotations in the packet's first cache line.
     pub anno: Anno,
-    /// Annotations on the line of their own.
+    /// Annotations in the packet's second cache line.
     pub cold: Cold,
     /// Distance of the network header from the start.
     pub network_offset: usize,
@@ -33,7 +33,7 @@ pub struct Collected {
     pub bucket: u16,
 }
 
-/// Keeps what reaches it, for the test to look at.
+/// Element that keeps arriving packets for the test.
 struct Collect(Arc<Kept>);
 
 type Kept = Lock<Vec<Collected>>;
@@ -76,8 +76,7 @@ impl Element for Collect {
     }
 }
 
-/// Packets that reached a `Collect` element of a plan, by any of its workers, since the last look, in
-/// order of arrival.
+/// Packets that reached a `Collect` element on any worker since the last call, in order of arrival.
 pub fn collected(plan: &Plan, element: &str) -> Vec<Collected> {
     let kept = plan.find(element).and_then(|node| {
         let config = Arc::clone(&plan.elements[node].config);
@@ -88,7 +87,7 @@ pub fn collected(plan: &Plan, element: &str) -> Vec<Collected> {
     std::mem::take(&mut *kept)
 }
 
-/// Classes that only tests have.
+/// Classes for tests only.
 pub const TEST_CLASSES: &[Class] = &[Class::of::<Collect>()];
 
 fn registry(lists: &[&'static [Class]]) -> Registry {
@@ -97,7 +96,7 @@ fn registry(lists: &[&'static [Class]]) -> Registry {
     Registry::new(&all)
 }
 
-/// Makes a plan from text; the error is what `ashlar check` would print.
+/// Makes a plan from text; the error is the output of `ashlar check`.
 pub fn plan(
     lists: &[&'static [Class]],
     text: &str,
@@ -115,7 +114,7 @@ pub fn plan(
     )
 }
 
-/// Like [`plan`] for a fresh start, with fused loops.
+/// Like [`plan`] for a first start, with fused loops.
 pub fn plan_fused(
     lists: &[&'static [Class]],
     loops: &'static [FusedLoop],
@@ -211,7 +210,8 @@ impl Bench {
         Bench::with(lists, text, Walker::Strict, Arc::new(NoPorts))
     }
 
-    /// Builds a router as Click's user-level driver would: one packet at a time, and elements know of it.
+    /// Builds a router in the manner of Click's user-level driver: one packet at a time, and elements behave as in
+    /// Click.
     pub fn click(lists: &[&'static [Class]], text: &str) -> Bench {
         Bench::build(lists, text, Walker::Strict, Arc::new(NoPorts), true)
     }
@@ -255,7 +255,7 @@ impl Bench {
         }
     }
 
-    /// A plan whose inputs may be open: the test feeds them.
+    /// A plan whose inputs may stay open: the test injects packets there.
     fn plan(
         lists: &[&'static [Class]],
         text: &str,
@@ -274,8 +274,8 @@ impl Bench {
         )
     }
 
-    /// The graph, between two turns as a worker sees it: what tests beside this one have replaced in their
-    /// tables need not wait for it.
+    /// The graph between two turns, as a worker sees it. It counts as having passed a quiescent point, so tables that
+    /// tests have replaced need not wait for it.
     pub fn graph(&mut self) -> &mut Graph {
         let graph = self.graph.as_mut();
         let graph = graph.expect("there is a graph but within reload");
@@ -296,12 +296,12 @@ impl Bench {
             .unwrap_or_else(|| panic!("there is no element `{name}`"))
     }
 
-    /// Lets packets in at input 0 of an element, as one batch.
+    /// Injects packets at input 0 of an element, as one batch.
     pub fn push<B: AsRef<[u8]>>(&mut self, element: &str, packets: &[B]) {
         self.push_at(element, 0, packets);
     }
 
-    /// Lets packets in at an input of an element, as one batch.
+    /// Injects packets at an input of an element, as one batch.
     pub fn push_at<B: AsRef<[u8]>>(&mut self, element: &str, input: usize, packets: &[B]) {
         let made = packets
             .iter()
@@ -309,18 +309,18 @@ impl Bench {
         self.push_packets(element, input, made.collect());
     }
 
-    /// Lets prepared packets in.
+    /// Injects prepared packets.
     pub fn push_packets(&mut self, element: &str, input: usize, mut batch: Batch) {
         let node = self.node(element);
         self.graph().inject(node, input, &mut batch);
     }
 
-    /// Takes turns until nothing moves at this time.
+    /// Runs turns until nothing moves at the present time.
     pub fn run(&mut self) {
         let mut rests = 0;
         for _ in 0..1_000_000 {
             let worked = self.graph().turn();
-            // Whoever hears of a request to stop may make work.
+            // An element that receives a stop request may create work.
             rests = if worked { 0 } else { rests + 1 };
             if self.graph().stopped() || rests == 2 {
                 return;
@@ -334,7 +334,7 @@ impl Bench {
         self.running().plan().router_wide()
     }
 
-    /// Lets time pass, stopping at every timer on the way.
+    /// Advances time, stopping at every timer on the way.
     pub fn advance(&mut self, by: Duration) {
         self.graph().start();
         let end = self.graph().now() + by;
@@ -353,19 +353,19 @@ impl Bench {
         }
     }
 
-    /// Time passes in which nothing runs.
+    /// Advances time without running anything.
     pub fn oversleep(&mut self, by: Duration) {
         let at = self.graph().now() + by;
         self.graph().set_time(at);
         self.run();
     }
 
-    /// Packets that reached a `Collect` element since the last look, in order.
+    /// Packets that reached a `Collect` element since the last call, in order.
     pub fn take_packets(&mut self, element: &str) -> Vec<Collected> {
         collected(self.running().plan(), element)
     }
 
-    /// Bytes of the packets that reached a `Collect` element since the last look, in order.
+    /// Bytes of the packets that reached a `Collect` element since the last call, in order.
     pub fn take(&mut self, element: &str) -> Vec<Vec<u8>> {
         self.take_packets(element)
             .into_iter()
@@ -378,7 +378,7 @@ impl Bench {
         taken(&self.recorder.printed)
     }
 
-    /// Lines for people since the last look.
+    /// Messages for the user since the last call.
     pub fn said(&mut self) -> String {
         taken(&self.recorder.said)
     }
@@ -420,7 +420,7 @@ impl Bench {
         self.running().stats()[node].drops[at]
     }
 
-    /// Packets dropped by all elements, by element and name, without the zeros.
+    /// Numbers of dropped packets by element and name, without zeros.
     pub fn all_drops(&self) -> Vec<(String, String, u64)> {
         let graph = self.running();
         engine::stats::drops(graph.plan(), graph.stats())
@@ -428,8 +428,7 @@ impl Bench {
             .collect()
     }
 
-    /// Hot swap to another configuration; the error is what `ashlar reload` would print, and then
-    /// nothing has changed.
+    /// Hot swap to another configuration. The error is the output of `ashlar reload`; then nothing has changed.
     pub fn reload(&mut self, text: &str) -> Result<(), String> {
         let next = Bench::plan(
             &self.lists,

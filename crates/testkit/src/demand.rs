@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Fails unless the process runs as root. A test that calls this has `needs_root` in its path, so that a user without
-/// the rights can leave it out, and libtest counts it as left out.
+/// Fails unless the process runs as root. A test that calls this has `needs_root` in its path. So a user without root
+/// can skip it, and libtest counts it as filtered out.
 pub fn root() {
     assert!(
         rustix::process::geteuid().is_root(),
@@ -15,7 +15,7 @@ pub fn root() {
     );
 }
 
-/// Waits until something holds. Fails after a minute.
+/// Waits until `holds` returns true. Fails after a minute.
 pub fn until(what: impl Display, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
@@ -24,8 +24,8 @@ pub fn until(what: impl Display, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A TCP port of this host, held until it is dropped. A program that starts later may have its number: it is below
-/// those that the kernel gives to whoever connects (32768 and more), and no other test gets it.
+/// A TCP port of this host, held until it is dropped. A program that starts later may use its number: it is below the
+/// kernel's range for outgoing connections (32768 and more), and no other test gets it.
 pub fn tcp_port() -> TcpListener {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     loop {

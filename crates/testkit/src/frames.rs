@@ -20,7 +20,7 @@ pub fn arp_request(
     frame
 }
 
-/// A frame in which `sender` tells `target` that it has `sender_ip`.
+/// An ARP reply from `sender` to `target`, which says that it has `sender_ip`.
 pub fn arp_reply(
     sender: impl Display,
     sender_ip: impl Display,
@@ -43,7 +43,7 @@ pub fn nd_solicit(sender: impl Display, sender_ip: impl Display, target: impl Di
         .bytes()
 }
 
-/// A frame in which `sender`, at `sender_ip`, tells `target` its Ethernet address, as the answer to a solicitation.
+/// A neighbour advertisement of `sender`, at `sender_ip`, to `target`, as the answer to a solicitation.
 pub fn nd_advert(
     sender: impl Display,
     sender_ip: impl Display,
@@ -60,7 +60,7 @@ pub fn nd_advert(
     .bytes()
 }
 
-/// The packet around a neighbour discovery message.
+/// The IPv6 packet that carries a neighbour discovery message.
 fn neighbor(message: &[u8], src: impl Display, dst: impl Display) -> Build {
     let rest = u32::from_be_bytes([message[4], message[5], message[6], message[7]]);
     ip6()

@@ -1,4 +1,4 @@
-//! Shared parts of tests: routers in a line of text, packet builders, traffic, real inputs.
+//! Shared parts of tests: routers in one line of text, packet builders, traffic, recorded inputs.
 
 mod bench;
 mod demand;

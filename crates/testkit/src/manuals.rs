@@ -3,7 +3,7 @@
 use engine::element::Class;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 
-/// Every device is there, with eight queues.
+/// A directory in which every device exists, with eight queues.
 struct AnyPort;
 
 impl PortDirectory for AnyPort {
@@ -26,7 +26,7 @@ impl PortDirectory for AnyPort {
     fn close(&self, _: &str) {}
 }
 
-/// The blocks of a page between a line "```click" and the next "```".
+/// The code blocks of a page that begin with "```click".
 fn examples(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -37,7 +37,7 @@ fn examples(page: &str) -> Vec<String> {
     found
 }
 
-/// Mistakes in the manual pages of `lists`, empty if there are none. Each page must have a summary, and examples that
+/// Mistakes in the manual pages of `lists`; empty if there are none. Each page must have a summary, and examples that
 /// use the class and that `ashlar check` accepts. Examples may use the classes of `others`, too.
 pub fn manual_errors(lists: &[&'static [Class]], others: &[&'static [Class]]) -> String {
     let all = [others, lists].concat();

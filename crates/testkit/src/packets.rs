@@ -1,7 +1,7 @@
-//! Packets in a line: `ip4().dst("10.0.0.2").udp(1, 2).payload("hello").bytes()`.
+//! Packet builder: `ip4().dst("10.0.0.2").udp(1, 2).payload("hello").bytes()`.
 //!
-//! Every length and checksum is right unless a method says otherwise. Addresses may be given as text or as
-//! anything that prints as one. Mistakes in a test's own words panic.
+//! Every length and checksum is right unless a method changes it. Addresses may be given as text or as values that
+//! print as one. Mistakes in a test's own arguments panic.
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,7 +19,7 @@ enum Upper {
     Icmp { kind: u8, code: u8, rest: u32 },
 }
 
-/// A packet to be. Made by [`ip4`] or [`ip6`], finished by [`Build::bytes`].
+/// A packet under construction, made by [`ip4`] or [`ip6`] and finished by [`Build::bytes`].
 #[derive(Clone, Debug)]
 pub struct Build {
     src: IpAddr,
@@ -86,7 +86,7 @@ fn build(src: IpAddr, dst: IpAddr) -> Build {
     }
 }
 
-/// Reads what prints as an address; a test that misspells one has to hear of it.
+/// Parses an address; panics if the test has misspelt it.
 pub(crate) fn address<T: std::str::FromStr>(text: impl Display) -> T {
     let text = text.to_string();
     match text.parse() {
@@ -142,13 +142,13 @@ impl Build {
         self
     }
 
-    /// Protocol or last next header, whatever the upper layer is.
+    /// Protocol or last next header, independent of the upper layer.
     pub fn proto(mut self, proto: u8) -> Build {
         self.proto = Some(proto);
         self
     }
 
-    /// IPv4 options; filled up with EOL to a multiple of 4.
+    /// IPv4 options; padded with EOL to a multiple of 4.
     pub fn options(mut self, options: &[u8]) -> Build {
         assert!(options.len() <= 40, "{} bytes of options", options.len());
         self.options = options.to_vec();
@@ -162,15 +162,15 @@ impl Build {
         self
     }
 
-    /// Makes this a fragment at `offset` bytes, a multiple of 8. What the packet carries stands there as it is:
-    /// a later fragment takes a payload and no upper layer.
+    /// Makes this a fragment at `offset` bytes, a multiple of 8. The packet's content is copied unchanged: a later
+    /// fragment takes a payload and no upper layer.
     pub fn fragment(mut self, offset: usize, more: bool) -> Build {
         assert_eq!(offset % 8, 0, "fragments start at multiples of 8");
         self.fragment = Some((offset, more));
         self
     }
 
-    /// Adds an IPv6 extension header from what follows its first two bytes, padded to a multiple of 8 with zeros.
+    /// Adds an IPv6 extension header; `body` follows its first two bytes and is padded with zeros to a multiple of 8.
     pub fn ext(mut self, kind: u8, body: &[u8]) -> Build {
         let mut body = body.to_vec();
         body.resize((body.len() + 2).next_multiple_of(8) - 2, 0);
@@ -178,7 +178,7 @@ impl Build {
         self
     }
 
-    /// Adds a hop-by-hop options header; zeros behind the options are Pad1.
+    /// Adds a hop-by-hop options header; zeros after the options are Pad1.
     pub fn hop_by_hop(self, options: &[u8]) -> Build {
         self.ext(proto::HOP_BY_HOP, options)
     }
@@ -198,7 +198,7 @@ impl Build {
         self.proto(proto::NO_NEXT)
     }
 
-    /// Spoils the IPv4 header checksum; in IPv6 that of the upper layer.
+    /// Makes the IPv4 header checksum wrong; in IPv6 that of the upper layer.
     pub fn bad_checksum(mut self) -> Build {
         match self.src {
             IpAddr::V4(_) => self.bad_checksum = true,
@@ -207,13 +207,13 @@ impl Build {
         self
     }
 
-    /// Claims this length: IPv4 total length, IPv6 payload length.
+    /// Sets a false length: IPv4 total length, IPv6 payload length.
     pub fn claim_len(mut self, len: u16) -> Build {
         self.total_len = Some(len);
         self
     }
 
-    /// Claims this first byte: version, and IPv4 header length in words or the traffic class's high half.
+    /// Sets the first byte: version, and IPv4 header length in words or the traffic class's upper half.
     pub fn first_byte(mut self, byte: u8) -> Build {
         self.first_byte = Some(byte);
         self
@@ -252,7 +252,7 @@ impl Build {
         self
     }
 
-    /// TCP options; filled up with zeros to a multiple of 4.
+    /// TCP options; padded with zeros to a multiple of 4.
     pub fn tcp_options(mut self, options: &[u8]) -> Build {
         self.tcp.3 = options.to_vec();
         self.tcp.3.resize(options.len().next_multiple_of(4), 0);
@@ -285,7 +285,7 @@ impl Build {
         self.icmp(kind, 0, u32::from(ident) << 16 | u32::from(seq))
     }
 
-    /// Spoils the checksum of the upper layer.
+    /// Makes the checksum of the upper layer wrong.
     pub fn bad_upper_checksum(mut self) -> Build {
         self.bad_upper_checksum = true;
         self
@@ -312,13 +312,13 @@ impl Build {
         self
     }
 
-    /// Adds an 802.1Q tag behind those added before; needs [`Build::ether`].
+    /// Adds an 802.1Q tag after those added before; needs [`Build::ether`].
     pub fn vlan(mut self, id: u16) -> Build {
         self.vlans.push(id);
         self
     }
 
-    /// Adds an MPLS label behind those added before.
+    /// Adds an MPLS label after those added before.
     pub fn mpls(mut self, label: u32) -> Build {
         self.labels.push(label);
         self
@@ -331,7 +331,7 @@ impl Build {
     }
 }
 
-/// A packet below labels: label, class and time to live of each, the outermost first.
+/// A packet below a label stack; of each label: value, class and time to live, the outermost first.
 pub fn labelled(stack: &[(u32, u8, u8)], packet: &[u8]) -> Vec<u8> {
     let entries = stack
         .iter()
@@ -354,7 +354,7 @@ pub fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
 
 /// Finishing.
 impl Build {
-    /// The packet, from its first header on.
+    /// Bytes of the packet, from its first header on.
     pub fn bytes(&self) -> Vec<u8> {
         let mut out = self.link_header();
         match (self.src, self.dst) {
@@ -368,7 +368,7 @@ impl Build {
 
     /// The packet cut into fragments that carry at most `max` bytes each (rounded down to a multiple of 8).
     ///
-    /// IPv6 fragments repeat no extension headers: those all go into the fragmentable part.
+    /// IPv6 fragments repeat no extension headers: all of them are in the fragmentable part.
     pub fn fragments(&self, max: usize) -> Vec<Vec<u8>> {
         let max = max / 8 * 8;
         assert!(max > 0, "a fragment carries at least 8 bytes");

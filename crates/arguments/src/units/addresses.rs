@@ -12,7 +12,7 @@ macro_rules! addresses {
             const KIND: &'static str = $kind;
 
             fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
-                // An address is what it says, whatever AddressInfo calls by that name.
+                // A literal address is taken literally, even if AddressInfo defines it as a name.
                 let own = raw.parse().ok();
                 let found = own.or_else(|| names.get(raw, $name)?.parse().ok());
                 found.map_or_else(|| must_be(Self::KIND, raw), Ok)
@@ -56,7 +56,7 @@ macro_rules! prefixes {
         impl FromArg for $t {
             const KIND: &'static str = $kind;
 
-            /// Bits behind the prefix length may be set, as in Click: they do not count. A name means its prefix, or
+            /// Bits beyond the prefix length may be set, as in Click: they are ignored. A name means its prefix, or
             /// else its address; `name/8` means the prefix of this length around its address.
             fn from_arg(raw: &str, names: &Names) -> Result<$t, String> {
                 let parse = |text: &str| <$t>::parse_host(&$complete(text)).ok();
@@ -90,7 +90,7 @@ prefixes! {
     Prefix6, "an IPv6 prefix such as 2001:db8::/32", Kind::Ip6Net, Kind::Ip6, "/128", Cow::Borrowed;
 }
 
-/// `10.1/16` is `10.1.0.0/16`, and `0/0` is every address, as in Click.
+/// Completes an abbreviated address as Click does: `10.1/16` is `10.1.0.0/16`, and `0/0` is every address.
 pub(crate) fn complete(text: &str) -> Cow<'_, str> {
     match text.split_once('/') {
         Some((address, length)) if !address.is_empty() => {

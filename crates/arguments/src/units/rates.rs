@@ -74,7 +74,7 @@ enum Per {
 }
 
 impl Bandwidth {
-    /// Bytes per second, shown in bits.
+    /// A bandwidth of `bytes` bytes per second, which is shown in bits.
     pub const fn of(bytes: u64) -> Bandwidth {
         Bandwidth(bytes, Per::Bits)
     }

@@ -1,5 +1,5 @@
-//! System calls that a confined program cannot make. All other calls are allowed, among them all calls that a router
-//! needs. The list has calls that change namespaces, mounts or the kernel itself, that inspect other processes, or that
+//! System calls that a confined program must not make. All other calls are allowed, among them all that a router
+//! needs. Forbidden are calls that change namespaces, mounts or the kernel itself, inspect other processes, or
 //! circumvent the limits, and parts of the kernel with frequent vulnerabilities.
 
 use seccompiler::{
@@ -8,7 +8,7 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// Calls that fail as without permission.
+/// Calls that fail for lack of permission (EPERM).
 const FORBIDDEN: &[i64] = &[
     // Calls that inspect other processes.
     libc::SYS_ptrace,
@@ -57,7 +57,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_personality,
     libc::SYS_quotactl,
     libc::SYS_fanotify_init,
-    // Memory that no bound counts, and processors of others.
+    // Memory that no limit covers, and processors of others.
     libc::SYS_memfd_create,
     libc::SYS_memfd_secret,
     libc::SYS_shmget,
@@ -70,8 +70,8 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_sched_setattr,
 ];
 
-/// Families of sockets that a router needs; the kernel's code for all others is closed to it, AF_VSOCK's and AF_ALG's
-/// among it.
+/// Socket families that a router needs. All others, such as AF_VSOCK and AF_ALG, are closed, because each exposes
+/// more kernel code.
 const FAMILIES: [i32; 5] = [
     libc::AF_UNIX,
     libc::AF_INET,
@@ -79,14 +79,14 @@ const FAMILIES: [i32; 5] = [
     libc::AF_NETLINK,
     libc::AF_PACKET,
 ];
-/// Protocols of netlink that a router needs: routes, IPsec, and users of sockets.
+/// Netlink protocols that a router needs: routes, IPsec, and socket diagnostics.
 const NETLINKS: [i32; 3] = [
     libc::NETLINK_ROUTE,
     libc::NETLINK_XFRM,
     libc::NETLINK_SOCK_DIAG,
 ];
 
-/// Flag in a call's number for programs of the x32 ABI, and the numbers that only they have.
+/// Flag in a system call number for the x32 ABI, and the numbers that only this ABI has.
 const X32: i64 = 0x4000_0000;
 const X32_OWN: std::ops::RangeInclusive<i64> = 512..=547;
 
@@ -109,7 +109,7 @@ fn flags(argument: u8, flags: i32) -> Condition {
 
 type Condition = Result<SeccompCondition, BackendError>;
 
-/// Calls that are forbidden with certain arguments: each holds if all of its conditions do.
+/// Calls that are forbidden with certain arguments: a rule matches if all of its conditions hold.
 fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
     use SeccompCmpOp::{Eq, Ne};
     let none_of = |argument, all: &[i32]| -> Vec<Condition> {
@@ -122,7 +122,7 @@ fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
         (libc::SYS_clone, vec![flags(0, libc::CLONE_NEWUSER)]),
         (libc::SYS_socket, none_of(0, &FAMILIES)),
         (libc::SYS_socket, netlink),
-        // Memory that no bound counts: shared mappings, and rings of packet sockets.
+        // Memory that no limit covers: shared mappings, and rings of packet sockets.
         (
             libc::SYS_mmap,
             vec![flags(3, libc::MAP_SHARED | libc::MAP_ANONYMOUS)],
@@ -141,7 +141,7 @@ fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
                 word(2, Eq, libc::PACKET_TX_RING),
             ],
         ),
-        // Pages taken out of memory that is shared with the common process, which would wait for new ones.
+        // Removal of pages from memory that is shared with the common process, which would then wait for new pages.
         (libc::SYS_fallocate, vec![word(1, Ne, 0)]),
         (libc::SYS_madvise, vec![word(2, Eq, libc::MADV_REMOVE)]),
         (libc::SYS_madvise, vec![word(2, Eq, libc::MADV_PAGEOUT)]),
@@ -154,7 +154,8 @@ fn with_arguments() -> Vec<(i64, Vec<Condition>)> {
 /// The kernel refuses the seccomp filter; a sentence.
 pub(super) fn forbid() -> Result<(), String> {
     let said = |e: seccompiler::Error| format!("cannot forbid system calls: {e}");
-    // The filter cannot see what clone3 would do. So clone3 fails as unknown, and C libraries use clone.
+    // The filter cannot inspect the arguments of clone3. So clone3 fails as unknown, and C libraries fall back to
+    // clone.
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
         FORBIDDEN.iter().map(|call| (*call, Vec::new())).collect();
     for (call, conditions) in with_arguments() {
@@ -163,7 +164,7 @@ pub(super) fn forbid() -> Result<(), String> {
         let rule = rule.map_err(|e| said(e.into()))?;
         rules.entry(call).or_default().push(rule);
     }
-    // Programs of the x32 ABI make the same calls by other numbers; some calls have x32 numbers of their own.
+    // Programs of the x32 ABI make the same calls with other numbers; some calls have x32 numbers of their own.
     let of_x32 = rules
         .keys()
         .chain([&libc::SYS_clone3])

@@ -1,6 +1,6 @@
-//! The devices of a confined program: those that any program expects, and the one that makes TAP interfaces. Of all
-//! others the kernel's code would be open to it: /dev/fuse, /dev/kvm, /dev/vsock. /dev/zero is not among them, because
-//! shared mappings of it are memory that no bound counts.
+//! The devices of a confined program: those that any program expects, and the one that makes TAP interfaces. All
+//! others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code. /dev/zero is missing, too,
+//! because shared mappings of it are memory that no limit covers.
 
 use rustix::fs::{CWD, Mode, mkdirat, symlink};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
@@ -16,7 +16,7 @@ const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "stderr"),
 ];
 
-/// Puts a /dev with few devices in place of the machine's, made at `aside` first. The mounts must be private.
+/// Replaces the machine's /dev by one with few devices, which is built at `aside` first. The mounts must be private.
 pub(super) fn mount_few(aside: &Path) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount(

@@ -1,14 +1,15 @@
-//! `ashlar confine`: runs a program that is not trusted, so that it cannot do more than its own work. A router of a
-//! process with `isolation = "process"` runs like this (docs/routers.md).
+//! `ashlar confine`: runs an untrusted program so that it cannot affect anything outside its confinement. A router of
+//! a process with `isolation = "process"` runs in this way (docs/routers.md).
 //!
 //! The program runs as another user without root's rights. It has CAP_NET_ADMIN and CAP_NET_RAW only in a user
 //! namespace that owns its network namespace (`ashlar netns`), so they are not valid for any other network. The program
 //! sees only its own processes, writes only to files in one folder, and has limits of memory, files and processes. A
 //! system call filter denies calls by which it could leave the confinement.
 //!
-//! There are three processes. The *outer* one, this process, waits outside, passes signals on and kills. The *first*
-//! one is process 1 of the program's PID namespace: when it ends, all processes there end. The third one becomes the
-//! program. The first one runs as root, so the program can neither end it nor keep it from ending with the outer one.
+//! There are three processes. The *outer* one, this process, waits outside, passes signals on, and kills the others
+//! if necessary. The *first* one is process 1 of the program's PID namespace: when it ends, all processes there end.
+//! The third one becomes the program. The first one runs as root, so the program can neither end it nor keep it from
+//! ending with the outer one.
 
 mod calls;
 mod devices;
@@ -36,29 +37,29 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use sys::Signals;
 
-/// Address space of the program beyond its memory, in bytes.
+/// Address space in bytes that the program may use beyond its memory limit.
 const ROOM: u64 = 4 << 30;
 /// Maximum size of a file that the program writes, in bytes.
 const FILE: u64 = 16 << 20;
 /// Maximum number of the program's open files, and of its user's processes and threads.
 const FILES: u64 = 1024;
 const PROCESSES: u64 = 512;
-/// Time that the program has to end by itself after the signal to end.
+/// Time in which the program must end by itself after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
     move |e| format!("cannot {what}: {e}")
 }
 
-/// Runs the program, and gives its status when it has ended.
+/// Runs the program, and returns its exit status.
 pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
-    // The parent may have files and devices open without close-on-exec.
+    // The parent may have files and devices open that are not close-on-exec.
     sys::close_all_but_standard().map_err(failed("close what was inherited"))?;
     let user = User::named(&asked.user)?;
     if user.id == 0 {
         return Err("root cannot be confined: name another --user".to_owned());
     }
-    // The parent may end before its death signal is set.
+    // The parent may have ended before its death signal was requested.
     let parent = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))
         .map_err(|e| failed("be ended")(e.into()))?;
@@ -116,7 +117,7 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
     }
 }
 
-/// The first process's life: starts the program, and ends when that does, whatever others it has started.
+/// Runs the first process: starts the program, and ends when the program ends, even if other processes are left.
 fn be_first(
     asked: &Confine,
     user: &User,
@@ -126,7 +127,7 @@ fn be_first(
 ) -> Result<ExitCode, String> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|e| failed("be ended")(e.into()))?;
-    // The kernel sends this signal only for a parent that ends later, not for one that has ended already.
+    // The kernel sends the death signal only for a parent that ends later, not for one that has already ended.
     if sys::is_closed(alive) {
         return Err("its parent process has ended".to_owned());
     }
@@ -157,7 +158,7 @@ fn be_first(
     }
 }
 
-/// Reaps all processes that have ended, orphans among them. Returns the program's status if the program is one of them.
+/// Reaps all ended processes, including orphans. Returns the program's status if the program is among them.
 fn reap(program: Pid) -> Option<WaitStatus> {
     while let Ok(Some((ended, status))) = wait(WaitOptions::NOHANG) {
         if ended == program {
@@ -167,12 +168,12 @@ fn reap(program: Pid) -> Option<WaitStatus> {
     None
 }
 
-/// Gives up forbidden rights and becomes the program; returns the reason if that fails.
+/// Drops forbidden rights and executes the program; returns the reason if that fails.
 fn become_it(asked: &Confine, user: &User, owned: Option<Owned>, signals: &Signals) -> String {
     if let Err(why) = give_up(asked, user, owned) {
         return why;
     }
-    // clap sees to it that there is a word.
+    // clap ensures that there is at least one word.
     let mut program = Command::new(&asked.command[0]);
     program.args(&asked.command[1..]).env_clear();
     program.env(
@@ -197,7 +198,7 @@ fn own_view_of_files(asked: &Confine) -> io::Result<()> {
     mount_bind(&asked.folder, &asked.folder)?;
     if let Some(program) = &asked.program {
         let place = asked.folder.join("program");
-        // The folder is the user's: there may be anything.
+        // The user owns the folder, so it may already contain anything.
         let _ = std::fs::remove_file(&place);
         File::create_new(&place)?;
         mount_bind(program, &place)?;
@@ -212,7 +213,7 @@ fn own_view_of_files(asked: &Confine) -> io::Result<()> {
 fn give_up(asked: &Confine, user: &User, owned: Option<Owned>) -> Result<(), String> {
     let bounds = [
         (Resource::Data, asked.memory),
-        // Programs, and memory shared with others; stacks and heaps of threads that are not used.
+        // Address space for programs, for memory shared with others, and for unused stacks and heaps of threads.
         (
             Resource::As,
             asked.memory.map(|bytes| bytes.saturating_add(ROOM)),

@@ -1,4 +1,4 @@
-//! `ashlar netns`: makes a network namespace in which the rights of one user count, and nowhere else.
+//! `ashlar netns`: makes a network namespace in which one user has rights, and in no other.
 
 use super::sys;
 use crate::cli::Netns;
@@ -19,7 +19,7 @@ pub(crate) fn make(asked: &Netns) -> Result<(), String> {
     if user.id == 0 {
         return Err("root's rights count everywhere: name another --user".to_owned());
     }
-    // iproute2 makes the name, in a folder that other mount namespaces see.
+    // iproute2 creates the name, in a folder that is visible in other mount namespaces.
     ip("add", name)?;
     let made = fill(&path_of(name), &user);
     made.inspect_err(|_| _ = ip("delete", name))
@@ -34,14 +34,14 @@ fn ip(verb: &str, name: &str) -> Result<(), String> {
     }
 }
 
-/// Makes a name stand for a new network namespace of a new user namespace, which knows this user and its groups.
+/// Binds a name to a new network namespace of a new user namespace, which maps this user and its groups.
 fn fill(path: &Path, user: &User) -> Result<(), String> {
     let failed = |e: io::Error| e.to_string();
     let [ready, tell] = sys::pipe().map_err(failed)?;
     let holder = sys::fork().map_err(failed)?;
     let Some(holder) = holder else {
         drop(ready);
-        // If this process fails, it exits, and the parent reads the end of the pipe.
+        // If the child fails, it exits, and the parent sees the end of the pipe.
         let apart = UnshareFlags::NEWUSER | UnshareFlags::NEWNET;
         let made = user::own_by(user, || sys::unshare(apart));
         if made.is_ok() && rustix::io::write(&tell, b"x").is_ok() {

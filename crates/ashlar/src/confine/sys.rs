@@ -1,4 +1,4 @@
-//! Namespaces, a child in them, its signals, and file systems that cannot be written to.
+//! System calls for namespaces, for a child process in them and its signals, and for read-only mounts.
 #![allow(unsafe_code)]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,26 +21,26 @@ fn check(result: i64) -> io::Result<i64> {
     }
 }
 
-/// Closes all descriptors but standard input, output and error. Nothing of the process may be open by then.
+/// Closes all descriptors except standard input, output and error. No value of this process may own one of them.
 pub(super) fn close_all_but_standard() -> io::Result<()> {
     // SAFETY: the caller has opened nothing yet, so no value owns any of the descriptors.
     check(unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) }).map(drop)
 }
 
-/// Leaves namespaces for new ones. The process must have one thread.
+/// Moves this process to new namespaces. It must have only one thread.
 pub(super) fn unshare(what: UnshareFlags) -> io::Result<()> {
-    // SAFETY: namespaces only: memory, files and descriptors stay shared as they were.
+    // SAFETY: it changes namespaces only: memory, files and descriptors remain as they were.
     Ok(unsafe { unshare_unsafe(what) }?)
 }
 
-/// Starts a copy of this process, which must have one thread: the copy's number, or `None` in the copy.
+/// Forks this process, which must have only one thread. Returns the child's number; in the child, `None`.
 pub(super) fn fork() -> io::Result<Option<Pid>> {
-    // SAFETY: with no other thread, nothing is left half done in the copy, which may do all that we may.
+    // SAFETY: without other threads, no lock is held in the child, so it may do anything that the parent may.
     let pid = check(unsafe { libc::fork() }.into())?;
     Ok(Pid::from_raw(pid as i32))
 }
 
-/// A pipe: where one reads, and where one writes.
+/// A pipe: its reading end and its writing end.
 pub(super) fn pipe() -> io::Result<[OwnedFd; 2]> {
     let (from, to) = pipe_with(PipeFlags::CLOEXEC)?;
     Ok([from, to])
@@ -53,14 +53,14 @@ pub(super) fn is_closed(pipe: &impl AsFd) -> bool {
     looked[0].revents().contains(PollFlags::HUP)
 }
 
-/// Blocked signals, which wait until they are read; a forked process has a queue of its own.
+/// Blocked signals, which stay pending until they are read; a forked process has its own pending signals.
 pub(super) struct Signals {
     waits_for: libc::sigset_t,
     before: libc::sigset_t,
 }
 
 impl Signals {
-    /// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD from now on.
+    /// Blocks SIGTERM, SIGINT, SIGHUP and SIGCHLD.
     pub(super) fn block() -> io::Result<Signals> {
         let (mut set, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
         // SAFETY: each call fills or reads a set that outlives it; the signals' numbers are valid.
@@ -77,32 +77,32 @@ impl Signals {
         }
     }
 
-    /// The next signal; `None` if there is none in the time given.
+    /// The next pending signal; `None` if none arrives within this time.
     pub(super) fn next(&self, within: Option<Duration>) -> io::Result<Option<i32>> {
         let limit = within.map(|within| libc::timespec {
             tv_sec: within.as_secs() as _,
             tv_nsec: within.subsec_nanos().into(),
         });
         let limit = limit.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the set and the time outlive the call; nothing more is to be told of the signal.
+        // SAFETY: the set and the time outlive the call; a null pointer requests no further information.
         match check(unsafe { libc::sigtimedwait(&self.waits_for, null_mut(), limit) }.into()) {
             Ok(signal) => Ok(Some(signal as i32)),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok(None),
-            // A stopped process that goes on.
+            // The process was stopped and has continued.
             Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(Some(libc::SIGCHLD)),
             Err(e) => Err(e),
         }
     }
 
-    /// Unblocks the signals, which reach the process as before.
+    /// Unblocks the signals, so that they have their usual effect again.
     pub(super) fn unblock(&self) -> io::Result<()> {
-        // SAFETY: the set is valid, and nothing is written.
+        // SAFETY: the set is valid, and a null pointer requests no old mask.
         let done = unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.before, null_mut()) };
         check(done.into()).map(drop)
     }
 }
 
-/// Makes the mount at a path, and those below, read-only; or the path alone writable again.
+/// Makes the mount at a path, and all mounts below it, read-only; or makes the path alone writable again.
 pub(super) fn read_only(path: &Path, is_so: bool) -> io::Result<()> {
     const RDONLY: u64 = 1;
     const RECURSIVE: libc::c_uint = 0x8000;
@@ -113,7 +113,7 @@ pub(super) fn read_only(path: &Path, is_so: bool) -> io::Result<()> {
         false => ([0, RDONLY, 0, 0], 0),
     };
     let path = CString::new(path.as_os_str().as_bytes())?;
-    // SAFETY: the path ends with a zero, and the length is that of the attributes; both outlive the call.
+    // SAFETY: the path is terminated by a zero, and the length is that of the attributes; both outlive the call.
     check(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,

@@ -5,7 +5,7 @@ use crate::protection::Job;
 pub(crate) const LEN_MAX: usize = 0;
 pub(crate) const BURST: usize = 1;
 
-/// Never exists, without the library.
+/// Empty type: without the library there is no manager.
 pub(crate) enum Manager {}
 
 impl Manager {

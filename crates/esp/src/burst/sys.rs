@@ -1,7 +1,7 @@
-//! intel-ipsec-mb: its calls for many packets at once.
+//! intel-ipsec-mb's calls for many packets at once.
 //!
-//! Each worker has a manager of its own, which is given all packets at once and has nothing left when it returns: these
-//! are the library's bursts of a cipher or of a code.
+//! Each worker has a manager of its own. It processes all packets of a call before it returns (the library's burst
+//! interface for ciphers and hashes).
 #![allow(unsafe_code)]
 
 use crate::HEADER;
@@ -16,14 +16,14 @@ use std::ops::Range;
 use std::ptr;
 use zeroize::Zeroize;
 
-/// Bytes of the longest code.
+/// Length of the longest authentication code in bytes.
 const CODE: usize = 32;
-/// Bytes of the longest packet that the library takes: it counts them in 16 bits.
+/// Length in bytes of the longest packet that the library accepts: it has 16-bit lengths.
 pub(crate) const LEN_MAX: usize = 65_520;
 /// Maximum number of packets given to the library at once.
 pub(crate) const BURST: usize = 128;
 
-/// The line of a cache.
+/// A cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([u8; 64]);
@@ -35,9 +35,9 @@ struct Codes {
     given: [u8; CODE],
 }
 
-/// A worker's manager of many packets at once. Its copies of keys are wiped when it is dropped.
+/// A worker's job manager for many packets. Its copies of keys are wiped when it is dropped.
 pub(crate) struct Manager {
-    /// The library's, in which it points to itself: so it stays where it is.
+    /// The library's job manager. It contains pointers into itself, so it is never moved.
     memory: Locked<[Line]>,
     /// Jobs of a burst.
     jobs: Box<[IMB_JOB]>,
@@ -53,11 +53,11 @@ impl Drop for Manager {
 impl Manager {
     pub(crate) fn new() -> Option<Manager> {
         functions()?;
-        // SAFETY: it has no arguments, and only says a number.
+        // SAFETY: the function has no arguments and only returns a number.
         let len = unsafe { library::imb_get_mb_mgr_size() };
         let lines = vec![Line([0; 64]); len.div_ceil(size_of::<Line>())];
         let mut memory = Locked::of(lines.into_boxed_slice());
-        // SAFETY: the memory is as large and as aligned as the library wants, and nobody else's.
+        // SAFETY: the memory has the size and alignment that the library requires, and no other owner.
         unsafe {
             let manager = library::imb_set_pointers_mb_mgr(memory.as_mut_ptr().cast(), 0, 1);
             if manager.is_null() {
@@ -71,13 +71,13 @@ impl Manager {
         };
         Some(Manager {
             memory,
-            // SAFETY: a job is made of numbers, pointers and optional functions, of all of which zero is a value.
+            // SAFETY: a job consists of numbers, pointers and optional functions; for all of these zero is valid.
             jobs: (0..BURST).map(|_| unsafe { std::mem::zeroed() }).collect(),
             codes: [codes; BURST].into(),
         })
     }
 
-    /// Seals packets of one kind, at most [`BURST`], each with its own keys.
+    /// Encrypts packets of one kind, at most [`BURST`], each with its own keys.
     pub(crate) fn seal(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
         let (mut n, mut of) = (0, None);
         for (keys, job, place) in places(kind, jobs, &mut self.jobs) {
@@ -85,7 +85,7 @@ impl Manager {
             let (packet, end) = (job.packet.as_mut_ptr(), job.text_end);
             assert!(end + keys.suite.icv() <= job.packet.len(), "{NO_ROOM}");
             if matches!(keys.suite.mode, Mode::Cbc(_)) {
-                // The vector's block has a number, and is encrypted before the text, with a vector of zeros.
+                // The vector's block contains a number, and is encrypted before the text, with a vector of zeros.
                 set_cipher(
                     place,
                     &keys.keys.encrypt,
@@ -104,14 +104,14 @@ impl Manager {
             );
             (n, of) = (n + 1, Some(keys.suite));
         }
-        // SAFETY: the first `n` jobs were filled for packets of this suite, which stay borrowed while this runs.
+        // SAFETY: the first `n` jobs were filled for packets of this suite, which stay borrowed during the call.
         unsafe {
             self.encipher(of, n, library::IMB_DIR_ENCRYPT);
             self.sign(of, n);
         }
     }
 
-    /// Opens packets of one kind, at most [`BURST`], each with its own keys.
+    /// Decrypts packets of one kind, at most [`BURST`], each with its own keys.
     pub(crate) fn open(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
         let (mut n, mut of) = (0, None);
         let places_and_codes = places(kind, jobs, &mut self.jobs).zip(&mut self.codes);
@@ -124,7 +124,7 @@ impl Manager {
             set_code(place, keys, job.high().is_some(), packet, job.text_end, own);
             (n, of) = (n + 1, Some(keys.suite));
         }
-        // SAFETY: as in `seal`; codes have room for the longest.
+        // SAFETY: as in `seal`; the buffers for codes hold the longest one.
         unsafe { self.sign(of, n) };
         let (mut right, mut codes) = (0, self.codes.iter());
         for job in of_kind(kind, jobs) {
@@ -154,7 +154,7 @@ impl Manager {
                 right += 1;
             }
         }
-        // SAFETY: as in `seal`, of the first that are authentic.
+        // SAFETY: as in `seal`, for the first `right` packets, which are authentic.
         unsafe { self.encipher(of, right, library::IMB_DIR_DECRYPT) };
     }
 
@@ -162,10 +162,10 @@ impl Manager {
         self.memory.as_mut_ptr().cast()
     }
 
-    /// Encrypts or decrypts, where the suite has a cipher.
+    /// Encrypts or decrypts, if the suite has a cipher.
     ///
     /// # Safety
-    /// The first `n` jobs have been filled by [`set_cipher`] for this suite, and what they point to is there.
+    /// The first `n` jobs were filled by [`set_cipher`] for this suite, and the memory that they point to is valid.
     unsafe fn encipher(
         &mut self,
         suite: Option<Suite>,
@@ -176,7 +176,7 @@ impl Manager {
             return;
         };
         let manager = self.manager();
-        // SAFETY: the manager is this worker's, and begun; the jobs are as the function wants (see above).
+        // SAFETY: the manager is this worker's and initialised; the jobs are as the function requires (see above).
         let done = unsafe {
             (*manager).submit_cipher_burst_nocheck.map(|submit| {
                 let (jobs, n) = (self.jobs.as_mut_ptr(), n as u32);
@@ -196,7 +196,7 @@ impl Manager {
     /// Makes codes.
     ///
     /// # Safety
-    /// The first `n` jobs have been filled by [`set_code`] for this suite, and what they point to is there.
+    /// The first `n` jobs were filled by [`set_code`] for this suite, and the memory that they point to is valid.
     unsafe fn sign(&mut self, suite: Option<Suite>, n: usize) {
         let hash = match suite.map(|suite| suite.code) {
             Some(Code::Sha1) => library::IMB_AUTH_HMAC_SHA_1,
@@ -215,7 +215,7 @@ impl Manager {
     }
 }
 
-/// Panics if the library has not processed all jobs: the packets would leave as they came.
+/// Panics if the library has not processed all jobs: the packets would leave unchanged.
 #[inline]
 fn all_done(n: usize, done: Option<u32>) {
     assert_eq!(
@@ -225,13 +225,14 @@ fn all_done(n: usize, done: Option<u32>) {
     );
 }
 
-/// A job that was not made by an association, which pads text to blocks and leaves room for the code.
+/// Panic message for a job that was not made by an association: associations pad text to blocks and leave room for
+/// the code.
 const NO_ROOM: &str = "a packet has no room for what intel-ipsec-mb writes";
 
-/// A vector of zeros.
+/// An initialisation vector of zeros.
 static ZEROS: Block = Block([0; BLOCK]);
 
-/// Packets of a kind.
+/// Packets of one kind.
 #[inline]
 fn of_kind<'j, 'p>(kind: usize, jobs: &'j mut [Job<'p>]) -> impl Iterator<Item = &'j mut Job<'p>> {
     jobs.iter_mut().filter(move |job| {
@@ -242,7 +243,7 @@ fn of_kind<'j, 'p>(kind: usize, jobs: &'j mut [Job<'p>]) -> impl Iterator<Item =
     })
 }
 
-/// Packets of a kind, with their keys, and a place for each in the library's list of jobs.
+/// Packets of one kind with their keys, each with an entry in the library's list of jobs.
 #[inline]
 fn places<'j, 'p>(
     kind: usize,
@@ -259,7 +260,8 @@ fn places<'j, 'p>(
         .map(|((keys, job), place)| (keys, job, place))
 }
 
-/// The upper half of a packet's number, if it is authenticated, comes behind the text, where its code will be.
+/// Writes the upper half of a packet's sequence number, if it is authenticated, after the text, where the code will
+/// be.
 #[inline]
 fn add_high(job: &mut Job<'_>) {
     if let Some(high) = job.high() {
@@ -276,7 +278,7 @@ fn set_cipher(
     part: Range<usize>,
     vector: *const u8,
 ) {
-    // The library's calls without checks write whole blocks.
+    // The library's unchecked calls write whole blocks.
     let is_whole = part.len() <= LEN_MAX && part.len().is_multiple_of(BLOCK);
     assert!(part.start <= part.end && is_whole, "{NO_ROOM}");
     let keys = keys.as_ptr().cast();

@@ -1,10 +1,10 @@
-//! Memory for keys: it is not written to swap.
+//! Memory for keys that is never written to swap.
 #![allow(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys whose memory the system refused to lock.
+/// Number of keys whose memory the system refused to lock.
 static UNLOCKED: AtomicU64 = AtomicU64::new(0);
 
 /// Number of keys in memory that the system did not lock, as that would exceed RLIMIT_MEMLOCK.
@@ -12,8 +12,8 @@ pub fn unlocked() -> u64 {
     UNLOCKED.load(Ordering::Relaxed)
 }
 
-/// A value in memory that stays where it is and is not swapped. Its pages stay locked when it has gone: another key may
-/// lie on them. Wiping is up to the value's own drop.
+/// A value in memory that is never moved or swapped. Its pages stay locked after its drop, as another key may be on
+/// them. Wiping is done by the value's own drop.
 pub(crate) struct Locked<T: ?Sized>(Box<T>);
 
 impl<T> Locked<T> {
@@ -27,7 +27,7 @@ impl<T: ?Sized> Locked<T> {
     pub(crate) fn of(value: Box<T>) -> Locked<T> {
         let place = std::ptr::from_ref(&*value).cast_mut().cast();
         let len = size_of_val(&*value);
-        // SAFETY: locking changes nothing about memory but whether it is swapped.
+        // SAFETY: locking only prevents swapping of the memory.
         let locked = unsafe { rustix::mm::mlock(place, len) };
         if locked.is_err() {
             UNLOCKED.fetch_add(1, Ordering::Relaxed);

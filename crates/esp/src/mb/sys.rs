@@ -1,4 +1,4 @@
-//! intel-ipsec-mb: its declarations and its functions for this processor.
+//! intel-ipsec-mb: declarations, and its functions for this processor.
 #![allow(unsafe_code)]
 
 use library::IMB_MGR;
@@ -20,16 +20,18 @@ pub(crate) mod library {
 /// The library's functions for this processor.
 struct Functions(IMB_MGR);
 
-// SAFETY: it is written once, before others see it, and then only read.
+// SAFETY: it is written once, before other threads see it, and then only read.
 unsafe impl Sync for Functions {}
-// SAFETY: as above; it belongs to no thread.
+// SAFETY: as above; it is not bound to a thread.
 unsafe impl Send for Functions {}
 
-/// The table of functions, which is filled once and only read; `None` if the library has none for this processor.
+/// The library's table of functions, filled once and then only read; `None` if it supports no function for this
+/// processor.
 pub(crate) fn functions() -> Option<&'static IMB_MGR> {
     static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
     let functions = FUNCTIONS.get_or_init(|| {
-        // SAFETY: the manager is the library's own, filled by it, and copied whole; its functions do not look at it.
+        // SAFETY: the library allocates and fills the manager, and it is copied as a whole; its functions do not use
+        // it.
         unsafe {
             let manager = library::alloc_mb_mgr(0);
             if manager.is_null() {

@@ -1,7 +1,7 @@
-//! intel-ipsec-mb: its calls for one packet with expanded keys.
+//! intel-ipsec-mb's calls for one packet, with expanded keys.
 //!
-//! They only read the library's table of functions. Version 1.3 stores "no error" in one word for all threads. That
-//! costs workers of several cores some time, and nothing else, as no thread reads it.
+//! They only read the library's table of functions. Version 1.3 stores "no error" in one word for all threads. This
+//! costs workers on several cores some time, but is harmless, as no thread reads it.
 #![allow(unsafe_code)]
 
 use crate::aead::{Aead, TAG, combined};
@@ -15,7 +15,7 @@ use std::mem::MaybeUninit;
 use tables::prefetch;
 use zeroize::Zeroize;
 
-// The library reads keys of GCM as aligned.
+// The library reads GCM keys as aligned data.
 const _: () = assert!(align_of::<gcm_key_data>() == 64);
 
 type Crypt = unsafe extern "C" fn(
@@ -31,7 +31,7 @@ type Crypt = unsafe extern "C" fn(
     u64,
 );
 
-/// A key of AES-GCM, expanded.
+/// An expanded key of AES-GCM.
 struct Gcm {
     key: Locked<gcm_key_data>,
     seal: Crypt,
@@ -41,12 +41,12 @@ struct Gcm {
 impl Drop for Gcm {
     fn drop(&mut self) {
         let key = std::ptr::from_mut(&mut *self.key).cast::<MaybeUninit<u8>>();
-        // SAFETY: its bytes, which nobody reads as anything else any more.
+        // SAFETY: its own bytes, which nothing else reads any more.
         unsafe { std::slice::from_raw_parts_mut(key, size_of::<gcm_key_data>()) }.zeroize();
     }
 }
 
-/// AES-GCM with a key of 16, 24 or 32 bytes; none if the library has not got it.
+/// AES-GCM with a key of 16, 24 or 32 bytes; `None` if the library lacks it.
 fn gcm(key: &[u8]) -> Option<Gcm> {
     let f = functions()?;
     let (expand, seal, open) = match key.len() {
@@ -55,9 +55,9 @@ fn gcm(key: &[u8]) -> Option<Gcm> {
         32 => (f.gcm256_pre?, f.gcm256_enc?, f.gcm256_dec?),
         _ => return None,
     };
-    // SAFETY: it is an array of bytes, for which zero is a value.
+    // SAFETY: it is an array of bytes, for which zero is valid.
     let mut expanded = Locked::of(Box::new(unsafe { std::mem::zeroed::<gcm_key_data>() }));
-    // SAFETY: the key has as many bytes as the function reads, and `expanded` is what it writes.
+    // SAFETY: the key has as many bytes as the function reads, and `expanded` is the structure that it writes.
     unsafe { expand(key.as_ptr().cast(), &mut *expanded) };
     Some(Gcm {
         key: expanded,
@@ -78,8 +78,8 @@ impl Gcm {
     ) {
         let mut context = MaybeUninit::<gcm_context_data>::uninit();
         let text = data.as_mut_ptr();
-        // SAFETY: all lengths are those of the slices, in place is allowed, the nonce has the 12 bytes and the tag the
-        // 16 that the function reads and writes, and it writes the context before it reads it.
+        // SAFETY: all lengths are those of the slices, and processing in place is allowed. The function reads 12
+        // bytes of nonce and writes 16 bytes of tag, and it writes the context before reading it.
         unsafe {
             crypt(
                 &*self.key,
@@ -132,7 +132,7 @@ struct ChaCha {
     open: Update,
 }
 
-// SAFETY: the functions are only called, and the manager behind them is only read (see `Functions`).
+// SAFETY: the functions are only called, and their manager is only read (see `Functions`).
 unsafe impl Send for ChaCha {}
 // SAFETY: as above.
 unsafe impl Sync for ChaCha {}
@@ -202,7 +202,7 @@ impl Aead for ChaCha {
     }
 }
 
-/// The ciphers of a suite whose packets are done one by one.
+/// The ciphers of a suite whose packets are processed one by one.
 pub(crate) fn cipher(suite: Suite, keys: &Keys) -> Option<Box<dyn Cipher>> {
     let (key, _) = keys.enc.split_last_chunk::<4>()?;
     Some(match suite.mode {

@@ -2,7 +2,7 @@
 
 use crate::suite::{Keys, Suite};
 
-/// Never exists, without the library.
+/// Empty type: without the library there are no such keys.
 pub(crate) enum Together {}
 
 pub(crate) fn together(_: Suite, _: &Keys) -> Option<Together> {

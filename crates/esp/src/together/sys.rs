@@ -1,4 +1,4 @@
-//! Expanded keys of intel-ipsec-mb for suites whose packets it does many at once.
+//! Expanded keys of intel-ipsec-mb, for suites whose packets it processes many at once.
 #![allow(unsafe_code)]
 
 use crate::locked::Locked;
@@ -7,9 +7,9 @@ use crate::suite::{BLOCK, Code, Keys, Mode, Suite};
 use tables::prefetch;
 use zeroize::Zeroize;
 
-/// Bytes of the longest block that a code is made of.
+/// Length in bytes of the longest block of a hash function.
 const HASH_BLOCK: usize = 128;
-/// Blocks of the longest key of AES, expanded.
+/// Number of round keys of AES with the longest key.
 pub(crate) const ROUND_KEYS: usize = 15;
 
 /// Alignment of bytes.
@@ -21,7 +21,7 @@ pub(crate) struct Block(pub(crate) [u8; BLOCK]);
 pub(crate) struct Expanded {
     pub(crate) encrypt: [Block; ROUND_KEYS],
     pub(crate) decrypt: [Block; ROUND_KEYS],
-    /// States of the hash after the key with its inner and its outer pad.
+    /// Hash states after the key with its inner and its outer padding.
     pub(crate) inner: [u8; HASH_BLOCK],
     pub(crate) outer: [u8; HASH_BLOCK],
 }
@@ -35,14 +35,14 @@ impl Drop for Expanded {
     }
 }
 
-/// The keys of an association whose packets are done together with others of the suite.
+/// The keys of an association whose packets are processed together with others of the suite.
 pub(crate) struct Together {
     pub(crate) suite: Suite,
     kind: usize,
     pub(crate) keys: Locked<Expanded>,
 }
 
-/// AES-CBC or no cipher, with an HMAC; none of other suites, or if the library has not got it.
+/// AES-CBC or no cipher, with an HMAC; `None` for other suites, or if the library lacks it.
 pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
     let f = functions()?;
     let (code, one_block) = match suite.code {
@@ -71,8 +71,8 @@ pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
     if let Some(expand) = expand {
         let to = &mut *expanded;
         let (encrypt, decrypt) = (to.encrypt.as_mut_ptr(), to.decrypt.as_mut_ptr());
-        // SAFETY: the key has as many bytes as the function reads (checked above), and it writes no more blocks than
-        // the longest key has, which are aligned as it wants.
+        // SAFETY: the key has as many bytes as the function reads (checked above). It writes at most as many blocks
+        // as the longest key has, which are aligned as required.
         unsafe { expand(keys.enc.as_ptr().cast(), encrypt.cast(), decrypt.cast()) };
     }
     let mut padded = [0; HASH_BLOCK];
@@ -84,7 +84,7 @@ pub(crate) fn together(suite: Suite, keys: &Keys) -> Option<Together> {
             false => &mut expanded.inner,
             true => &mut expanded.outer,
         };
-        // SAFETY: it reads one block of the hash, and writes its state, which is shorter than a block.
+        // SAFETY: the function reads one block of the hash, and writes its state, which is shorter than a block.
         unsafe { one_block(padded.as_ptr().cast(), state.as_mut_ptr().cast()) };
     }
     padded.zeroize();
@@ -102,7 +102,7 @@ impl Together {
         prefetch::whole(&*self.keys);
     }
 
-    /// A number below 32 for cipher, length of key and code: packets of one go together.
+    /// Index below 32 for cipher, key length and code: packets with the same index are processed together.
     #[inline]
     pub(crate) fn kind(&self) -> usize {
         self.kind

@@ -1,10 +1,10 @@
-//! Output of diagnostics in Click's form.
+//! Output of diagnostics in Click's format.
 
 use super::{Diagnostic, Severity};
 use crate::source::{SourceMap, Span};
 use std::fmt::Write;
 
-/// Words of ours as Click writes them, which quotes as `cc` did.
+/// Replaces this program's quotes by Click's, which are those of `cc`.
 pub fn click_quotes(text: &str) -> String {
     text.replace('`', "'")
 }

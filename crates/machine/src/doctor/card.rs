@@ -44,7 +44,7 @@ impl Machine {
         match device.driver.as_deref() {
             Some(own) if SHARED.contains(&own) => return,
             Some(VFIO) => {}
-            // The older drivers know no groups.
+            // The older drivers do not use IOMMU groups.
             Some(_) if device.is_for_programs() => return,
             other => {
                 let what = match other {
@@ -82,7 +82,7 @@ impl Machine {
                        are ways without it, and a program with the card can then reach all memory";
             let command = match self.knows_noiommu() {
                 true => "modprobe vfio && echo Y > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode".to_owned(),
-                // Debian's kernels are built without that.
+                // Debian's kernels are built without vfio's noiommu mode.
                 false => format!("ashlar ports bind --driver uio_pci_generic {about}"),
             };
             found.push(Finding::new(Level::Error, about, what, why).mend(Mend::by_hand(command)));
@@ -232,7 +232,7 @@ mod tests {
             found.remove(0).mend.map(|mend| mend.command)
         };
         assert!(mend().is_some_and(|line| line.starts_with("modprobe vfio ")));
-        // Loaded, and built without it.
+        // vfio is loaded, but built without noiommu mode.
         fake.write("sys/module/vfio/refcnt", "0");
         assert!(mend().is_some_and(|line| line.contains("--driver uio_pci_generic")));
         fake.write("sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "Y");

@@ -1,4 +1,4 @@
-//! Linux interfaces: offloads of the kernel, and settings that change frames.
+//! Linux interfaces: offloads of the kernel, and settings that modify frames.
 
 use super::{Finding, Level, Mend, Wanted, word};
 use crate::{Interface, Machine};
@@ -78,7 +78,7 @@ impl Machine {
         for family in ["ipv4", "ipv6"] {
             let path = format!("proc/sys/net/{family}/conf/{name}/forwarding");
             if !xdp && self.files.read(&path).as_deref() == Some("1") {
-                // sysctl has a dot for a slash, and a slash for a dot.
+                // In a sysctl key, dots and slashes are exchanged.
                 let key = word(&format!("net/{family}/conf/{name}/forwarding"));
                 let what = format!("the kernel forwards {family} packets of {name}, too");
                 let mend = Mend::new(format!("sysctl -w {key}=0"), format!("sysctl -w {key}=1"));
@@ -113,7 +113,7 @@ impl Machine {
     }
 }
 
-/// Finds offloads that spoil frames received by AF_XDP.
+/// Finds offloads that corrupt frames received by AF_XDP.
 fn offloads(interface: &Interface, found: &mut Vec<Finding>) {
     let name = &*interface.name;
     if interface.driver.as_deref() == Some("veth") {
@@ -171,7 +171,7 @@ mod tests {
             mend.undo.as_deref(),
             Some("sysctl -w net/ipv4/conf/eth0/forwarding=1")
         );
-        // A name like an option's stays a name.
+        // A name that looks like an option must still be taken as a name.
         fake.interface("-h", None);
         fake.write("sys/class/net/-h/flags", "0x1002");
         let down = lacks(Wanted {

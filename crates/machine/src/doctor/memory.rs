@@ -3,12 +3,12 @@
 use super::{Finding, Level, Mend, Wanted};
 use crate::Machine;
 
-/// The size that can be had without a restart.
+/// Hugepage size in bytes that can be reserved without a reboot.
 const PAGE: usize = 2 << 20;
 const PAGES: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
 
-/// Pages of a size, in all and free.
+/// Hugepages of one size: total and free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pages {
     pub(crate) bytes: usize,
@@ -17,7 +17,7 @@ pub(crate) struct Pages {
 }
 
 impl Machine {
-    /// Hugepages below a folder of /sys.
+    /// Hugepages listed in a folder of /sys.
     fn pages(&self, folder: &str) -> Vec<Pages> {
         let names = self.files.list(folder).into_iter();
         let pages = names.filter_map(|name| {
@@ -38,13 +38,13 @@ impl Machine {
         pages.collect()
     }
 
-    /// Number of bytes in hugepages that can be had.
+    /// Number of bytes in free hugepages.
     pub fn free_hugepages(&self) -> usize {
         let pages = self.pages(PAGES).into_iter();
         pages.map(|p| p.bytes * p.free).sum()
     }
 
-    /// Hugepages of 2 MiB that exist, and that are needed for `bytes` more bytes.
+    /// Number of hugepages of 2 MiB that must exist so that `bytes` more bytes fit.
     pub fn hugepages_for(&self, bytes: usize) -> (usize, usize) {
         let pages = self.pages(PAGES);
         let have = pages
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(lacks(&fake, &[CARD])[0].level, Level::Error, "and no IOMMU");
         pages(&fake, PAGES, 100, 100);
         assert!(lacks(&fake, &[]).is_empty());
-        // A virtual machine, say, has been promised some, and has not touched them.
+        // Another program, such as a virtual machine, has reserved pages that it has not touched.
         fake.write(&format!("{PAGES}/hugepages-2048kB/resv_hugepages"), "30");
         assert_eq!(fake.machine().free_hugepages(), 70 * PAGE);
         assert!(

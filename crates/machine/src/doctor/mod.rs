@@ -16,9 +16,9 @@ pub use card::why_not;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// Works, and could be better.
+    /// It works, but could be better.
     Note,
-    /// Works, but not as expected.
+    /// It works, but not as expected.
     Warning,
     /// Does not work.
     Error,
@@ -38,7 +38,7 @@ impl Level {
 /// Remedy for a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mend {
-    /// A shell's command, run as root.
+    /// A shell command to run as root.
     pub command: String,
     /// The command that undoes the remedy.
     pub undo: Option<String>,
@@ -65,7 +65,7 @@ impl Mend {
     }
 }
 
-/// Something that is lacking.
+/// A finding: something that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// Severity.
@@ -97,7 +97,7 @@ impl Finding {
     }
 }
 
-/// A name as one word of a shell: Linux takes nearly any character in the name of an interface.
+/// Quotes a name as one shell word: Linux allows nearly any character in an interface's name.
 fn word(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-:@/".contains(c);
     match !name.is_empty() && name.chars().all(plain) {
@@ -121,7 +121,7 @@ pub struct Wanted {
     pub memory: usize,
     /// True if IPsec's associations and policies come from the kernel.
     pub ipsec: bool,
-    /// True if labels come from the kernel.
+    /// True if MPLS labels come from the kernel.
     pub mpls: bool,
 }
 

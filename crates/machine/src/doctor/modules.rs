@@ -1,4 +1,4 @@
-//! Kernel modules that IPsec and MPLS need where the kernel decides for the router.
+//! Kernel modules that are needed when the kernel decides about IPsec and MPLS.
 
 use super::{Finding, Level, Mend, Wanted};
 use crate::Machine;
@@ -69,7 +69,7 @@ impl Machine {
                 .filter_map(|line| line.split_whitespace().next());
             words.any(|first| first == word)
         };
-        // A socket of the kernel itself, whose process is 0.
+        // Socket of the kernel itself, with process number 0.
         let speaks_xfrm = || {
             read("proc/net/netlink").lines().any(|line| {
                 let words: Vec<&str> = line.split_whitespace().collect();

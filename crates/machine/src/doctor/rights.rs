@@ -11,7 +11,7 @@ const IPC_LOCK: (u32, &str) = (14, "CAP_IPC_LOCK");
 const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
 const BPF: (u32, &str) = (39, "CAP_BPF");
 
-/// Number of descriptors that a router of many ports and workers has open.
+/// Number of open descriptors of a router with many ports and workers.
 const DESCRIPTORS: u64 = 1024;
 
 impl Machine {
@@ -45,7 +45,7 @@ impl Machine {
             self.descriptors(found);
             return;
         }
-        // vfio counts what a card may reach as locked.
+        // vfio counts memory that a card may access as locked.
         let need = wanted.memory.max(64 << 20) as u64;
         if let Some(limit) = getrlimit(Resource::Memlock)
             .current

@@ -29,8 +29,8 @@
 //!   fences is first: either the writer sees the reader online, and waits; or the reader sees the epoch
 //!   and the unlinking, and cannot reach the value.
 //!
-//! A reader whose epoch has not changed stores nothing: its slot says the same already, and nothing
-//! was unlinked for that epoch since.
+//! A reader whose epoch has not changed stores nothing: its slot already has this value, and nothing has been
+//! unlinked for that epoch since.
 #![allow(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -48,10 +48,10 @@ use std::sync::{
     atomic::{AtomicPtr, AtomicU64, Ordering, fence},
 };
 
-/// Readers of the process-wide domain: more workers than any server has cores to poll with.
+/// Maximum number of readers of the process-wide domain: more than the workers of any server.
 pub const READERS_MAX: usize = 128;
 
-/// The domain that the workers of this process read in.
+/// The domain in which the workers of this process read.
 pub fn domain() -> &'static Arc<Domain> {
     static DOMAIN: std::sync::OnceLock<Arc<Domain>> = std::sync::OnceLock::new();
     DOMAIN.get_or_init(|| Domain::new(READERS_MAX))
@@ -72,11 +72,11 @@ struct Padded<T>(T);
 
 type Deferred = Box<dyn FnOnce() + Send>;
 
-/// A point in time: everything unlinked before it is out of reach once [`Domain::passed`] says so.
+/// An epoch: values unlinked before it are unreachable once [`Domain::passed`] returns true for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(u64);
 
-/// Readers and the values that wait for them. Writers lock it, readers never do.
+/// Readers, and the values that wait for them. Writers lock it, readers never do.
 pub struct Domain {
     epoch: Padded<AtomicU64>,
     readers: Box<[Padded<AtomicU64>]>,
@@ -128,7 +128,7 @@ impl Domain {
         Epoch(seen.filter(|&e| e != OFFLINE).fold(now, u64::min))
     }
 
-    /// Runs `free` once every reader has passed a quiescent point: in a later [`Domain::reclaim`].
+    /// Runs `free` once every reader has passed a quiescent point, in a later [`Domain::reclaim`].
     pub fn defer(&self, free: impl FnOnce() + Send + 'static) {
         let mut limbo = lock(&self.limbo);
         let epoch = self.advance(); // under the lock, so that the limbo stays in order
@@ -198,7 +198,7 @@ impl Reader {
         }
     }
 
-    /// Does `sleep`, during which no writer waits for this reader.
+    /// Runs `sleep`; meanwhile no writer waits for this reader.
     pub fn offline<R>(&mut self, sleep: impl FnOnce() -> R) -> R {
         struct Back<'a>(&'a mut Reader);
         impl Drop for Back<'_> {
@@ -240,7 +240,7 @@ impl fmt::Debug for Reader {
 /// A value that workers read without locks and that control replaces as a whole.
 pub struct Published<T: Send + Sync + 'static> {
     domain: Arc<Domain>,
-    /// Into the `Arc` that `current` holds.
+    /// Pointer into the `Arc` that `current` holds.
     pointer: AtomicPtr<T>,
     current: Mutex<Arc<T>>,
 }
@@ -256,11 +256,11 @@ impl<T: Send + Sync + 'static> Published<T> {
         }
     }
 
-    /// The value of now, for as long as `reader` is not asked to pass a quiescent point.
+    /// The present value, until `reader` passes a quiescent point.
     ///
     /// # Panics
     ///
-    /// If `reader` belongs to another domain, which would not keep the value alive.
+    /// Panics if `reader` belongs to another domain, which would not keep the value alive.
     #[inline]
     pub fn read<'r>(&'r self, reader: &'r Reader) -> &'r T {
         assert!(
@@ -268,10 +268,9 @@ impl<T: Send + Sync + 'static> Published<T> {
             "the reader is of another domain"
         );
         let pointer = self.pointer.load(Ordering::Acquire);
-        // SAFETY: the pointer is into an `Arc` that this value or the domain's limbo holds. The reader
-        // is online (`offline` borrows it), and stays at its epoch while the result borrows it; see
-        // the head of this file for why the limbo then keeps the value. Nobody writes to it: it is
-        // only ever shared.
+        // SAFETY: the pointer is into an `Arc` that this value or the domain's limbo holds. The reader is online
+        // (`offline` borrows it), and stays at its epoch while the result borrows it; the head of this file explains
+        // why the limbo then keeps the value. Nobody writes to it: it is only ever shared.
         unsafe { &*pointer }
     }
 
@@ -280,7 +279,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         self.update(|_| Arc::new(value));
     }
 
-    /// Replaces the value by one made from it, with no other writer in between.
+    /// Replaces the value by one computed from it, with no other writer in between.
     pub fn update(&self, make: impl FnOnce(&Arc<T>) -> Arc<T>) {
         let mut current = lock(&self.current);
         let new = make(&current);
@@ -292,7 +291,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         self.domain.reclaim();
     }
 
-    /// The value of now, to keep: for control, which may wait for a writer.
+    /// The present value, for longer use: for control, which may wait for a writer.
     pub fn snapshot(&self) -> Arc<T> {
         lock(&self.current).clone()
     }
@@ -458,7 +457,7 @@ mod loom_tests {
     use loom::cell::UnsafeCell;
     use loom::thread;
 
-    /// Its drop writes to a cell that its readers read: overlapping them would fail the test.
+    /// Its drop writes to a cell that its readers read: an overlap would fail the test.
     struct Watched(UnsafeCell<u64>);
 
     // SAFETY: loom itself watches the accesses.

@@ -1,22 +1,21 @@
-//! A bounded ring with one pusher and one popper, the only way for packets to another core.
+//! A bounded ring with one pusher and one popper: the only way by which packets change their worker.
 //!
-//! [`ring`] makes two ends: things are pushed at the [`Tail`] and popped at the [`Head`], as in
-//! Click's Queue. Each end belongs to one worker at a time and can be moved, never copied or shared.
-//! A burst costs one release store, and reads the other end's index only when the copy kept from the
-//! last reading does not suffice, so that the ends share a cache line once per burst at most.
+//! [`ring`] makes two ends: items are pushed at the [`Tail`] and popped at the [`Head`], as in Click's Queue. Each
+//! end belongs to one worker at a time and can be moved, never copied or shared. A burst costs one release store. It
+//! reads the other end's index only if the cached copy does not suffice, so the ends exchange a cache line at most
+//! once per burst.
 //!
 //! # Why this is sound
 //!
-//! `tail` counts what was ever pushed and `head` what was ever popped (both wrap). The slots between
-//! `head` and `tail` are initialised and belong to the popper; all others belong to the pusher.
+//! `tail` counts all items ever pushed and `head` all items ever popped (both wrap). The slots between `head` and
+//! `tail` are initialised and belong to the popper; all others belong to the pusher.
 //! - The pusher alone stores `tail`, after it has written the slots (release); the popper loads it
 //!   (acquire) before it reads them.
 //! - The popper alone stores `head`, after it has moved the contents out (release); the pusher loads
 //!   it (acquire) before it writes there again.
 //!
-//! An index kept from an earlier reading is never ahead of the true one, so it errs towards "full" or
-//! "empty", never towards a slot of the other side. The limit is advice to the pusher: soundness rests
-//! on the number of slots alone.
+//! A cached index is never ahead of the true one, so it errs towards "full" or "empty", never towards a slot of the
+//! other side. The limit only concerns the pusher's behaviour: soundness depends on the number of slots alone.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -122,12 +121,12 @@ impl<T> Drop for Store<T> {
     }
 }
 
-/// Fill level of a ring. Copies may be kept anywhere; the numbers may be slightly out of date.
+/// Fill level of a ring. It can be copied and kept anywhere; the numbers may be slightly outdated.
 #[derive(Clone)]
 pub struct Level(Arc<Ends>);
 
 impl Level {
-    /// Number of items inside, at some recent moment.
+    /// Number of items in the ring, approximately.
     pub fn len(&self) -> usize {
         // The order matters: the head never passes a tail that was read after it.
         let head = self.0.head.0.load(Ordering::Acquire);
@@ -135,27 +134,27 @@ impl Level {
         tail.wrapping_sub(head).min(self.0.capacity)
     }
 
-    /// True if nothing was inside.
+    /// True if the ring was empty a moment ago.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Number of items that were ever pushed; it wraps.
+    /// Number of items ever pushed; it wraps.
     pub fn pushed(&self) -> usize {
         self.0.tail.0.load(Ordering::Acquire)
     }
 
-    /// True if those items were popped that had been [`pushed`](Self::pushed) so far at some time.
+    /// True if all items have been popped that were pushed before [`pushed`](Self::pushed) returned this value.
     pub fn is_past(&self, pushed: usize) -> bool {
         reached(self.0.head.0.load(Ordering::Acquire), pushed)
     }
 
-    /// Number of items that the ring was made for.
+    /// Capacity of the ring in items.
     pub fn capacity(&self) -> usize {
         self.0.capacity
     }
 
-    /// Number of items that the ring takes now.
+    /// Number of items that the ring accepts now.
     pub fn limit(&self) -> usize {
         self.0.limit.load(Ordering::Relaxed)
     }
@@ -168,7 +167,7 @@ impl Level {
     }
 }
 
-/// True if a count that wraps has reached a mark of a short while ago.
+/// True if a wrapping counter has reached a mark that is not far away.
 #[inline]
 pub fn reached(count: usize, mark: usize) -> bool {
     count.wrapping_sub(mark) <= usize::MAX / 2
@@ -204,7 +203,7 @@ pub struct Tail<T: Transfer> {
 unsafe impl<T: Transfer> Send for Tail<T> {}
 
 impl<T: Transfer> Tail<T> {
-    /// Number of items that fit now. Reads the other end's index only if fewer than `wanted` seem to fit.
+    /// Number of free slots. Reads the other end's index only if fewer than `wanted` seem to be free.
     #[inline]
     fn space(&mut self, wanted: usize) -> usize {
         let limit = self.level.limit();
@@ -216,15 +215,15 @@ impl<T: Transfer> Tail<T> {
         limit.saturating_sub(self.tail.wrapping_sub(self.head_seen))
     }
 
-    /// Moves items from the front of `items` into the ring, as many as fit; returns how many.
+    /// Moves items from the front of `items` into the ring, as many as fit; returns their number.
     #[inline]
     pub fn push_burst(&mut self, items: &mut Vec<T>) -> usize {
         let n = self.space(items.len()).min(items.len());
         self.write(items.drain(..n))
     }
 
-    /// Moves up to `wanted` items out of `items` into the ring, as many as fit; returns how many.
-    /// Items that do not fit are not taken out.
+    /// Moves up to `wanted` items out of `items` into the ring, as many as fit; returns their number. Items that do
+    /// not fit stay in `items`.
     #[inline]
     pub fn push_from(&mut self, wanted: usize, items: &mut impl Iterator<Item = T>) -> usize {
         let n = self.space(wanted).min(wanted);
@@ -252,7 +251,7 @@ impl<T: Transfer> Tail<T> {
     fn write(&mut self, items: impl Iterator<Item = T>) -> usize {
         let mut tail = self.tail;
         for item in items {
-            // SAFETY: `space` has shown this slot to be ours, and its old content was moved out.
+            // SAFETY: `space` has shown that this slot belongs to the pusher, and its old content was moved out.
             self.store
                 .slot(tail)
                 .with_mut(|slot| unsafe { (*slot).write(item) });
@@ -266,7 +265,7 @@ impl<T: Transfer> Tail<T> {
         n
     }
 
-    /// True if at least `items` items are inside. Reads the other end's index only if so many seem to be inside.
+    /// True if the ring holds at least `items` items. Reads the other end's index only if so many seem to be there.
     #[inline]
     pub fn holds(&mut self, items: usize) -> bool {
         if self.tail.wrapping_sub(self.head_seen) < items {
@@ -281,7 +280,7 @@ impl<T: Transfer> Tail<T> {
         &self.level
     }
 
-    /// Number of items inside; the popper may be taking some.
+    /// Number of items; the popper may be removing some.
     pub fn len(&self) -> usize {
         self.level.len()
     }
@@ -331,7 +330,8 @@ pub struct Head<T: Transfer> {
 unsafe impl<T: Transfer> Send for Head<T> {}
 
 impl<T: Transfer> Head<T> {
-    /// Number of items to pop now. Reads the other end's index only if fewer than `wanted` seem to be inside.
+    /// Number of items that can be popped now. Reads the other end's index only if fewer than `wanted` seem to be
+    /// there.
     #[inline]
     fn ready(&mut self, wanted: usize) -> usize {
         if self.tail_seen.wrapping_sub(self.head) < wanted {
@@ -340,7 +340,7 @@ impl<T: Transfer> Head<T> {
         self.tail_seen.wrapping_sub(self.head)
     }
 
-    /// Moves up to `max` items to the end of `into`, oldest first; returns how many.
+    /// Moves up to `max` items to the end of `into`, oldest first; returns their number.
     #[inline]
     pub fn pop_burst(&mut self, max: usize, into: &mut Vec<T>) -> usize {
         let n = self.ready(max).min(max);
@@ -348,7 +348,7 @@ impl<T: Transfer> Head<T> {
         self.pop_each(n, |item| into.push(item))
     }
 
-    /// Hands up to `max` items to `to`, oldest first; returns how many.
+    /// Passes up to `max` items to `to`, oldest first; returns their number.
     #[inline]
     pub fn pop_each(&mut self, max: usize, mut to: impl FnMut(T)) -> usize {
         let n = self.ready(max).min(max);
@@ -356,8 +356,8 @@ impl<T: Transfer> Head<T> {
             let mut taken = Taken { end: self, n: 0 };
             while taken.n < n {
                 let slot = taken.end.store.slot(taken.end.head.wrapping_add(taken.n));
-                // SAFETY: `ready` has shown this slot to be ours and initialised; counting it as
-                // taken makes sure that it is read once, even if `to` unwinds.
+                // SAFETY: `ready` has shown that this slot is initialised and belongs to the popper. Counting it
+                // first ensures that it is read only once, even if `to` unwinds.
                 let item = slot.with_mut(|slot| unsafe { (*slot).assume_init_read() });
                 taken.n += 1;
                 to(item);
@@ -379,7 +379,7 @@ impl<T: Transfer> Head<T> {
         &self.level
     }
 
-    /// Number of items inside; the pusher may be adding some.
+    /// Number of items; the pusher may be adding some.
     pub fn len(&self) -> usize {
         self.level.len()
     }
@@ -400,7 +400,7 @@ impl<T: Transfer> Head<T> {
     }
 }
 
-/// Gives the slots of a burst back to the pusher when the burst ends, in whatever way.
+/// Returns the slots of a burst to the pusher when the burst ends, even by a panic.
 struct Taken<'a, T: Transfer> {
     end: &'a mut Head<T>,
     n: usize,
