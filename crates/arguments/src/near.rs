@@ -5,7 +5,7 @@ pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) ->
     let lower = word.to_lowercase();
     let len = word.chars().count();
     let most = 1 + len / 4;
-    // Similarity is the number of letters that both have. Unrelated names share few.
+    // Each surplus letter is one edit, so candidates whose length differs by more than `most` are skipped.
     let alike = candidates
         .into_iter()
         .filter(|c| c.chars().count().abs_diff(len) <= most);

@@ -1,8 +1,8 @@
 //! Annotations: values that elements store with a packet, apart from its bytes.
 //!
-//! [`Anno`] lies in the mbuf's second cache line and is used by the packet path; [`Cold`] has a cache line of its own,
-//! which is not touched before the first write. Positions of headers are offsets into the buffer, so they stay right
-//! when bytes are pulled or pushed at the front.
+//! [`Anno`] is in the mbuf's second cache line and is used by the packet path. [`Cold`] has its own cache line, which
+//! is not touched before the first write. Positions of headers are offsets into the buffer, so they stay valid when
+//! bytes are removed or added at the front.
 
 /// Annotations of the packet path: 32 of the 36 bytes of the mbuf's dynamic fields, two vector stores.
 #[repr(C)]
@@ -110,8 +110,7 @@ impl Anno {
         self.dst = address;
     }
 
-    /// The next hop of an IPv4 packet, where that is an IPv6 address (RFC 8950): kept in the place of the
-    /// destination annotation.
+    /// The next hop of an IPv4 packet, if it is an IPv6 address (RFC 8950); stored in the destination annotation.
     #[inline]
     pub fn via6(&self) -> Option<u128> {
         match self.flags & VIA6 {
@@ -120,7 +119,7 @@ impl Anno {
         }
     }
 
-    /// Sends an IPv4 packet to an IPv6 address next.
+    /// Sets an IPv6 address as the next hop of an IPv4 packet.
     #[inline]
     pub fn set_via6(&mut self, address: [u8; 16]) {
         self.dst = address;
@@ -139,13 +138,13 @@ impl Anno {
         self.flags = self.flags & !FIX_IP_SRC | if on { FIX_IP_SRC } else { 0 };
     }
 
-    /// True if the kernel is to forward the packet, by an interface that is no port.
+    /// True if the kernel must forward the packet, because its output interface is no port.
     #[inline]
     pub fn kernel_forwards(&self) -> bool {
         self.flags & FORWARDED != 0
     }
 
-    /// Notes that the kernel is to forward the packet.
+    /// Marks that the kernel must forward the packet.
     #[inline]
     pub fn set_kernel_forwards(&mut self) {
         self.flags |= FORWARDED;
@@ -161,7 +160,7 @@ impl Anno {
         self.flags |= COLD;
     }
 
-    /// Moves the header places along with data that moved by `by` bytes.
+    /// Adjusts the header positions to data that moved by `by` bytes.
     pub(crate) fn shift(&mut self, by: isize) {
         for place in [&mut self.mac, &mut self.network, &mut self.transport] {
             if *place != 0 {
@@ -175,12 +174,12 @@ impl Anno {
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cold {
-    /// Click's 48 bytes of user annotations; the named ones have methods.
+    /// Click's 48 bytes of user annotations; named annotations have methods.
     pub user: [u8; 48],
-    /// Time of arrival in nanoseconds since the Unix epoch; 0 = not set. A difference of times, which
-    /// may be negative, is kept in two's complement.
+    /// Arrival time in nanoseconds since the Unix epoch; 0 = not set. A difference of times may be negative, and is
+    /// then stored in two's complement.
     pub timestamp: u64,
-    /// Place in a stream: Click's sequence number or extra length.
+    /// Position in a stream: Click's sequence number or extra length.
     pub extra: u64,
 }
 
@@ -203,7 +202,7 @@ impl Cold {
         self.user[at..at + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
-    /// Click's AGGREGATE: the number of the flow or group that the packet belongs to.
+    /// Click's AGGREGATE: the number of the packet's flow or group.
     pub fn aggregate(&self) -> u32 {
         self.word(AGGREGATE)
     }
@@ -223,7 +222,7 @@ impl Cold {
         self.set_word(EXTRA_PACKETS, packets);
     }
 
-    /// Click's EXTRA_LENGTH: bytes that the packet had on the wire and that were not captured.
+    /// Click's EXTRA_LENGTH: number of bytes that the packet had on the wire beyond the captured ones.
     pub fn extra_length(&self) -> u32 {
         self.word(EXTRA_LENGTH)
     }
@@ -259,32 +258,31 @@ impl Cold {
         self.set_word(DEADLINE + 4, (deadline >> 32) as u32);
     }
 
-    /// Advance of the flow's virtual time at each hop, in nanoseconds; 0 = none. It shares its bytes with the start of
+    /// Advance of the flow's virtual time at each hop, in nanoseconds; 0 = none. It shares its bytes with
     /// FIRST_TIMESTAMP.
     #[inline]
     pub fn hop_delay(&self) -> u32 {
         self.word(FIRST_TIMESTAMP)
     }
 
-    /// Number of bytes of the longest packet that a path takes which this one was too long for; 0 = not set. It lies
-    /// where FIRST_TIMESTAMP begins.
+    /// Path MTU that this packet exceeded, in bytes; 0 = not set. It shares its bytes with FIRST_TIMESTAMP.
     pub fn path_mtu(&self) -> u32 {
         self.word(FIRST_TIMESTAMP)
     }
 
-    /// Sets the MTU of a path.
+    /// Sets the path MTU.
     pub fn set_path_mtu(&mut self, mtu: u32) {
         self.set_word(FIRST_TIMESTAMP, mtu);
     }
 
-    /// Sets the delay of a hop.
+    /// Sets the advance per hop.
     #[inline]
     pub fn set_hop_delay(&mut self, delay: u32) {
         self.set_word(FIRST_TIMESTAMP, delay);
     }
 
-    /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network. They
-    /// lie where AGGREGATE and EXTRA_PACKETS do.
+    /// Click's FWD_RATE and REV_RATE: packets or bytes a second from and to the packet's network. They share their
+    /// bytes with AGGREGATE and EXTRA_PACKETS.
     pub fn rates(&self) -> [u32; 2] {
         [self.word(RATES), self.word(RATES + 4)]
     }
@@ -296,7 +294,7 @@ impl Cold {
     }
 }
 
-// Places of the named annotations among the user bytes.
+// Offsets of the named annotations in the user bytes.
 const AGGREGATE: usize = 20;
 const EXTRA_PACKETS: usize = 24;
 const EXTRA_LENGTH: usize = 28;

@@ -1,13 +1,13 @@
 //! Batches: packets that travel together between elements.
 //!
-//! Code that moves packets without Rust's help is in files named `sys.rs`: raw access for ports here, and splitting.
+//! Unsafe code that moves packets is in files named `sys.rs`: raw access for ports, and splitting.
 
 use crate::Packet;
 use std::cell::Cell;
 
 mod sys;
 
-/// Set in a number of bytes that would have to be counted, also when others are added to it.
+/// Marks that the number of bytes is unknown, also after additions.
 const UNKNOWN: u64 = 1 << 63;
 
 /// Packets that travel together between elements. A batch caches its number of bytes until a packet may have changed,
@@ -59,21 +59,21 @@ impl Batch {
         self.packets.append(&mut other.packets);
     }
 
-    /// Takes all packets out, in order.
+    /// Removes and returns all packets, in order.
     #[inline]
     pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
         self.bytes.set(0);
         self.packets.drain(..)
     }
 
-    /// Takes the first `n` packets out (all, if there are fewer).
+    /// Removes and returns the first `n` packets, or all if there are fewer.
     #[inline]
     pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, Packet> {
         let n = n.min(self.len());
         self.changing().drain(..n)
     }
 
-    /// Takes out all packets after the first `n`.
+    /// Removes and returns all packets after the first `n`.
     pub fn split_off(&mut self, n: usize) -> Batch {
         let n = n.min(self.len());
         Batch::from(self.changing().split_off(n))
@@ -92,7 +92,7 @@ impl Batch {
         self.packets.iter()
     }
 
-    /// Packets in order, to change.
+    /// Packets in order, mutable.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
         self.changing().iter_mut()
@@ -125,7 +125,7 @@ impl Batch {
         self.bytes.get() < UNKNOWN
     }
 
-    /// Remembers how many bytes all packets have.
+    /// Caches the number of bytes of all packets.
     #[inline]
     pub fn set_bytes(&mut self, bytes: u64) {
         self.bytes.set(bytes);

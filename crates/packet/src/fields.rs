@@ -34,8 +34,8 @@ impl Packet {
         self.data_mut().get_mut(at..at + N)?.first_chunk_mut()
     }
 
-    /// Distance of the network header as in [`network_offset`](Self::network_offset); past the end of any data if it is
-    /// not set or was stripped. The value fits in 32 bits, so adding a length cannot overflow.
+    /// Like [`network_offset`](Self::network_offset), but beyond the end of any data if the annotation is not set or
+    /// the header was stripped. The value fits in 32 bits, so adding a length cannot overflow.
     #[inline]
     fn network_place(&self) -> usize {
         u32::from(self.anno().network).wrapping_sub(self.headroom() as u32) as usize
@@ -80,7 +80,7 @@ impl Packet {
         self.anno_mut().mac = (self.headroom() + offset) as u16;
     }
 
-    /// Flow hash: the port's RSS hash, or what an element stored; 0 if there is none.
+    /// Flow hash: the port's RSS hash, or a hash that an element has stored; 0 if there is none.
     #[inline]
     pub fn hash(&self) -> u32 {
         let m = self.mbuf();
@@ -90,7 +90,7 @@ impl Packet {
         m.hash[0]
     }
 
-    /// The flow hash that the port has noted, if it has.
+    /// The flow hash that the port has set, if any.
     #[inline]
     pub fn rss_hash(&self) -> Option<u32> {
         let m = self.mbuf();
@@ -116,8 +116,7 @@ impl Packet {
         (m.hash[1] as usize % BUCKETS_MAX) as u16
     }
 
-    /// Sorts the packet into a bucket; a number from [`BUCKETS_MAX`] on counts modulo this. It writes to the header's
-    /// first cache line only.
+    /// Sets the packet's bucket, modulo [`BUCKETS_MAX`]. It writes only to the header's first cache line.
     #[inline]
     pub fn set_bucket(&mut self, bucket: u16) {
         let m = self.mbuf_mut();

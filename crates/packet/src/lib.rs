@@ -1,12 +1,12 @@
 //! Packets and batches of them.
 //!
-//! A [`Packet`] owns one buffer in DPDK's mbuf layout, so that DPDK ports hand buffers over without
-//! a copy and without a conversion; `ports` asserts the offsets against DPDK's own header. A packet
-//! is one segment, has one owner and stays on its core: it is neither `Clone` nor `Send`. Copying
-//! is [`Packet::copy`], visible. Dropping a packet gives its buffer back to the pool.
+//! A [`Packet`] owns one buffer in DPDK's mbuf layout, so that DPDK ports pass buffers on without copy or conversion;
+//! `ports` compares the offsets with DPDK's own header. A packet is one segment, has one owner and stays on its core:
+//! it is neither `Clone` nor `Send`. Copies are explicit: [`Packet::copy`]. Dropping a packet returns its buffer to
+//! the pool.
 //!
-//! `packet/sys.rs` has the packet, `sys.rs` the layout of its buffer, `split/sys.rs` and `partition/sys.rs` how batches
-//! are divided. These have `unsafe`; everything else works on slices.
+//! `packet/sys.rs` has the packet, `sys.rs` the layout of its buffer, and `split/sys.rs` and `partition/sys.rs` the
+//! division of batches. These use `unsafe`; everything else works on slices.
 //!
 //! A packet cannot be shared or sent to another core (only a ring may carry it):
 //!

@@ -1,8 +1,8 @@
 //! Packet buffers from the heap or from an external pool (DPDK's mempool). A process uses one kind, chosen before its
 //! first packet.
 //!
-//! The heap pool keeps a cache of free buffers per thread and exchanges chunks with a common list, so a packet freed on
-//! another core finds its way back. Memory is allocated as packets need it, up to a limit, and kept.
+//! The heap pool keeps a cache of free buffers per thread and exchanges chunks with a common list, so buffers freed
+//! on another core return. Memory is allocated when packets need it, up to a limit, and kept.
 //!
 //! A few large buffers hold a datagram of any length, which reassembly of fragments may need. They are kept in a list
 //! under a lock, outside the packet path.
@@ -15,54 +15,54 @@ use sync::Lock;
 
 /// A pool outside this crate.
 pub struct External {
-    /// Takes one buffer; `None` if the pool has run dry.
+    /// Allocates a buffer; `None` if the pool has run dry.
     pub alloc: fn() -> Option<Buffer>,
-    /// Takes one large buffer, for 65,535 bytes; `None` if all are in use.
+    /// Allocates a large buffer, for 65,535 bytes; `None` if all are in use.
     pub alloc_large: fn() -> Option<Buffer>,
-    /// Large buffers in use now.
+    /// Number of large buffers in use.
     pub large_in_use: fn() -> usize,
     /// Returns one buffer to its pool, usual or large.
     pub free: fn(Buffer),
-    /// Buffers in use now.
+    /// Number of buffers in use.
     pub in_use: fn() -> usize,
 }
 
 static EXTERNAL: OnceLock<External> = OnceLock::new();
 
-/// Makes an outside pool the process's pool. Call it before the first packet is made; false if
-/// there is one already.
+/// Sets an external pool for the whole process. Call it before the first packet is made; returns false if a pool is
+/// already in use.
 pub fn use_external(pool: External) -> bool {
     EXTERNAL.set(pool).is_ok()
 }
 
-/// Number of bytes of data area, headroom included, in a heap buffer.
+/// Size in bytes of a heap buffer's data area, including headroom.
 static BUFFER_BYTES: AtomicUsize = AtomicUsize::new(HEADROOM + 2048);
-/// Heap buffers that may exist.
+/// Maximum number of heap buffers.
 static LIMIT: AtomicUsize = AtomicUsize::new(256 * 1024);
-/// Heap buffers that exist.
+/// Number of existing heap buffers.
 static MADE: AtomicUsize = AtomicUsize::new(0);
-/// Free heap buffers, in the common list and in all caches.
+/// Free heap buffers of the common list.
 static FREE: Lock<Vec<Buffer>> = Lock::new(Vec::new());
 
 const CHUNK: usize = 64;
 
-/// Number of bytes of data area in a large buffer.
+/// Size in bytes of a large buffer's data area.
 pub const LARGE_BYTES: usize = u16::MAX as usize;
-/// Maximum number of large buffers: 8 MiB.
+/// Maximum number of large buffers; together they take 8 MiB.
 pub const LARGE_MAX: usize = 127;
-/// Large buffers in use from which on [`Packet::large_if_many`](crate::Packet::large_if_many) gives none.
+/// Number of used large buffers from which on [`Packet::large_if_many`](crate::Packet::large_if_many) returns none.
 pub const LARGE_MANY: usize = LARGE_MAX * 3 / 4;
-/// Free large heap buffers, and how many exist.
+/// Free large heap buffers, and the number of existing ones.
 static LARGE: Lock<(Vec<Buffer>, usize)> = Lock::new((Vec::new(), 0));
 
-/// Sets size and number of heap buffers: `data` bytes of packet beside the headroom, at most
-/// `count` of them. Buffers made before keep their size.
+/// Sets the size and number of heap buffers: `data` bytes of packet besides the headroom, and at most `count`
+/// buffers. Existing buffers keep their size.
 pub fn configure(data: usize, count: usize) {
     BUFFER_BYTES.store(data.saturating_add(HEADROOM).min(65_000), Relaxed);
     LIMIT.store(count, Relaxed);
 }
 
-/// Longest packet that a new buffer holds with full headroom.
+/// Length in bytes of the longest packet that a new buffer holds with full headroom.
 pub fn data_bytes() -> usize {
     BUFFER_BYTES.load(Relaxed) - HEADROOM
 }
@@ -79,7 +79,7 @@ impl Drop for Cache {
 
 thread_local! {
     static CACHE: RefCell<Cache> = const { RefCell::new(Cache { free: Vec::new() }) };
-    /// Buffers taken minus buffers given back by this thread.
+    /// Number of buffers that this thread has taken, minus those that it has returned.
     static BALANCE: Cell<isize> = const { Cell::new(0) };
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn alloc() -> Option<Buffer> {
 
 #[inline]
 pub(crate) fn free(buffer: Buffer) {
-    // A thread that is ending has lost its caches already: its buffers go to the common list.
+    // The caches of an ending thread are already gone: its buffers go to the common list.
     let _ = BALANCE.try_with(|balance| balance.set(balance.get() - 1));
     if buffer.is_of_other_pool() {
         return free_elsewhere(buffer);
@@ -181,19 +181,19 @@ fn refill(free: &mut Vec<Buffer>) {
     make(free, MADE.load(Relaxed) + CHUNK);
 }
 
-/// Makes heap buffers, into `free`, until there are `count` or as many as may be. The caller holds the lock.
+/// Allocates heap buffers into `free` until it has `count`, or the limit is reached. The caller holds the lock.
 fn make(free: &mut Vec<Buffer>, count: usize) {
     let made = MADE.load(Relaxed);
     let more = count.min(LIMIT.load(Relaxed)).saturating_sub(made);
     let lines = (HEADER + BUFFER_BYTES.load(Relaxed)).div_ceil(64);
     for _ in 0..more {
-        // The memory is written with ones: for zeros, the system would map pages only by later faults of a worker.
+        // The memory is filled with ones: zeroed memory would be mapped only later, by page faults of a worker.
         free.push(Buffer::format(Vec::leak(vec![Line([!0; 64]); lines])));
     }
     MADE.store(made + more, Relaxed);
 }
 
-/// Allocates heap buffers ahead, `count` or as many as the limit allows, so that workers need not wait for memory. Does
+/// Allocates up to `count` heap buffers in advance, within the limit, so that workers need not wait for memory. Does
 /// nothing with an external pool.
 pub fn make_ahead(count: usize) {
     if !is_external() {
@@ -206,20 +206,20 @@ pub fn is_external() -> bool {
     EXTERNAL.get().is_some()
 }
 
-/// Buffers that this thread has taken and not given back: 0 when it holds no packet and has passed
-/// none to another thread.
+/// Number of buffers that this thread has taken, minus those that it has returned: 0 when it holds no packet and has
+/// passed none to another thread.
 pub fn balance() -> isize {
     BALANCE.get()
 }
 
-/// Heap buffers made so far and the limit, or the buffers in use of an outside pool.
+/// Number of heap buffers made so far, and their limit; with an external pool, the number of its buffers in use.
 pub fn made() -> usize {
     EXTERNAL
         .get()
         .map_or_else(|| MADE.load(Relaxed), |pool| (pool.in_use)())
 }
 
-/// Bytes that a heap buffer takes, and how many may exist.
+/// Size in bytes of a heap buffer, and their maximum number.
 pub fn limits() -> (usize, usize) {
     (buffer_bytes(), LIMIT.load(Relaxed))
 }

@@ -1,9 +1,9 @@
 //! Super-frames: TCP segments of up to 64 KiB in one frame, as Linux passes them on before segmentation (GSO).
 //!
-//! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) is not 0. It then lies in a large
-//! buffer, and its network and transport header annotations are set. IP's length is that of the whole packet, and TCP's
-//! checksum field holds only the sum of the pseudo-header. An element either handles super-frames as any other packet,
-//! or gets their segments (`Element::carries_super_frames`).
+//! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) is not 0. It is then in a large
+//! buffer, and its network and transport header annotations are set. IP's length is that of the whole packet, and
+//! TCP's checksum field contains only the sum of the pseudo-header. An element either processes super-frames like
+//! other packets, or gets their segments (`Element::carries_super_frames`).
 
 use crate::{Batch, Packet};
 use wire::tcp::{CWR, FIN, PSH};
@@ -32,8 +32,8 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Turns a copy of the super-frame's headers into those of segment `index`, whose payload begins at `start` of the
-    /// whole.
+    /// Turns a copy of the super-frame's headers into those of segment `index`, whose payload begins at `start` of
+    /// the whole payload.
     pub fn finish(&self, segment: &mut [u8], index: usize, start: usize, last: bool) {
         let (headers, transport) = segment.split_at_mut(self.transport);
         let ip = &mut headers[self.network..];
@@ -62,8 +62,8 @@ impl Shape {
         }
     }
 
-    /// Shape of an Ethernet frame of `len` bytes whose first bytes are `head`. `None` unless the frame is plain TCP
-    /// with all headers in `head`: VLAN tags, IPv6 extension headers and bytes after the IP packet are refused.
+    /// Shape of an Ethernet frame of `len` bytes whose first bytes are `head`. Returns `None` unless the frame is
+    /// plain TCP with all headers in `head`, without VLAN tags, IPv6 extension headers or bytes after the IP packet.
     pub fn of_frame(head: &[u8], len: usize) -> Option<Shape> {
         let network = ether::LEN;
         let ip = head.get(network..network + 20)?;
@@ -77,7 +77,7 @@ impl Shape {
         (network + ip_len == len && protocol == proto::TCP).then_some(shape)
     }
 
-    /// Shape of a packet; `None` if the packet is no super-frame, or no longer a valid one.
+    /// Shape of a packet; `None` if the packet is not a valid super-frame.
     pub fn of(packet: &Packet) -> Option<Shape> {
         let anno = packet.anno();
         let place = |place: u16| usize::from(place).checked_sub(packet.headroom());
@@ -120,7 +120,7 @@ fn finish_tcp(tcp: &mut [u8], pseudo: u64, index: usize, start: usize, last: boo
 }
 
 impl Packet {
-    /// True if the packet is a super-frame. Do not call this where packets come without annotations.
+    /// True if the packet is a super-frame. Do not call it where packets have no annotations.
     #[inline]
     pub fn is_super_frame(&self) -> bool {
         self.anno().tail != 0
@@ -142,8 +142,8 @@ impl Packet {
         self.len().saturating_sub(usize::from(self.anno().tail))
     }
 
-    /// Appends the segments of a super-frame, with its annotations. Returns false if buffers have run out or the
-    /// super-frame is malformed; the segments before that are appended.
+    /// Appends the segments of a super-frame, with its annotations. Returns false if no buffer is free or the
+    /// super-frame is malformed; earlier segments have been appended.
     fn cut(&self, into: &mut Batch) -> bool {
         let Some(shape) = Shape::of(self) else {
             return false;
@@ -167,8 +167,8 @@ impl Packet {
     }
 }
 
-/// Replaces super-frames in the batch by their segments. Calls `failed` with each super-frame for whose segments
-/// buffers ran out.
+/// Replaces super-frames in the batch by their segments. Calls `failed` with each super-frame for whose segments no
+/// buffers were free.
 pub fn cut_all(batch: &mut Batch, mut failed: impl FnMut(Packet)) {
     if !batch.iter().any(Packet::is_super_frame) {
         return;
@@ -186,7 +186,7 @@ pub fn cut_all(batch: &mut Batch, mut failed: impl FnMut(Packet)) {
 mod tests {
     use super::*;
 
-    /// A super-frame with `payload` bytes of payload, cut into segments of `size`.
+    /// A super-frame with `payload` bytes of payload, to be cut into segments of `size`.
     fn super_frame(v6: bool, payload: usize, size: u16) -> Packet {
         let mut f = vec![2; 12];
         let tcp_len = 32 + payload;
@@ -247,7 +247,7 @@ mod tests {
                 let (mut at, mut left) = (headers, batch.iter().peekable());
                 while let Some(packet) = left.next_if(|p| p.len() > 1) {
                     assert_eq!((packet.anno().paint, packet.is_super_frame()), (7, false));
-                    // The bytes that were pulled can be put back.
+                    // The removed bytes can be restored.
                     let frame = packet.mac().expect("it is set");
                     assert_eq!(frame.len(), packet.len() + pulled);
                     assert_eq!(frame[..14], bytes[..14]);

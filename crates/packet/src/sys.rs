@@ -1,6 +1,6 @@
 //! DPDK's mbuf: its layout in memory.
 //!
-//! `ports` and the pools rely on this layout; the meaning of a [`Packet`](crate::Packet) is in its own file.
+//! `ports` and the pools rely on this layout; [`Packet`](crate::Packet) gives it a meaning.
 #![allow(unsafe_code)]
 
 use super::HEADROOM;
@@ -66,16 +66,16 @@ pub const PRIV_SIZE: usize = size_of::<Cold>();
 /// Number of bytes before the data area of a heap buffer: mbuf header and private area.
 pub(crate) const HEADER: usize = size_of::<Mbuf>() + PRIV_SIZE;
 
-// Flags that say which fields hold something; in others lies what the last user left.
+// Flags that say which fields are valid; other fields contain data of the buffer's last user.
 
 /// DPDK's RTE_MBUF_F_RX_RSS_HASH: `hash` holds the device's flow hash.
 pub(super) const RX_RSS_HASH: u64 = 1 << 1;
-/// The last of DPDK's dynamic flags (RTE_MBUF_F_LAST_FREE), which DPDK gives out from the first on: `hash`
-/// holds a flow hash that an element has stored.
+/// The last of DPDK's dynamic flags (RTE_MBUF_F_LAST_FREE; DPDK allocates them from the first on): `hash` holds a
+/// flow hash that an element has stored.
 pub(super) const FLOW_HASH: u64 = 1 << 40;
-/// The one before: `vlan_tci` holds a tag that an element has stored.
+/// The flag before that one: `vlan_tci` holds a tag that an element has stored.
 pub(super) const VLAN_TCI: u64 = 1 << 39;
-/// Flag of mbufs: the second word of `hash`, where devices write the results of their filters, holds a bucket.
+/// Flag for a bucket, in the second word of `hash`, where devices write the results of their filters.
 pub(super) const BUCKET: u64 = 1 << 38;
 
 /// One cache line, the unit in which the heap pool allocates.
@@ -91,15 +91,15 @@ pub struct Buffer(pub(super) NonNull<Mbuf>);
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    /// Formats heap memory as a buffer. It is never given back to the allocator.
+    /// Formats heap memory as a buffer. It is never returned to the allocator.
     pub(crate) fn format(lines: &'static mut [Line]) -> Buffer {
         let bytes = std::mem::size_of_val(lines);
         assert!(bytes > HEADER + HEADROOM);
         let buf_len = u16::try_from(bytes - HEADER).unwrap_or(u16::MAX);
         let base = lines.as_mut_ptr();
         let mbuf = base.cast::<Mbuf>();
-        // SAFETY: `lines` is exclusively ours for ever, 64-byte aligned and longer than HEADER; the
-        // value written is a complete mbuf and the pointers stay inside `lines`.
+        // SAFETY: `lines` is exclusively owned for ever, 64-byte aligned and longer than HEADER; the value written is
+        // a complete mbuf, and its pointers stay inside `lines`.
         unsafe {
             mbuf.write(Mbuf {
                 buf_addr: NonNull::new_unchecked(base.cast::<u8>().add(HEADER)),
@@ -129,20 +129,20 @@ impl Buffer {
         }
     }
 
-    /// Marks a heap buffer as one of the large ones, which go back to a list of their own.
+    /// Marks a heap buffer as a large one; these return to a list of their own.
     pub(crate) fn mark_large(&mut self) {
         // SAFETY: a `Buffer` is the only handle to its mbuf.
         unsafe { self.0.as_mut() }.pool = std::ptr::without_provenance_mut(1);
     }
 
-    /// True if it does not belong to the heap's usual buffers: it is a large one, or an outside pool's.
+    /// True for a large buffer or one of an external pool.
     #[inline]
     pub(crate) fn is_of_other_pool(&self) -> bool {
         // SAFETY: as above.
         !unsafe { self.0.as_ref() }.pool.is_null()
     }
 
-    /// The raw mbuf, for a pool that lives outside (DPDK's mempool).
+    /// The raw mbuf, for an external pool (DPDK's mempool).
     pub fn into_raw(self) -> NonNull<Mbuf> {
         self.0
     }
@@ -150,8 +150,8 @@ impl Buffer {
     /// Takes over a raw mbuf.
     ///
     /// # Safety
-    /// `mbuf` must be a valid, unshared, single-segment mbuf in this layout with a private area of [`PRIV_SIZE`] bytes
-    /// and a buffer of at least [`HEADROOM`] initialised bytes, owned by the caller, who gives it up.
+    /// `mbuf` must be a valid, unshared, single-segment mbuf in this layout, with a private area of [`PRIV_SIZE`]
+    /// bytes and a buffer of at least [`HEADROOM`] initialised bytes. The caller must own it, and gives it up.
     pub unsafe fn from_raw(mbuf: NonNull<Mbuf>) -> Buffer {
         Buffer(mbuf)
     }

@@ -8,7 +8,7 @@ fn packet(bytes: &[u8]) -> Packet {
     Packet::from_bytes(bytes).expect("the pool has room")
 }
 
-/// Large buffers are few, and one test takes all: those that need some take turns.
+/// Lock for tests that use large buffers, because there are few and one test takes all.
 pub(crate) fn large_ones() -> MutexGuard<'static, ()> {
     static TURN: Lock<()> = Lock::new(());
     TURN.lock()

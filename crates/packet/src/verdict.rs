@@ -1,6 +1,6 @@
 //! Verdicts: an element's decision about one packet.
 
-/// Decision about a packet: it leaves by output 0 or by another port, or is dropped under a name.
+/// Decision about a packet: it leaves by an output, or is dropped under a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict(u16);
 
@@ -14,19 +14,20 @@ impl Verdict {
         Verdict(port as u16)
     }
 
-    /// Dropped under the `reason`-th name of `Element::DROPS`.
+    /// The packet is dropped and counted under index `reason` of `Element::DROPS`.
     #[inline]
     pub const fn drop(reason: u8) -> Verdict {
         Verdict::reject(reason, 0xff)
     }
 
-    /// Leaves by `port` if that is connected; otherwise dropped under the `reason`-th name of `Element::DROPS`.
+    /// The packet leaves by `port` if that is connected; otherwise it is dropped and counted under index `reason` of
+    /// `Element::DROPS`.
     #[inline]
     pub const fn reject(reason: u8, port: u8) -> Verdict {
         Verdict((reason as u16 + 1) << 8 | port as u16)
     }
 
-    /// The port, or 255: as an index less than PORTS.
+    /// The port, or 255 if there is none: an index less than PORTS.
     #[inline]
     pub fn port(self) -> usize {
         usize::from(self.0 as u8)

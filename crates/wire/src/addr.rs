@@ -1,10 +1,10 @@
-//! Ethernet addresses, and what kinds of IP address there are. IP addresses are `core::net`'s.
+//! Ethernet addresses, and classification of IP addresses. IP addresses themselves are `core::net`'s.
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
-/// Reason why a text is not an address. Its `Display` says what was expected.
+/// Reason why a text is not an address. Its `Display` says which format was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddrError {
     /// The text is not six hexadecimal bytes.
@@ -13,11 +13,11 @@ pub enum AddrError {
     V4,
     /// The text is not an IPv6 address.
     V6,
-    /// A prefix length that is no number or above 32.
+    /// The prefix length is no number, or above 32.
     Len4,
-    /// A prefix length that is no number or above 128.
+    /// The prefix length is no number, or above 128.
     Len6,
-    /// A netmask with ones after a zero.
+    /// The netmask has ones after a zero.
     Mask,
 }
 
@@ -166,7 +166,7 @@ pub const fn is_multicast4(a: Ipv4Addr) -> bool {
     a.to_bits() >> 28 == 0xe
 }
 
-/// 240.0.0.0/4, which holds the limited broadcast address too.
+/// True for 240.0.0.0/4, which includes the limited broadcast address.
 #[inline]
 pub const fn is_class_e(a: Ipv4Addr) -> bool {
     a.to_bits() >> 28 == 0xf
@@ -210,7 +210,7 @@ pub const fn multicast_scope6(a: Ipv6Addr) -> u8 {
     (a.to_bits() >> 112) as u8 & 0xf
 }
 
-/// ::ffff:0:0/96, which never belongs on a wire.
+/// True for ::ffff:0:0/96 (IPv4-mapped), which must not appear on a link.
 #[inline]
 pub const fn is_mapped6(a: Ipv6Addr) -> bool {
     a.to_bits() >> 32 == 0xffff

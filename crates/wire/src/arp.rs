@@ -33,7 +33,7 @@ fields! { Arp:
 }
 
 impl<B: AsRef<[u8]>> Arp<B> {
-    /// Proves that this is a whole packet for Ethernet and IPv4; other types are `BadField`.
+    /// Checks that this is a whole packet for Ethernet and IPv4; other types are `BadField`.
     #[inline]
     pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
         let b = bytes.as_ref();
@@ -62,7 +62,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Arp<B> {
         put(self.0.as_mut(), 24, ip.octets());
     }
 
-    /// Turns a request into the reply that says `ether` has the asked address (RFC 826, packet reception).
+    /// Turns a request into the reply that `ether` has the requested address (RFC 826, packet reception).
     #[inline]
     pub fn answer(&mut self, ether: EtherAddr) {
         let (asker, asker_ip, ip) = (self.sender_ether(), self.sender_ip(), self.target_ip());

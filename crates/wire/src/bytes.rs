@@ -94,14 +94,14 @@ macro_rules! fields {
         $($(#[$doc:meta])* $get:ident $(, $set:ident)?: $kind:ident at $at:expr;)*
     ) => {
         impl<B: AsRef<[u8]>> $view<B> {
-            /// Trusts what `new_checked` proves; getters panic if bytes are missing.
+            /// Makes a view without checks. Getters panic if bytes are missing.
             #[inline]
             pub fn new_unchecked(bytes: B) -> Self {
                 $view(bytes)
             }
 
             $(
-                /// Proves that the header is there.
+                /// Checks that the bytes contain the whole header.
                 #[inline]
                 pub fn new_checked(bytes: B) -> Result<Self, $crate::BadHeader> {
                     match bytes.as_ref().len() {

@@ -1,7 +1,7 @@
 //! The Internet checksum (RFC 1071), its incremental update (RFC 1624) and pseudo-headers.
 //!
-//! A *sum* is an unfolded one's complement sum, carried in a `u64`; sums of even-length pieces are simply
-//! added. A *checksum* is the 16 bits of a header field: the complement of the folded sum.
+//! A *sum* is an unfolded one's complement sum in a `u64`; sums of even-length pieces are simply added. A *checksum*
+//! is the 16-bit value of a header field: the complement of the folded sum.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 /// A sum has at most 17 significant bits, so billions of sums may be added before [`fold`].
 #[inline]
 pub fn sum(bytes: &[u8]) -> u64 {
-    // The sum does not depend on byte order except for a final swap.
+    // Byte order does not affect the sum, except for a final swap.
     u64::from(u16::from_be_bytes(fold(native_sum(bytes)).to_ne_bytes()))
 }
 
@@ -29,7 +29,7 @@ fn native_sum(bytes: &[u8]) -> u64 {
     acc + u64::from(u32::from_ne_bytes(rest))
 }
 
-/// Brings a sum down to 16 bits, carries added in.
+/// Folds a sum to 16 bits, adding the carries.
 #[inline]
 pub const fn fold(sum: u64) -> u16 {
     let s = (sum & 0xffff_ffff) + (sum >> 32);
@@ -60,7 +60,7 @@ pub const fn finish_udp(sum: u64) -> u16 {
     }
 }
 
-/// True if `bytes`, checksum field included, sum to minus zero.
+/// True if `bytes`, including the checksum field, sum up to minus zero.
 #[inline]
 pub fn verify(bytes: &[u8]) -> bool {
     is_valid(native_sum(bytes)) // minus zero is the same in either order
@@ -73,7 +73,7 @@ pub fn verify20(header: &[u8; 20]) -> bool {
         return false;
     };
     let (sum, carry) = u64::from_ne_bytes(*first).overflowing_add(u64::from_ne_bytes(*second));
-    // A carry is worth 1: 2^64 leaves that when divided by 0xffff.
+    // A carry counts as 1, because 2^64 modulo 0xffff is 1.
     let last = u64::from(u32::from_ne_bytes([*a, *b, *c, *d])) + u64::from(carry);
     let (sum, carry) = sum.overflowing_add(last);
     is_valid(sum + u64::from(carry))
@@ -101,30 +101,30 @@ pub const fn join(first: u64, first_len: usize, second: u64) -> u64 {
     first + second as u64
 }
 
-/// The checksum after a covered 16-bit word went from `old` to `new` (RFC 1624, equation 3).
+/// New checksum after a covered 16-bit word changed from `old` to `new` (RFC 1624, equation 3).
 #[inline]
 pub const fn update16(check: u16, old: u16, new: u16) -> u16 {
     finish(!check as u64 + !old as u64 + new as u64)
 }
 
-/// The checksum after a covered 32-bit word, aligned to 16 bits, went from `old` to `new`.
+/// New checksum after a covered 32-bit word, aligned to 16 bits, changed from `old` to `new`.
 #[inline]
 pub const fn update32(check: u16, old: u32, new: u32) -> u16 {
     finish(!check as u64 + !old as u64 + new as u64)
 }
 
-/// The checksum after covered bytes, at an even offset, went from `old` to `new`.
+/// New checksum after covered bytes, at an even offset, changed from `old` to `new`.
 ///
-/// A changed length is allowed for the last bytes covered, as for pseudo-header changes.
+/// The length may change for the last covered bytes, as in changes of the pseudo-header.
 #[inline]
 pub fn update(check: u16, old: &[u8], new: &[u8]) -> u16 {
     finish(u64::from(!check) + u64::from(!fold(sum(old))) + sum(new))
 }
 
-/// The checksum `check` that an update gave an ICMP message, whose other bytes are as they will be.
+/// Corrects an incrementally updated checksum of an ICMP message, whose other bytes have their final values.
 ///
 /// Without a pseudo-header all words may be zero, as in the reply to an echo request of zeros. Their checksum is
-/// 0xffff, and an update, to which both zeros are one, gives 0.
+/// 0xffff, but an incremental update cannot distinguish the two zeros and gives 0.
 #[inline]
 pub fn updated_icmp(check: u16, message: &[u8]) -> u16 {
     let zeros = |bytes: Option<&[u8]>| bytes.is_some_and(|b| b.iter().all(|b| *b == 0));
@@ -134,7 +134,7 @@ pub fn updated_icmp(check: u16, message: &[u8]) -> u16 {
     }
 }
 
-/// A UDP checksum after a covered change: "none" stays none, and a computed zero becomes 0xffff.
+/// UDP checksum after a change of covered bytes: "none" stays none, and a computed zero becomes 0xffff.
 #[inline]
 pub const fn update_udp32(check: u16, old: u32, new: u32) -> u16 {
     match check {
@@ -162,7 +162,7 @@ mod tests {
     use crate::testing::Rng;
     use std::vec::Vec;
 
-    /// Word by word, as RFC 1071 writes it.
+    /// Reference model: word by word, as in RFC 1071.
     fn naive(bytes: &[u8]) -> u16 {
         let mut s = 0u32;
         for pair in bytes.chunks(2) {
@@ -264,10 +264,10 @@ mod tests {
 
     #[test]
     fn every_ttl_decrement_is_right_for_every_checksum_value() {
-        // RFC 1624's point: the older formula of RFC 1141 fails where the sum passes minus zero.
+        // The case of RFC 1624: the older formula of RFC 1141 fails where the sum passes minus zero.
         for check in 0..=u16::MAX {
             let (old, new) = (0x4006u16, 0x3f06u16);
-            // A header of three words: 0x4500, the TTL word and one that gives this checksum.
+            // A header of three words: 0x4500, the TTL word, and a word chosen to result in this checksum.
             let filler = fold(u64::from(!check) + u64::from(!old) + u64::from(!0x4500u16));
             let whole = |ttl: u16| finish(u64::from(ttl) + 0x4500 + u64::from(filler));
             assert_eq!(update16(whole(old), old, new), whole(new));

@@ -17,11 +17,11 @@
 
 use crate::bytes::{array, be16, be32, put, put16, put32};
 
-/// Length of the state.
+/// Length of the state in bytes.
 pub const LEN: usize = 16;
-/// The first Ethertype that IEEE 802 keeps for experiments in one administration.
+/// The first Ethertype that IEEE 802 reserves for local experiments.
 pub const ETHERTYPE: u16 = 0x88b5;
-/// The longest lead: a minute.
+/// The longest accepted lead in nanoseconds: a minute.
 pub const LEAD_MAX: u64 = 60_000_000_000;
 const VERSION: u8 = 1;
 
@@ -30,14 +30,14 @@ const VERSION: u8 = 1;
 pub struct State {
     /// Ethertype of the packet after this header.
     pub payload: u16,
-    /// Time per hop, in nanoseconds; 0 is without a guarantee.
+    /// Time per hop in nanoseconds; 0: without a guarantee.
     pub hop: u32,
     /// Nanoseconds by which the packet arrives before its virtual time.
     pub lead: u64,
 }
 
 impl State {
-    /// The state at the beginning of some bytes, if it is one.
+    /// Parses the state at the beginning of `bytes`; `None` if it is invalid.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<State> {
         let bytes = bytes.first_chunk::<LEN>()?;

@@ -5,13 +5,13 @@ use core::fmt;
 /// The first fault found in a header. [`BadHeader::name`] serves as the name of the drop counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BadHeader {
-    /// Fewer bytes than the smallest header of this kind, or than the header says it has.
+    /// Fewer bytes than the smallest header of this kind, or than the header's own length field says.
     TooShort,
     /// The version field names another protocol version.
     BadVersion,
     /// The header length field is below the minimum.
     BadHeaderLength,
-    /// The checksum over the header (or message) does not hold.
+    /// The checksum over the header (or message) is wrong.
     BadChecksum,
     /// A length field covers less than the header itself.
     BadLength,
@@ -36,7 +36,7 @@ impl BadHeader {
         BadHeader::BadField,
     ];
 
-    /// The reason in snake case, as drop counters are named.
+    /// The reason in snake case, as the name of a drop counter.
     #[inline]
     pub const fn name(self) -> &'static str {
         match self {

@@ -18,10 +18,10 @@ pub const MPLS: u16 = 0x8847;
 pub const MPLS_MULTICAST: u16 = 0x8848;
 /// Ethertype of an IEEE 802.1ad service tag.
 pub const QINQ: u16 = 0x88a8;
-/// Smallest value that is an Ethertype; below stand IEEE 802.3 lengths.
+/// Smallest value that is an Ethertype; lower values are IEEE 802.3 lengths.
 pub const ETHERTYPE_MIN: u16 = 0x0600;
 
-/// An Ethernet header and what follows.
+/// View of an Ethernet header and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ether<B>(B);
 
@@ -50,7 +50,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ether<B> {
     }
 }
 
-/// A header as two numbers, of bytes 0 to 7 and of bytes 6 to 13, least byte first. Two loads read it.
+/// A header as two little-endian numbers, of bytes 0 to 7 and of bytes 6 to 13, so that two loads read it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words(pub u64, pub u64);
 

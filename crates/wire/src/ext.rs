@@ -20,7 +20,7 @@ pub const ROUTER_ALERT: u8 = 5;
 /// Option: jumbo payload (RFC 2675).
 pub const JUMBO: u8 = 0xc2;
 
-/// True if a fault is answered with a Parameter Problem.
+/// Cases in which a fault is answered with a Parameter Problem message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Drop silently.
@@ -38,7 +38,7 @@ pub struct BadExt {
     pub code: u8,
     /// Offset of the mistake, for the pointer of an ICMPv6 parameter problem.
     pub pointer: usize,
-    /// Packets for which the mistake is reported to the source.
+    /// Cases in which the fault is reported to the source.
     pub report: Report,
 }
 
@@ -57,7 +57,7 @@ impl BadExt {
 pub struct Fragment {
     /// Offset of the header.
     pub at: usize,
-    /// Place of the piece in the fragmentable part, in bytes.
+    /// Position of this fragment in the fragmentable part, in bytes.
     pub offset: usize,
     /// True if more fragments follow.
     pub more: bool,
@@ -66,7 +66,7 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    /// True if the header is there although the packet is whole (RFC 6946).
+    /// True for an atomic fragment: the packet has a fragment header although it is whole (RFC 6946).
     #[inline]
     pub const fn is_atomic(&self) -> bool {
         self.offset == 0 && !self.more
@@ -89,15 +89,15 @@ pub struct Walk {
     pub dest_opts: Option<usize>,
     /// The fragment header, if there is one.
     pub fragment: Option<Fragment>,
-    /// Offset at which a new fragment header belongs: the length of the part that every fragment repeats (RFC 8200,
-    /// 4.5).
+    /// Offset at which a new fragment header is inserted: the length of the part that every fragment repeats (RFC
+    /// 8200, 4.5).
     pub per_fragment_len: usize,
-    /// Offset of the next-header byte that such a fragment header takes over.
+    /// Offset of the next-header byte that changes when such a fragment header is inserted.
     pub per_fragment_next_at: usize,
 }
 
 impl Walk {
-    /// True if the upper layer's header starts at [`Walk::offset`]: not so in later fragments.
+    /// True if the upper layer's header starts at [`Walk::offset`]; false in later fragments.
     #[inline]
     pub fn has_upper_header(&self) -> bool {
         self.protocol != proto::NO_NEXT && self.fragment.is_none_or(|f| f.offset == 0)
@@ -106,8 +106,8 @@ impl Walk {
 
 /// Walks the extension headers of `packet`, which starts with the IPv6 header and ends without padding.
 ///
-/// The walk stops at the first number that is no extension header, ESP included, and after a fragment header with an
-/// offset. Hop-by-hop options anywhere but first are an unrecognised next header (RFC 8200, 4.1).
+/// The walk stops at the first number that is no extension header (ESP is none), and after a fragment header with an
+/// offset. Hop-by-hop options at any other place than the first are an unrecognised next header (RFC 8200, 4.1).
 pub fn walk(packet: &[u8]) -> Result<Walk, BadExt> {
     let mut next_at = 6;
     let mut walk = Walk {
@@ -139,7 +139,7 @@ pub fn walk(packet: &[u8]) -> Result<Walk, BadExt> {
         let seen = walk.protocol;
         (walk.protocol, walk.offset, next_at) = (next, at + len, at);
         match seen {
-            // Headers up to here are processed by every router, so every fragment needs them.
+            // Every router processes the headers up to here, so every fragment needs them.
             proto::HOP_BY_HOP | proto::ROUTING if walk.fragment.is_none() => {
                 (walk.per_fragment_len, walk.per_fragment_next_at) = (walk.offset, at);
             }
@@ -179,13 +179,13 @@ fn header(packet: &[u8], at: usize, kind: u8, named_at: usize) -> Result<(u8, us
     };
     match at + len <= packet.len() {
         true => Ok((next, len)),
-        // A fragment header's second byte is reserved: what is wrong there is the announcement.
+        // A fragment header's second byte is reserved: so the next-header byte that announced it is reported.
         false if kind == proto::FRAGMENT => Err(BadExt::field(named_at)),
         false => Err(BadExt::field(at + 1)),
     }
 }
 
-/// Reads the fragment header at `at`, whose eight bytes are there.
+/// Reads the fragment header at `at`, whose eight bytes must be present.
 #[inline]
 fn fragment(packet: &[u8], at: usize) -> Fragment {
     let word = be16(packet, at + 2);
@@ -222,7 +222,7 @@ pub struct Item<'a> {
 }
 
 impl Item<'_> {
-    /// The fault of not knowing this option; `None` if it is to be skipped (RFC 8200, 4.2).
+    /// The fault to report for an unknown option; `None` if it is to be skipped (RFC 8200, 4.2).
     #[inline]
     pub const fn unknown(&self) -> Option<BadExt> {
         let report = match self.kind >> 6 {
@@ -239,7 +239,7 @@ impl Item<'_> {
     }
 }
 
-/// The options of a hop-by-hop or destination options header, padding left out.
+/// The options of a hop-by-hop or destination options header, without padding.
 #[derive(Clone, Debug)]
 pub struct Options<'a> {
     packet: &'a [u8],
@@ -247,7 +247,7 @@ pub struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    /// Options of the header at `at`; empty if the header is not wholly there.
+    /// Options of the header at `at`; empty if the header is incomplete.
     #[inline]
     pub fn new(packet: &'a [u8], at: usize) -> Self {
         let end = packet
@@ -288,7 +288,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// Judges the hop-by-hop options at `at` as a router does, and gives the router alert's value if there is one.
+/// Checks the hop-by-hop options at `at` as a router must; returns the router alert's value if there is one.
 ///
 /// Jumbo payloads are refused: no interface of this router carries them.
 pub fn check_hop_by_hop(packet: &[u8], at: usize) -> Result<Option<u16>, BadExt> {

@@ -7,8 +7,8 @@ use crate::{Ipv4, Ipv6, ext, icmp, icmp6, ipv4, proto};
 
 /// Addresses, ports and protocol of a packet.
 ///
-/// Ports are zero where the protocol has none and in every fragment, the first included, so that all pieces
-/// of a datagram share a key.
+/// Ports are zero if the protocol has none, and in every fragment including the first. So all fragments of a datagram
+/// have the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowKey {
     /// A flow over IPv4.
@@ -52,7 +52,7 @@ impl<A> Flow<A> {
     }
 }
 
-/// True if a protocol starts with two ports.
+/// True if the protocol's header starts with two ports.
 #[inline]
 const fn has_ports(protocol: u8) -> bool {
     matches!(
@@ -118,7 +118,7 @@ impl FlowKey {
         }
     }
 
-    /// The flow of an IPv4 packet; the caller has seen the version.
+    /// The flow of an IPv4 packet; the caller has checked the version.
     #[inline]
     pub fn of_ip4(packet: &[u8]) -> Option<Flow<Ipv4Addr>> {
         let ip = Ipv4::new_unchecked(packet.first_chunk::<{ ipv4::MIN_LEN }>()?);
@@ -158,7 +158,7 @@ impl FlowKey {
         })
     }
 
-    /// The flow by which a packet is balanced: its own, or that of the packet which an ICMP error
+    /// The flow that determines a packet's path: its own, or that of the packet which an ICMP error
     /// [quotes](Self::quoted).
     #[inline]
     pub fn of_ip_or_quoted(packet: &[u8]) -> Option<FlowKey> {
@@ -228,7 +228,8 @@ impl FlowKey {
         }
     }
 
-    /// 32 well-mixed bits. Routers that hash one after the other need different seeds, else they polarise.
+    /// A hash of 32 bits. Routers that hash one after the other need different seeds, otherwise the second one uses
+    /// only a part of its paths (polarisation).
     #[inline]
     pub fn hash(&self, seed: u32) -> u32 {
         match self {
@@ -260,12 +261,12 @@ impl Flow<Ipv6Addr> {
     }
 }
 
-/// Start of the hash of IPv4 flows with one seed, for callers that read header fields by themselves.
+/// Precomputed hash state for IPv4 flows with one seed, for callers that read header fields themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Start(u64);
 
 impl Start {
-    /// The start for a seed.
+    /// The hash state for a seed.
     #[inline]
     pub fn new(seed: u32) -> Start {
         Start(start(seed))
@@ -279,8 +280,8 @@ impl Start {
     }
 }
 
-// Odd multipliers with no structure: the fractional bits of the square roots of 2, 3 and 5. Each step is a
-// bijection of the state, so no key is a trap that swallows the bits which follow.
+// Odd multipliers without structure: the fractional bits of the square roots of 2, 3 and 5. Each step is a bijection
+// of the state, so no key value cancels the bits that follow.
 const ROOT2: u64 = 0x6a09_e667_f3bc_c909;
 const ROOT3: u64 = 0xbb67_ae85_84ca_a73b;
 const ROOT5: u64 = 0x3c6e_f372_fe94_f82b;

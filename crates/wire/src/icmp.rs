@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 use crate::bytes::put16;
 use crate::checksum;
 
-/// Length of the header: type, code, checksum and four bytes that the type explains.
+/// Length of the header: type, code, checksum, and four bytes whose meaning depends on the type.
 pub const LEN: usize = 8;
 
 /// Type: echo reply.
@@ -77,7 +77,7 @@ pub mod time_exceeded {
     pub const REASSEMBLY: u8 = 1;
 }
 
-/// True if a message of this type reports an error; about these no error is sent (RFC 1812, 4.3.2.7).
+/// True if a message of this type reports an error; no error is sent about such messages (RFC 1812, 4.3.2.7).
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     matches!(
@@ -97,7 +97,7 @@ fields! { Icmp, LEN bytes:
     code, set_code: u8 at 1;
     /// The checksum field.
     checksum, set_checksum: u16 at 2;
-    /// The rest of the header.
+    /// The last four bytes of the header.
     rest, set_rest: u32 at 4;
     /// Echo: identifier.
     ident: u16 at 4;
@@ -112,7 +112,7 @@ fields! { Icmp, LEN bytes:
 }
 
 impl<B: AsRef<[u8]>> Icmp<B> {
-    /// True if the checksum holds; the buffer must end with the message.
+    /// True if the checksum is right; the buffer must end with the message.
     #[inline]
     pub fn verify_checksum(&self) -> bool {
         checksum::verify(self.0.as_ref())

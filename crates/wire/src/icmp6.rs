@@ -2,7 +2,7 @@
 
 use crate::checksum;
 
-/// Length of the header: type, code, checksum and four bytes that the type explains.
+/// Length of the header: type, code, checksum, and four bytes whose meaning depends on the type.
 pub const LEN: usize = 8;
 
 /// Type: destination unreachable.
@@ -46,7 +46,7 @@ pub mod parameter_problem {
     pub const CHAIN: u8 = 3;
 }
 
-/// True if a message of this type reports an error; about these no error is sent (RFC 4443, 2.4 e).
+/// True if a message of this type reports an error; no error is sent about such messages (RFC 4443, 2.4 e).
 #[inline]
 pub const fn is_error(kind: u8) -> bool {
     kind < 128
@@ -63,7 +63,7 @@ fields! { Icmp6, LEN bytes:
     code, set_code: u8 at 1;
     /// The checksum field.
     checksum, set_checksum: u16 at 2;
-    /// The rest of the header: the MTU of Packet Too Big, the pointer of Parameter Problem.
+    /// The last four bytes of the header: the MTU of Packet Too Big, the pointer of Parameter Problem.
     rest, set_rest: u32 at 4;
     /// Echo: identifier.
     ident: u16 at 4;
@@ -72,7 +72,7 @@ fields! { Icmp6, LEN bytes:
 }
 
 impl<B: AsRef<[u8]>> Icmp6<B> {
-    /// True if the checksum holds; the buffer must end with the message.
+    /// True if the checksum is right; the buffer must end with the message.
     #[inline]
     pub fn verify_checksum(&self, pseudo: u64) -> bool {
         checksum::is_valid(pseudo + checksum::sum(self.0.as_ref()))

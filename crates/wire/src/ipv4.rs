@@ -27,9 +27,9 @@ pub struct Ipv4Checked {
     pub total_len: usize,
 }
 
-/// Judges a header in the order of RFC 1812, 5.2.2; `bytes` is what the link layer delivered.
+/// Checks a header in the order of RFC 1812, 5.2.2; `bytes` are those that the link layer delivered.
 ///
-/// The checksum comes third, since it needs the header's length. A datagram longer than `bytes` is
+/// The checksum comes third, since its computation needs the header's length. A datagram longer than `bytes` is
 /// [`BadHeader::Truncated`]; the RFC demands a Parameter Problem with pointer 2 as answer.
 #[inline(always)]
 pub fn check(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
@@ -42,9 +42,8 @@ pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
     judge(bytes, false)
 }
 
-/// True if a header has no options, as nearly all, and nothing is wrong with it by [`check`]: then the length of
-/// the datagram. The link layer has delivered `len` bytes from the header on. Without `sums` the checksum is
-/// believed.
+/// Fast form of [`check`]: returns the datagram's length if the header has no options, as nearly all headers, and is
+/// valid. The link layer has delivered `len` bytes from the header on. Without `sums` the checksum is not verified.
 #[inline(always)]
 pub fn check_plain(header: &[u8; MIN_LEN], len: usize, sums: bool) -> Option<usize> {
     let total_len = usize::from(be16(header, 2));
@@ -88,7 +87,7 @@ fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
     })
 }
 
-/// An IPv4 header and what follows.
+/// View of an IPv4 header and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<B>(B);
 
@@ -112,7 +111,7 @@ fields! { Ipv4:
 }
 
 impl<B: AsRef<[u8]>> Ipv4<B> {
-    /// Proves what [`check_unsummed`] proves; the checksum stays unread.
+    /// Checks the same as [`check_unsummed`]: everything except the checksum.
     #[inline]
     pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
         check_unsummed(bytes.as_ref()).map(|_| Ipv4(bytes))
@@ -160,7 +159,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         self.fragment_word() & MF != 0
     }
 
-    /// Place of the payload in the whole datagram, in bytes.
+    /// Position of the payload in the whole datagram, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment_word() & OFFSET_MASK) * 8
@@ -172,7 +171,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         self.fragment_word() & (MF | OFFSET_MASK) != 0
     }
 
-    /// True if the header's checksum holds.
+    /// True if the header's checksum is right.
     #[inline]
     pub fn verify_checksum(&self) -> bool {
         checksum::verify(self.header())
@@ -196,8 +195,7 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         &self.0.as_ref()[self.header_len()..self.total_len()]
     }
 
-    /// The address at which the packet's way ends: that of the header, or the last one of a source route that has not
-    /// been travelled to its end.
+    /// The packet's final destination: the destination address, or the last address of an unfinished source route.
     #[inline]
     pub fn final_dst(&self) -> Ipv4Addr {
         match self.header_len() {
@@ -206,8 +204,8 @@ impl<B: AsRef<[u8]>> Ipv4<B> {
         }
     }
 
-    /// Sum of the pseudo-header for a transport header and data of `len` bytes. It has the final destination, so a
-    /// checksum is right all along a source route.
+    /// Sum of the pseudo-header for a transport header and data of `len` bytes. It uses the final destination, so a
+    /// checksum is valid all along a source route.
     #[inline]
     pub fn pseudo(&self, len: usize) -> u64 {
         checksum::pseudo4(self.src(), self.final_dst(), self.protocol(), len)
@@ -235,7 +233,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(check);
     }
 
-    /// Writes a 16-bit word of the header, at an even offset, and keeps the checksum right.
+    /// Writes a 16-bit word of the header, at an even offset, and updates the checksum.
     #[inline]
     pub fn patch16(&mut self, at: usize, new: u16) {
         let old = be16(self.0.as_ref(), at);
@@ -243,19 +241,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(checksum::update16(self.checksum(), old, new));
     }
 
-    /// Lowers the time to live by one and keeps the checksum right; it must not be zero.
+    /// Decrements the time to live, which must not be zero, and updates the checksum.
     #[inline]
     pub fn dec_ttl(&mut self) {
         debug_assert!(self.ttl() > 0, "a time to live of zero cannot be lowered");
         self.set_ttl(self.ttl().wrapping_sub(1));
-        // RFC 1624, equation 3, for a word that became less by 0x0100, with bytes as they lie in memory.
+        // RFC 1624, equation 3, for a word that was reduced by 0x0100; bytes are in memory order.
         const LESS: u16 = u16::from_be(0x0100);
         let check = self.checksum().to_be();
         let carry = u16::from(check >= !LESS);
         self.set_checksum(u16::from_be(check.wrapping_add(LESS + carry)));
     }
 
-    /// Takes a [`dec_ttl`](Self::dec_ttl) back.
+    /// Reverts a [`dec_ttl`](Self::dec_ttl).
     #[inline]
     pub fn inc_ttl(&mut self) {
         self.set_ttl(self.ttl().wrapping_add(1));
@@ -263,25 +261,25 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_checksum(!((sum & 0xffff) + (sum >> 16)) as u16);
     }
 
-    /// Sets the time to live and keeps the checksum right.
+    /// Sets the time to live and updates the checksum.
     #[inline]
     pub fn patch_ttl(&mut self, ttl: u8) {
         self.patch16(8, u16::from_be_bytes([ttl, self.protocol()]));
     }
 
-    /// Sets DSCP and ECN and keeps the checksum right.
+    /// Sets DSCP and ECN and updates the checksum.
     #[inline]
     pub fn patch_tos(&mut self, tos: u8) {
         self.patch16(0, u16::from_be_bytes([self.0.as_ref()[0], tos]));
     }
 
-    /// Sets the length of the datagram and keeps the checksum right.
+    /// Sets the length of the datagram and updates the checksum.
     #[inline]
     pub fn patch_total_len(&mut self, len: u16) {
         self.patch16(2, len);
     }
 
-    /// Sets the source address and keeps the header's checksum right (the transport's is the caller's).
+    /// Sets the source address and updates the header's checksum. The caller must update the transport checksum.
     #[inline]
     pub fn patch_src(&mut self, addr: Ipv4Addr) {
         let check = checksum::update32(self.checksum(), self.src().to_bits(), addr.to_bits());
@@ -289,7 +287,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_src(addr);
     }
 
-    /// Sets the destination address and keeps the header's checksum right (the transport's is the caller's).
+    /// Sets the destination address and updates the header's checksum. The caller must update the transport checksum.
     #[inline]
     pub fn patch_dst(&mut self, addr: Ipv4Addr) {
         let check = checksum::update32(self.checksum(), self.dst().to_bits(), addr.to_bits());
@@ -297,7 +295,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Ipv4<B> {
         self.set_dst(addr);
     }
 
-    /// The header, options included, to be written.
+    /// The header including options, mutable.
     #[inline]
     pub fn header_mut(&mut self) -> &mut [u8] {
         let len = self.header_len();

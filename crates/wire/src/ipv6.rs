@@ -17,7 +17,7 @@ pub struct Ipv6Checked {
     pub total_len: usize,
 }
 
-/// Judges a header: length, version, payload length; `bytes` is what the link layer delivered.
+/// Checks a header: length, version, payload length; `bytes` are those that the link layer delivered.
 ///
 /// The header has no checksum. [`crate::addr::is_martian_source6`] and similar functions check addresses. Jumbograms
 /// (RFC 2675) are not distinguished from empty packets.
@@ -36,7 +36,7 @@ pub fn check(bytes: &[u8]) -> Result<Ipv6Checked, BadHeader> {
     Ok(Ipv6Checked { total_len })
 }
 
-/// An IPv6 header and what follows.
+/// View of an IPv6 header and the bytes after it.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<B>(B);
 
@@ -47,12 +47,12 @@ fields! { Ipv6:
     hop_limit, set_hop_limit: u8 at 7;
     /// Source address.
     src, set_src: Ipv6Addr at 8;
-    /// Destination address; with a routing header, the next stop.
+    /// Destination address; with an unfinished routing header, the next address on the route.
     dst, set_dst: Ipv6Addr at 24;
 }
 
 impl<B: AsRef<[u8]>> Ipv6<B> {
-    /// Proves what [`check`] proves.
+    /// Checks the same as [`check`].
     #[inline]
     pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
         check(bytes.as_ref()).map(|_| Ipv6(bytes))

@@ -1,21 +1,22 @@
 //! Packet headers as views over bytes, checksums, addresses and flow keys.
 //!
-//! The crate is pure: no allocation, no IO, no clock, no `unsafe`, nothing but `core`.
+//! The crate is pure: no allocation, no IO, no clock, no `unsafe`; it uses only `core`.
 //!
 //! # The contract of every view
 //!
 //! A view is a struct around a buffer, `Ipv4<B>`, that reads and writes fields in place.
 //!
-//! * `new_checked(bytes)` proves that the buffer holds the whole header and that the lengths inside it
-//!   stay inside the buffer. After it no getter panics. The reason of a refusal is a [`BadHeader`].
-//! * `new_unchecked(bytes)` trusts the caller, who has checked the same bytes before (an element downstream of
-//!   `CheckIPHeader`, for example). On a buffer that is too short a getter panics; it never reads outside the buffer.
-//! * Getters need `B: AsRef<[u8]>`, setters `B: AsMut<[u8]>` too. A setter of a length field may end what
-//!   `new_checked` promised.
-//! * `set_x` writes the field alone; `patch_x` keeps the header's checksum right as well (RFC 1624).
+//! * `new_checked(bytes)` checks that the buffer holds the whole header, and that the lengths in it stay inside the
+//!   buffer. After it no getter panics. A refusal has a [`BadHeader`] as reason.
+//! * `new_unchecked(bytes)` trusts the caller, who has checked the same bytes before (for example an element
+//!   downstream of `CheckIPHeader`). On a buffer that is too short a getter panics; it never reads outside the
+//!   buffer.
+//! * Getters need `B: AsRef<[u8]>`, setters also `B: AsMut<[u8]>`. Setting a length field may invalidate what
+//!   `new_checked` has checked.
+//! * `set_x` writes only the field; `patch_x` also updates the header's checksum (RFC 1624).
 //!
-//! Numbers are in host order, lengths and offsets in bytes, whatever the unit on the wire. Functions named `check`
-//! check a whole header, as a router must, and return the first fault.
+//! Numbers are in host order, and lengths and offsets in bytes, whatever the unit on the wire. Functions named
+//! `check` check a whole header, as a router must, and return the first fault.
 #![no_std]
 
 #[cfg(test)]

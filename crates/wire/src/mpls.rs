@@ -3,19 +3,20 @@
 use crate::bytes::{be32, put, put16, put32};
 use crate::{BadHeader, checksum};
 
-/// Length of an entry of a stack.
+/// Length in bytes of a label stack entry.
 pub const LEN: usize = 4;
 /// Largest label.
 pub const LABEL_MAX: u32 = 0xf_ffff;
-/// Below an IPv4 packet in place of no label.
+/// IPv4 explicit null: stands for "no label" above an IPv4 packet.
 pub const EXPLICIT_NULL4: u32 = 0;
-/// Below an IPv6 packet in place of no label.
+/// IPv6 explicit null: stands for "no label" above an IPv6 packet.
 pub const EXPLICIT_NULL6: u32 = 2;
-/// Says, where labels are agreed upon, that the last router but one takes the label off; it never stands in a packet.
+/// Implicit null, used only in label distribution: requests that the penultimate router pop the label. It never
+/// appears in a packet.
 pub const IMPLICIT_NULL: u32 = 3;
 /// The first label that is free to use.
 pub const FIRST: u32 = 16;
-/// Maximum number of entries in which the bottom of a stack is searched.
+/// Maximum depth at which the bottom of a stack is searched.
 pub const DEPTH_MAX: usize = 32;
 
 /// An entry of a stack: label, traffic class, bottom of stack and time to live.
@@ -23,7 +24,7 @@ pub const DEPTH_MAX: usize = 32;
 pub struct Entry {
     /// The label, 20 bits.
     pub label: u32,
-    /// The traffic class, once EXP, 3 bits.
+    /// The traffic class (formerly EXP), 3 bits.
     pub exp: u8,
     /// Bottom-of-stack bit: true if the entry is the last one.
     pub bottom: bool,
@@ -32,7 +33,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The entry as it stands in a packet, as a number.
+    /// Encodes the entry as a 32-bit number.
     #[inline]
     pub const fn word(self) -> u32 {
         (self.label & LABEL_MAX) << 12
@@ -52,14 +53,14 @@ impl Entry {
         }
     }
 
-    /// The entry at `at`, if the bytes reach so far.
+    /// The entry at offset `at`; `None` if the bytes end before.
     #[inline]
     pub fn read(bytes: &[u8], at: usize) -> Option<Entry> {
         let bytes = bytes.get(at..)?.first_chunk::<LEN>()?;
         Some(Entry::of(be32(bytes, 0)))
     }
 
-    /// Writes the entry at `at`; returns true if there was room.
+    /// Writes the entry at offset `at`; returns true if there was room.
     #[inline]
     pub fn write(self, bytes: &mut [u8], at: usize) -> bool {
         let room = bytes.get_mut(at..).and_then(<[u8]>::first_chunk_mut::<LEN>);
@@ -73,10 +74,10 @@ impl Entry {
     }
 }
 
-/// Labels that are put on a packet.
+/// Labels to push on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels {
-    /// The innermost first, each in network order.
+    /// The labels, innermost first, each in network order.
     labels: [[u8; 3]; Labels::MAX],
     len: u8,
 }
@@ -132,7 +133,7 @@ impl Labels {
     }
 }
 
-/// The length of the stack that `bytes` begin with: where the packet below it begins.
+/// Length of the label stack at the start of `bytes`, which is the offset of the packet below it.
 #[inline]
 pub fn stack_len(bytes: &[u8]) -> Result<usize, BadHeader> {
     let mut at = 0;

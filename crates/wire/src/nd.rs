@@ -61,9 +61,9 @@ pub struct PrefixInfo {
     pub on_link: bool,
     /// Autonomous flag: true if hosts may form addresses from the prefix.
     pub autonomous: bool,
-    /// Seconds; all ones is forever.
+    /// Valid lifetime in seconds; all ones mean forever.
     pub valid_secs: u32,
-    /// Seconds; all ones is forever.
+    /// Preferred lifetime in seconds; all ones mean forever.
     pub preferred_secs: u32,
 }
 
@@ -89,12 +89,12 @@ fields! { Nd:
     flags: u8 at 4;
     /// Router advertisement: hop limit for hosts, 0 if unspecified.
     hop_limit: u8 at 4;
-    /// Router advertisement: for how many seconds the sender is a default router.
+    /// Router advertisement: seconds for which the sender is a default router.
     router_lifetime_secs: u16 at 6;
 }
 
 impl<B: AsRef<[u8]>> Nd<B> {
-    /// Proves that this is a whole message with sound options; other types are `BadField`.
+    /// Checks that this is a whole message with valid options; other types are `BadField`.
     pub fn new_checked(bytes: B) -> Result<Self, BadHeader> {
         let b = bytes.as_ref();
         if b.len() < icmp6::LEN {
@@ -158,9 +158,9 @@ impl<B: AsRef<[u8]>> Nd<B> {
         })
     }
 
-    /// Judges what the receiver of a message must check with its IPv6 header (RFC 4861, 6.1 and 7.1).
+    /// Checks the conditions on a received message that involve its IPv6 header (RFC 4861, 6.1 and 7.1).
     ///
-    /// The ICMPv6 checksum is the caller's.
+    /// The caller must verify the ICMPv6 checksum.
     pub fn check_received(
         &self,
         src: Ipv6Addr,
@@ -171,7 +171,7 @@ impl<B: AsRef<[u8]>> Nd<B> {
         let good = hop_limit == 255
             && match self.kind() {
                 NEIGHBOR_SOLICIT if unspecified => {
-                    // Duplicate address detection: to the solicited-node address, sender untold.
+                    // Duplicate address detection: sent to the solicited-node address, without the sender's address.
                     self.target()
                         .is_some_and(|t| dst == addr::solicited_node(t))
                         && self.source_ether().is_none()
@@ -188,7 +188,7 @@ impl<B: AsRef<[u8]>> Nd<B> {
     }
 }
 
-/// Reads one option, whose length byte is right; `None` only if it has none.
+/// Parses one option, whose length byte is valid; `None` if it has no length byte.
 fn option(bytes: &[u8]) -> Option<Opt> {
     Some(match (*bytes.first()?, bytes.len()) {
         (OPT_SOURCE, 8) => Opt::Source(EtherAddr(array(bytes, 2))),
@@ -205,13 +205,13 @@ fn option(bytes: &[u8]) -> Option<Opt> {
     })
 }
 
-/// A neighbour solicitation for `target` that tells the sender's Ethernet address; the checksum is zero.
+/// A neighbour solicitation for `target` with the sender's Ethernet address; the checksum is zero.
 #[inline]
 pub fn solicit(target: Ipv6Addr, sender: EtherAddr) -> [u8; NEIGHBOR_LEN] {
     neighbor(NEIGHBOR_SOLICIT, 0, target, OPT_SOURCE, sender)
 }
 
-/// A neighbour advertisement that `ether` has `target`; the checksum is zero.
+/// A neighbour advertisement that `target` has the Ethernet address `ether`; the checksum is zero.
 #[inline]
 pub fn advert(flags: u8, target: Ipv6Addr, ether: EtherAddr) -> [u8; NEIGHBOR_LEN] {
     neighbor(NEIGHBOR_ADVERT, flags, target, OPT_TARGET, ether)
@@ -249,7 +249,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A router advertisement with every option that has a meaning here.
+    /// A router advertisement with all supported options.
     fn router_advert() -> Vec<u8> {
         let mut b = std::vec![134, 0, 0, 0, 64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0];
         b.extend([1, 1, 2, 0, 0, 0, 0, 1]);

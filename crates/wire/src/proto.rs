@@ -28,7 +28,7 @@ pub const ESP: u8 = 50;
 pub const AH: u8 = 51;
 /// ICMP for IPv6.
 pub const ICMP6: u8 = 58;
-/// IPv6: nothing follows (RFC 8200, 4.7).
+/// IPv6 no next header (RFC 8200, 4.7).
 pub const NO_NEXT: u8 = 59;
 /// IPv6 destination options (RFC 8200, 4.6).
 pub const DEST_OPTS: u8 = 60;
@@ -61,7 +61,7 @@ pub const NAMES: &[(&str, u8)] = &[
     ("udplite", UDP_LITE),
 ];
 
-/// The protocol of a name, in small letters.
+/// The number of the protocol with this name, in lower case.
 pub fn named(name: &str) -> Option<u8> {
     NAMES.iter().find(|n| n.0 == name).map(|n| n.1)
 }

@@ -29,7 +29,7 @@ pub const SYMMETRIC: [u8; KEY_LEN] = {
 pub fn toeplitz(key: &[u8; KEY_LEN], input: &[u8]) -> u32 {
     let mut hash = 0;
     for (at, &byte) in input.iter().take(KEY_LEN - 4).enumerate() {
-        // 40 bits of the key: the windows of the eight bits of this byte.
+        // 40 bits of the key: they contain the windows for all eight bits of this byte.
         let k = &key[at..at + 5];
         let window = u64::from_be_bytes([0, 0, 0, k[0], k[1], k[2], k[3], k[4]]);
         for bit in 0..8 {
@@ -62,9 +62,9 @@ pub fn rss(key: &[u8; KEY_LEN], flow: &FlowKey) -> u32 {
     toeplitz(key, &input[..len + 4])
 }
 
-/// A key prepared for many packets: a table for each byte of the input, which suffices because the hash is linear.
+/// A key prepared for many packets: one table per byte of the input, which suffices because the hash is linear.
 ///
-/// A key that repeats every 16 bits, such as [`SYMMETRIC`], needs only the first two tables, because all words of the
+/// A key that repeats every 16 bits, such as [`SYMMETRIC`], needs only the first two tables: all 16-bit words of the
 /// input are first combined by exclusive or.
 pub struct Toeplitz {
     key: [u8; KEY_LEN],
@@ -97,7 +97,7 @@ impl Toeplitz {
 
     /// True if both directions of a flow have the same hash.
     pub fn is_symmetric(&self) -> bool {
-        // Swapping words of 32, 128 and 16 bits must not matter: so the shortest period does.
+        // Swapping words of 32, 128 and 16 bits must not change the hash, which the shortest period ensures.
         self.is_folding
     }
 
@@ -113,14 +113,14 @@ impl Toeplitz {
         self.table(0, high) ^ self.table(1, low)
     }
 
-    /// Adds a word of the input, whose first byte is the `at`-th.
+    /// Adds a word of the input, whose first byte has index `at`.
     #[inline]
     fn word(&self, at: usize, word: u32) -> u32 {
         let [a, b, c, d] = word.to_be_bytes();
         self.table(at, a) ^ self.table(at + 1, b) ^ self.table(at + 2, c) ^ self.table(at + 3, d)
     }
 
-    /// The hash of a plain frame's flow, as [`hash`](Self::hash).
+    /// The hash of a plain frame's flow, equal to that of [`hash`](Self::hash).
     #[inline]
     pub fn hash_of_plain(&self, plain: &Plain) -> u32 {
         match self.is_folding {
@@ -271,7 +271,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap_or_else(|e| {
             panic!("{path}: {e}; leave out what needs it: cargo test -- --skip shared_data")
         });
-        // Each vector is a flat object: enough is known of the file to do without a JSON reader.
+        // Each vector is a flat object, so no JSON parser is needed.
         let (mut seen, tables) = (0, Toeplitz::new(&MICROSOFT));
         for object in text.split('{').filter(|o| o.contains("hash_l3l4")) {
             let field = |key: &str| -> String {

@@ -16,9 +16,9 @@ pub use card::why_not;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// It works, but could be better.
+    /// Everything works, but something could be better.
     Note,
-    /// It works, but not as expected.
+    /// Something works otherwise than expected.
     Warning,
     /// Does not work.
     Error,

@@ -1,4 +1,4 @@
-//! Batches as C libraries see them: lists of raw mbufs.
+//! Batches as lists of raw mbufs, for C libraries.
 #![allow(unsafe_code)]
 
 use super::Batch;
@@ -8,11 +8,11 @@ use crate::sys::Mbuf;
 use std::ptr::NonNull;
 
 impl Batch {
-    /// Appends up to `max` packets that `fill` writes as raw mbufs; `fill` returns how many.
+    /// Appends up to `max` packets that `fill` writes as raw mbufs; `fill` returns their number.
     ///
     /// # Safety
-    /// `fill(place, max)` must write that many mbufs from `place` on, each as [`Packet::from_raw`]
-    /// asks, and return no more than `max`.
+    /// `fill(place, max)` must write as many mbufs as it returns, at most `max`, from `place` on, each as
+    /// [`Packet::from_raw`] requires.
     #[inline]
     pub unsafe fn fill_raw(
         &mut self,
@@ -36,7 +36,7 @@ impl Batch {
     /// a longer frame cannot be read as a whole, and its bytes are counted wrong.
     #[inline]
     pub fn count_arrived(&mut self) -> bool {
-        // Packets of one buffer are short enough for this sum.
+        // Packets that fill one buffer are short enough for this sum not to overflow.
         let (mut segments, mut bytes) = (1, 0u32);
         let mut add = |packet: &Packet| {
             segments |= packet.mbuf().nb_segs;
@@ -54,15 +54,15 @@ impl Batch {
         whole
     }
 
-    /// Offers the packets as raw mbufs to `send`, which takes some of the first ones and returns how
-    /// many it took; those belong to it now.
+    /// Passes the packets as raw mbufs to `send`. It takes ownership of some of the first ones, and returns their
+    /// number.
     ///
     /// # Safety
     /// `send` must take ownership of exactly the mbufs that it counts.
     #[inline]
     pub unsafe fn send_raw(&mut self, send: impl FnOnce(*mut *mut Mbuf, usize) -> usize) -> usize {
         let (base, len) = (self.packets.as_mut_ptr(), self.packets.len());
-        // SAFETY: the first `n` packets are not ours any more; the rest moves to the front.
+        // SAFETY: `send` owns the first `n` packets now; the rest moves to the front.
         unsafe {
             let n = send(base.cast(), len).min(len);
             self.packets.set_len(0);

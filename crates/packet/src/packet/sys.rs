@@ -1,4 +1,4 @@
-//! A packet: the only owner of a buffer, as far as it is filled.
+//! A packet: the only owner of a buffer and its content.
 #![allow(unsafe_code)]
 
 use crate::anno::{Anno, Cold, PacketType};
@@ -7,8 +7,8 @@ use crate::{HEADROOM, pool};
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
-/// Number of bytes before the data that a copy takes along: a tagged Ethernet header and the longest IPv4 header, which
-/// may have been stripped and be put back.
+/// Number of bytes before the data that are copied along: a tagged Ethernet header and the longest IPv4 header, which
+/// may have been stripped and may be restored.
 const REMOVED: usize = 80;
 
 /// A packet: bytes in a pooled buffer, with headroom, tailroom and annotations.
@@ -48,7 +48,7 @@ impl Packet {
         ManuallyDrop::new(self).mbuf
     }
 
-    /// Takes over an mbuf as a packet, as it is.
+    /// Makes a packet from an mbuf without changing it.
     ///
     /// # Safety
     /// As [`Buffer::from_raw`], and data_off + data_len <= buf_len.
@@ -70,7 +70,7 @@ impl Packet {
         m.ol_flags &= RX_RSS_HASH; // rings hand over what an element had stored
     }
 
-    /// Number of buffers that the frame fills: 1, but for frames that just came from a DPDK port.
+    /// Number of buffers that the frame fills: 1, except for frames just received by a DPDK port.
     #[inline]
     pub fn segments(&self) -> u16 {
         self.mbuf().nb_segs
@@ -116,13 +116,13 @@ impl Packet {
     /// Runs `work` on this packet as a local value, which the compiler can keep in a register.
     #[inline(always)]
     pub fn held<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
-        /// Puts it back, also after a panic.
+        /// Writes the packet back, also after a panic.
         struct Back<'a>(&'a mut Packet, ManuallyDrop<Packet>);
 
         impl Drop for Back<'_> {
             #[inline(always)]
             fn drop(&mut self) {
-                // `1` is the only owner of the buffer: `work` may have released the one that `0` names.
+                // `1` is the only owner of the buffer: `work` may have released the one in `0`.
                 self.0.mbuf = self.1.mbuf;
             }
         }
@@ -135,14 +135,14 @@ impl Packet {
     #[inline]
     pub fn data(&self) -> &[u8] {
         let m = self.mbuf();
-        // SAFETY: data_off + data_len <= buf_len holds for every packet (pools and ports establish
-        // it, the methods below keep it), and bytes of a pooled buffer are always initialised.
+        // SAFETY: data_off + data_len <= buf_len holds for every packet: pools and ports establish it, and the
+        // methods below preserve it. Bytes of a pooled buffer are always initialised.
         unsafe {
             std::slice::from_raw_parts(m.buf_addr.as_ptr().add(usize::from(m.data_off)), self.len())
         }
     }
 
-    /// The packet's bytes, and `before` ones before them, which must not be more than the headroom.
+    /// The packet's bytes and `before` bytes before them, which must not exceed the headroom.
     #[inline]
     fn data_from(&self, before: usize) -> &[u8] {
         let m = self.mbuf();
@@ -157,7 +157,7 @@ impl Packet {
         }
     }
 
-    /// The packet's bytes, to change.
+    /// The packet's bytes, mutable.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let len = self.len();
@@ -168,7 +168,7 @@ impl Packet {
         }
     }
 
-    /// Free bytes before the data.
+    /// Number of free bytes before the data.
     #[inline]
     pub fn headroom(&self) -> usize {
         usize::from(self.mbuf().data_off)
@@ -184,7 +184,7 @@ impl Packet {
     /// Sets the position of the data.
     ///
     /// # Safety
-    /// The data ends inside the buffer: `offset + len`, which does not overflow, is at most its length.
+    /// The data ends inside the buffer: `offset + len` does not overflow and is at most the buffer's length.
     #[inline]
     unsafe fn set_place(&mut self, offset: usize, len: usize) {
         let m = self.mbuf_mut();
@@ -230,7 +230,7 @@ impl Packet {
         Some(&mut self.data_mut()[len..])
     }
 
-    /// Adds bytes of unspecified content at both ends, and returns all; `None`, changing nothing, without room.
+    /// Adds bytes of unspecified content at both ends, and returns all bytes; `None`, changing nothing, without room.
     #[inline]
     pub fn extend(&mut self, front: usize, back: usize) -> Option<&mut [u8]> {
         let offset = self.headroom().checked_sub(front)?;
@@ -255,7 +255,7 @@ impl Packet {
         fits
     }
 
-    /// Keeps the first `len` bytes.
+    /// Keeps only the first `len` bytes.
     #[inline]
     pub fn truncate(&mut self, len: usize) {
         if len < self.len() {
@@ -270,7 +270,7 @@ impl Packet {
     pub fn realign(&mut self, headroom: usize) -> bool {
         let (from, len, own) = (self.headroom(), self.len(), self.own_before());
         let m = self.mbuf_mut();
-        // The request may be any number, so nothing is added to it.
+        // The request may be any number, so it must not be used in an addition.
         if headroom > usize::from(m.buf_len) - len {
             return false;
         }
@@ -315,8 +315,8 @@ impl Packet {
         }
     }
 
-    /// An empty packet of the pool's large buffers: as much headroom as leaves room for `len` bytes,
-    /// up to 65,535. `None` if all of them are in use (there are few) or `len` is more.
+    /// An empty packet in one of the pool's few large buffers, with as much headroom as `len` bytes of data allow.
+    /// `None` if all of them are in use, or `len` exceeds 65,535.
     #[cold]
     pub fn large(len: usize) -> Option<Packet> {
         let mut packet = pool::alloc_large().map(Buffer::into_packet)?;
@@ -326,8 +326,8 @@ impl Packet {
         Some(packet)
     }
 
-    /// Makes a large packet, as [`large`](Self::large), only while a quarter of the large buffers is free. That quarter
-    /// is reserved for callers that cannot do without.
+    /// Like [`large`](Self::large), but only while more than a quarter of the large buffers is free. That quarter is
+    /// reserved for callers that cannot do without.
     pub fn large_if_many(len: usize) -> Option<Packet> {
         match pool::large_in_use() < pool::LARGE_MANY {
             true => Packet::large(len),
@@ -335,7 +335,7 @@ impl Packet {
         }
     }
 
-    /// Moves a packet that no longer needs a large buffer to a usual one with full headroom, if there is one: large
+    /// Moves a packet that no longer needs a large buffer to a usual one with full headroom, if one is free. Large
     /// buffers are few, and the longest packets leave no headroom in them.
     #[inline]
     pub fn leave_large(&mut self) {
@@ -348,24 +348,24 @@ impl Packet {
         }
     }
 
-    /// A copy with the same bytes, headroom and annotations; `None` if the pool has run dry. Headers that
-    /// were removed from the front can be put back on it, too.
+    /// A copy with the same bytes, headroom and annotations; `None` if the pool has run dry. Stripped headers can be
+    /// restored on the copy, too.
     pub fn copy(&self) -> Option<Packet> {
         self.copy_with_room(self.len())
     }
 
-    /// A copy of the first `len` bytes, or all, as [`copy`](Self::copy) makes one of all.
+    /// A copy of the first `len` bytes, or of all if there are fewer; otherwise like [`copy`](Self::copy).
     pub(crate) fn copy_front(&self, len: usize) -> Option<Packet> {
         self.copy_of(len.min(self.len()), 0)
     }
 
-    /// A copy that can grow to `len` bytes, if these are more than it has: in a large buffer, with less headroom if
-    /// need be, where a usual one is too small. `None` if the pool has run dry, or no buffer is so large.
+    /// A copy that can grow to `len` bytes, if this is more than it has. It is in a large buffer, possibly with less
+    /// headroom, if a usual one is too small. `None` if the pool has run dry, or no buffer is so large.
     pub fn copy_with_room(&self, len: usize) -> Option<Packet> {
         self.copy_of(self.len(), len)
     }
 
-    /// A copy of the first `taken` bytes, which must be there, that can grow to `len`.
+    /// A copy of the first `taken` bytes, which must exist, that can grow to `len`.
     fn copy_of(&self, taken: usize, len: usize) -> Option<Packet> {
         let len = len.max(taken);
         let (mut twin, mut headroom) = (Packet::new()?, self.headroom());
@@ -375,15 +375,15 @@ impl Packet {
             headroom = headroom.min(twin.headroom());
         }
         let removed = REMOVED.min(headroom).min(self.headroom());
-        // SAFETY: `headroom + len` bytes fit into the buffer: of a usual one this was checked, and a large one has its
-        // headroom beside `len` bytes. What is copied is not longer than `len`, and `removed` is a part of the
-        // headroom.
+        // SAFETY: `headroom + len` bytes fit into the buffer: for a usual buffer this was checked, and a large one
+        // has its headroom in addition to `len` bytes. The copied bytes are at most `len`, and `removed` is part of
+        // the headroom.
         unsafe { twin.set_place(headroom - removed, taken + removed) };
         let copied = &self.data_from(removed)[..taken + removed];
         twin.data_mut().copy_from_slice(copied);
         // SAFETY: as above.
         unsafe { twin.set_place(headroom, taken) };
-        // Nearer to the data there is what was copied.
+        // Bytes nearer to the data were copied.
         if headroom > HEADROOM + REMOVED {
             twin.blank_before(headroom - removed.min(self.own_before()));
         }
@@ -407,7 +407,7 @@ impl Packet {
         &self.mbuf().anno
     }
 
-    /// The annotations, to change.
+    /// The annotations, mutable.
     #[inline]
     pub fn anno_mut(&mut self) -> &mut Anno {
         &mut self.mbuf_mut().anno
@@ -423,12 +423,12 @@ impl Packet {
         unsafe { self.mbuf.add(1).cast::<Cold>().as_ref() }
     }
 
-    /// The rarely used annotations, to change.
+    /// The rarely used annotations, mutable.
     pub fn cold_mut(&mut self) -> &mut Cold {
         let fresh = !self.anno().has_cold();
         self.anno_mut().set_cold();
         let place = self.mbuf.as_ptr().wrapping_add(1).cast::<Cold>();
-        // SAFETY: as in `cold`; written before it is read for the first time.
+        // SAFETY: as in `cold`; the annotations are written before their first read.
         unsafe {
             if fresh {
                 place.write(Cold::EMPTY);
@@ -437,7 +437,7 @@ impl Packet {
         }
     }
 
-    /// The bytes from the MAC header on, also after it was stripped; `None` if it is not set.
+    /// The bytes from the MAC header on, even if it was stripped; `None` if its annotation is not set.
     #[inline]
     pub fn mac(&self) -> Option<&[u8]> {
         let start = usize::from(self.anno().mac);
@@ -451,7 +451,7 @@ impl Packet {
         Some(unsafe { std::slice::from_raw_parts(m.buf_addr.as_ptr().add(start), end - start) })
     }
 
-    /// Fetches the header cache lines ahead of use.
+    /// Prefetches the cache lines of the header.
     #[inline]
     pub fn prefetch(&self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,8 +1,9 @@
 //! Partition of a batch by output port.
 //!
-//! An output is *open* if a cursor says where its next packet is written. Packets of one output, *home*, stay in the
-//! batch; its cursor follows the read position and closes gaps. So all outputs are treated alike, without a branch that
-//! depends on the order of packets. Outputs that had packets in one batch are open from the start in the next one.
+//! An output is *open* if it has a cursor: the place where its next packet is written. Packets of one output, *home*,
+//! stay in the batch; its cursor follows the read position and closes gaps. So all outputs are treated alike, without
+//! a branch that depends on the order of packets. Outputs that had packets in one batch are open from the start in
+//! the next one.
 #![allow(unsafe_code)]
 
 use super::Packet;
@@ -23,7 +24,7 @@ struct Cursors {
     bytes: [u64; PORTS],
 }
 
-/// Batches by output, for the packets that leave the batch which is partitioned.
+/// Batches by output, for packets that leave the partitioned batch.
 pub struct Sides {
     batches: Box<[Batch]>,
     /// Cursors: null except for `home` and `others`. Those two are valid only while a [`Partition`] exists, which sets
@@ -55,8 +56,8 @@ impl Sides {
         !self.others.is_empty()
     }
 
-    /// Calls `see` with each output's batch of packets that left the partitioned batch. Packets that `see` leaves there
-    /// stay in front of those of the next partition.
+    /// Calls `see` with each output's batch of packets that left. Packets that `see` leaves there come before those
+    /// of the next partition.
     #[inline]
     pub fn each(&mut self, mut see: impl FnMut(usize, &mut Batch)) {
         let mut next = 0;
@@ -89,7 +90,7 @@ impl Sides {
         stay: Option<(usize, usize)>,
     ) -> Partition<'a> {
         let (len, first) = (batch.packets.len(), batch.packets.as_mut_ptr());
-        // SAFETY: `Partition` has them now, and gives back those that have not gone.
+        // SAFETY: `Partition` owns them now, and returns those that stay.
         unsafe { batch.packets.set_len(0) };
         let mut kept = 0;
         if let Some((packets, output)) = stay {
@@ -123,7 +124,7 @@ impl Cursors {
     fn open(&mut self, port: u8, side: &mut Batch, packets: usize) {
         side.packets.reserve(packets);
         let len = side.packets.len();
-        // SAFETY: its packets end inside its memory.
+        // SAFETY: the packets' end is inside the batch's memory.
         self.ends[usize::from(port)] = unsafe { side.packets.as_mut_ptr().add(len) };
         self.bytes[usize::from(port)] = 0;
     }
@@ -135,16 +136,16 @@ pub struct Partition<'a> {
     sides: &'a mut Sides,
     /// The batch; its length is 0 until the partition is dropped.
     batch: &'a mut Batch,
-    /// The first that has not been looked at, and where they end.
+    /// The first packet that was not yet processed, and the end of the packets.
     next: *mut Packet,
     end: *mut Packet,
-    /// Number of bytes of the packets that have been handed out.
+    /// Number of bytes of the packets that have left.
     gone: u64,
 }
 
 impl Partition<'_> {
-    /// Moves packets to the outputs that `step` returns. Stops in front of a packet for which `step` returns `None`, or
-    /// an output that does not exist, and returns that answer.
+    /// Moves packets to the outputs that `step` returns. Stops before a packet for which `step` returns `None` or a
+    /// nonexistent output, and returns that result.
     #[inline(never)] // a loop with all registers
     pub fn run(&mut self, mut step: impl FnMut(&mut Packet) -> Option<Verdict>) -> Option<Verdict> {
         loop {
@@ -153,10 +154,10 @@ impl Partition<'_> {
             let mut slot = std::mem::replace(&mut self.next, end);
             let cursors = &raw mut *self.sides.cursors;
             let mut said = None;
-            // SAFETY: packets from `slot` to `end` are here; each is shown once. Nobody else uses the cursors
-            // meanwhile.
+            // SAFETY: packets from `slot` to `end` are valid; each is passed to `step` once. Nothing else uses the
+            // cursors meanwhile.
             unsafe {
-                // Two by two, which saves an instruction and a half of each packet.
+                // Processing two packets per iteration saves one and a half instructions per packet.
                 let pairs = end.offset_from_unsigned(slot) / 2;
                 let pairs_end = slot.add(2 * pairs);
                 while slot != pairs_end {
@@ -186,7 +187,7 @@ impl Partition<'_> {
         }
     }
 
-    /// The next packet that has not been looked at.
+    /// The next packet that was not yet processed.
     #[inline]
     pub fn peek(&mut self) -> Option<&mut Packet> {
         // SAFETY: packets from `next` to `end` are here.
@@ -201,7 +202,7 @@ impl Partition<'_> {
         }
         let len = self.peek()?.len() as u64;
         self.gone += len;
-        // SAFETY: there is one, as `peek` says; `next` passes it, so that it is read once.
+        // SAFETY: `peek` shows that there is one; `next` advances past it, so that it is read once.
         unsafe {
             let packet = self.next.read();
             self.next = self.next.add(1);
@@ -209,7 +210,7 @@ impl Partition<'_> {
         }
     }
 
-    /// The output whose packets have stayed.
+    /// The output whose packets stayed.
     #[inline]
     pub fn done(self) -> Option<usize> {
         self.sides.home.map(usize::from)
@@ -232,13 +233,14 @@ impl Partition<'_> {
                 sides.home = Some(port as u8);
                 sides.cursors.ends[port] = self.batch.packets.as_mut_ptr();
             } else {
-                // SAFETY: both are of one batch, and `next` does not exceed `end`.
+                // SAFETY: both pointers are into one batch, and `next` does not exceed `end`.
                 let left = unsafe { self.end.offset_from_unsigned(self.next) };
                 sides.cursors.open(port as u8, side, left);
                 sides.others.push(port as u8);
             }
         }
-        // SAFETY: there is one, as `peek` says; `next` passes it, so that it is read once. The output is open.
+        // SAFETY: `peek` shows that there is one; `next` advances past it, so that it is read once. The output is
+        // open.
         unsafe {
             let packet = self.next.read();
             self.next = self.next.add(1);
@@ -248,7 +250,7 @@ impl Partition<'_> {
     }
 }
 
-/// Moves a packet if `step` returns an open output. Otherwise the packet stays, and the answer of `step` is returned.
+/// Moves a packet if `step` returns an open output. Otherwise the packet stays, and the result of `step` is returned.
 ///
 /// # Safety
 /// `slot` holds a packet that has not been partitioned, and the cursors are those of its [`Partition`].
@@ -258,12 +260,12 @@ unsafe fn move_one(
     cursors: *mut Cursors,
     step: &mut impl FnMut(&mut Packet) -> Option<Verdict>,
 ) -> Option<Option<Verdict>> {
-    // SAFETY: as the caller says. Should `step` panic, nobody has it any more.
+    // SAFETY: by this function's contract. If `step` panics, the packet is leaked.
     let mut packet = ManuallyDrop::new(unsafe { slot.read() });
     let len = packet.len() as u64; // as it is after the step, or nobody asks
     let said = step(&mut packet);
     let packet = ManuallyDrop::into_inner(packet);
-    // SAFETY: as the caller says; a port is less than PORTS.
+    // SAFETY: by this function's contract; a port is less than PORTS.
     unsafe {
         if let Some(verdict) = said
             && let port = verdict.port()
@@ -280,13 +282,12 @@ unsafe fn move_one(
 /// Writes a packet at an output's cursor.
 ///
 /// # Safety
-/// The output is open, and the packet was read from the part of the batch that is not yet distributed, so the output
+/// The output is open, and the packet was read from the part of the batch that is not yet partitioned, so the output
 /// has room.
 #[inline(always)]
 unsafe fn put(packet: Packet, len: u64, cursors: *mut Cursors, port: usize) {
-    // SAFETY: an output is opened with room for all packets that have not been dealt out, and at home there is always
-    // the place that was read, or one before it. The cursor is read anew, which is one instruction less than to keep
-    // it.
+    // SAFETY: an output is opened with room for all packets not yet partitioned. At home there is always the place
+    // that was read, or an earlier one. Reading the cursor again takes one instruction less than keeping it.
     unsafe {
         (*cursors).ends[port].write(packet);
         (*cursors).ends[port] = (*cursors).ends[port].add(1);
@@ -304,7 +305,7 @@ impl Drop for Partition<'_> {
             let Some(side) = sides.batches.get_mut(port) else {
                 continue;
             };
-            // SAFETY: packets have been written one after the other up to there.
+            // SAFETY: packets have been written contiguously up to there.
             unsafe {
                 let first = side.packets.as_mut_ptr();
                 let len = sides.cursors.ends[port].offset_from_unsigned(first);
@@ -320,7 +321,7 @@ impl Drop for Partition<'_> {
         let first = self.batch.packets.as_mut_ptr();
         let home = sides.home.map(|home| sides.cursors.ends[usize::from(home)]);
         let end = home.unwrap_or(first);
-        // SAFETY: both ranges lie inside the batch, which has no packets but these.
+        // SAFETY: both ranges are inside the batch, which has no other packets.
         unsafe {
             let (kept, rest) = (
                 end.offset_from_unsigned(first),

@@ -25,7 +25,7 @@ struct Burst {
 }
 
 impl Burst {
-    /// Drawn, a way more often than the others.
+    /// Random verdicts; one output is more frequent than the others.
     fn draw(random: &mut u64, packets: usize) -> Burst {
         let mut below = |n: u64| {
             *random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);

@@ -1,11 +1,11 @@
-//! A walk through a batch in which some packets go aside.
+//! Splitting of a batch: packets that do not stay are moved to another batch.
 #![allow(unsafe_code)]
 
 use crate::{Batch, Packet, Verdict};
 
 impl Batch {
-    /// Asks `step` for a verdict on every packet, in order. Packets for output 0 stay, in order; the
-    /// others go to `aside`. With every packet for output 0 nothing is moved.
+    /// Calls `step` for a verdict on every packet, in order. Packets for output 0 stay, in order; others are moved to
+    /// `aside`. If every packet is for output 0, nothing is moved.
     #[inline]
     pub fn split<C>(
         &mut self,
@@ -30,13 +30,13 @@ impl Batch {
     ) {
         let len = self.packets.len();
         let first = self.changing().as_mut_ptr();
-        // SAFETY: the length is 0 while packets are moved, so a panic leaks packets and never frees
-        // one twice; those from `first` to `end` are looked at once each.
+        // SAFETY: the length is 0 while packets are moved, so a panic leaks packets and never frees one twice.
+        // Packets from `first` to `end` are processed once each.
         unsafe {
             self.packets.set_len(0);
             let (mut slot, end) = (first, first.add(len));
             let mut gone = 0;
-            // Mostly all stay: a loop without an account of gaps.
+            // Usually all packets stay: this loop needs not track gaps.
             while slot != end {
                 if let Some(verdict) = step(&mut *slot, cx) {
                     gone = close(slot, end, verdict, cx, step, aside);
@@ -49,11 +49,11 @@ impl Batch {
     }
 }
 
-/// Second part of [`Batch::part`], from the first packet that leaves: packets that stay move up. Returns how many have
-/// left.
+/// Second part of [`Batch::part`], from the first packet that leaves: packets that stay move up. Returns the number
+/// of packets that have left.
 ///
 /// # Safety
-/// `slot` to `end` are packets that nobody else owns, and `step` returned `verdict` for the first of them.
+/// `slot` to `end` are packets without another owner, and `step` returned `verdict` for the first of them.
 #[inline(never)] // a loop by itself, that the other has its registers
 unsafe fn close<C>(
     mut slot: *mut Packet,
@@ -64,7 +64,7 @@ unsafe fn close<C>(
     mut aside: impl FnMut(Packet, Verdict, &mut C),
 ) -> usize {
     let (mut gone, mut said) = (0, Some(verdict));
-    // SAFETY: `slot` goes through them once, and `gone` are fewer than it has passed.
+    // SAFETY: `slot` passes each packet once, and `gone` is less than the number of passed packets.
     unsafe {
         loop {
             match said {

@@ -161,7 +161,7 @@ fn no_next_header_and_esp_end_the_walk() {
 
 #[test]
 fn faults_point_at_the_offending_byte() {
-    // Hop-by-hop options behind another header: the byte that names them.
+    // Hop-by-hop options after another header: the reported byte is the one that names them.
     let p = packet(60, &[&padded(HBH), &padded(17)]);
     assert_eq!(
         walk(&p),
@@ -180,10 +180,10 @@ fn faults_point_at_the_offending_byte() {
             report: Report::Unicast
         })
     );
-    // A header that runs past the end: its length byte.
+    // A header that exceeds the packet: the reported byte is its length byte.
     let p = packet(HBH, &[&[17, 1, PADN, 4, 0, 0, 0, 0]]);
     assert_eq!(walk(&p), Err(BadExt::field(41)));
-    // A header that is announced and not there: the byte that announces it.
+    // An announced header is missing: the reported byte is the one that announces it.
     assert_eq!(walk(&packet(60, &[&[17]])), Err(BadExt::field(6)));
     assert_eq!(walk(&packet(60, &[&padded(43)])), Err(BadExt::field(40)));
     assert_eq!(walk(&packet(44, &[&[17, 0, 0, 0]])), Err(BadExt::field(6)));

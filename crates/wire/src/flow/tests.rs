@@ -171,7 +171,7 @@ fn one_flipped_bit_flips_half_of_the_hash() {
 
 #[test]
 fn two_seeds_choose_independently() {
-    // Flows that one router sends to next hop 0 of 4 must spread over all four at the next router.
+    // Flows that one router sends to next hop 0 of 4 must spread over all four next hops of the next router.
     let chosen = (0..80_000u32).filter_map(|i| {
         let f = Flow {
             src: Ipv4Addr::from_bits(0x0a00_0000 + i),
@@ -219,7 +219,8 @@ fn an_error_has_the_flow_that_its_quoted_packet_answers() {
             assert_eq!(FlowKey::quoted(&error), answered);
             assert_eq!(FlowKey::of_ip_or_quoted(&error), answered);
         }
-        // An echo reply with the same bytes, a fragment of an error, one cut too short, one about another version.
+        // Cases without a quoted flow: an echo reply with the same bytes, a fragment of an error, a truncated one,
+        // and one about another IP version.
         let mut fragment = about4(3, &sent);
         Ipv4::new_unchecked(&mut fragment).set_fragment_word(0x2000);
         for other in [
@@ -248,7 +249,7 @@ fn an_error_has_the_flow_that_its_quoted_packet_answers() {
         );
     }
     assert_eq!(FlowKey::quoted(&about6(58, &[], 129, &sent)), None);
-    // Whatever is quoted, nothing panics.
+    // Errors that quote any bytes do not panic.
     for error in [about4(3, &packet4(17, 0, 4)), about6(58, &[], 2, &sent)] {
         hammer(&error, |bytes| _ = FlowKey::of_ip_or_quoted(bytes));
     }

@@ -23,7 +23,7 @@ pub const SSRR: u8 = 137;
 /// Router alert (RFC 2113).
 pub const RA: u8 = 148;
 
-/// A malformed option: where, as an offset from the first byte of the header.
+/// A malformed option, with its offset from the first byte of the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadOption {
     /// The pointer of the Parameter Problem message.
@@ -54,7 +54,7 @@ pub enum Opt {
     StrictRoute(Route),
     /// Timestamp.
     Timestamp(Timestamp),
-    /// Router alert with its value; 0 asks every router to look.
+    /// Router alert with its value; 0 requests every router to examine the packet.
     RouterAlert(u16),
     /// Any other option, to be left unchanged.
     Other(u8),
@@ -65,7 +65,7 @@ pub enum Opt {
 pub struct Route {
     /// Offset of the pointer byte; add 4 to it after use of the slot.
     pub pointer_at: usize,
-    /// Offset of the next address, 4 bytes; `None` when the list is used up.
+    /// Offset of the next address, 4 bytes; `None` at the end of the list.
     pub slot: Option<usize>,
 }
 
@@ -110,13 +110,13 @@ pub const fn is_copied(kind: u8) -> bool {
     kind & 0x80 != 0
 }
 
-/// The address in a slot of `header`. Panics if the slot does not come from the same header.
+/// The address in a slot of `header`. Panics unless the slot comes from the same header.
 #[inline]
 pub fn slot_addr(header: &[u8], slot: usize) -> Ipv4Addr {
     Ipv4Addr::from(array(header, slot))
 }
 
-/// End of a source route that has addresses left; `None` if the packet's way ends at the header's destination.
+/// Final destination of an unfinished source route; `None` if the header's destination is the final one.
 pub fn final_dst(header: &[u8]) -> Option<Ipv4Addr> {
     let mut sound = Options::new(header).map_while(Result::ok);
     sound.find_map(|item| match item.option {
@@ -192,7 +192,8 @@ fn sized(header: &[u8], at: usize, kind: u8) -> Result<Item<'_>, BadOption> {
     Ok(Item { at, bytes, option })
 }
 
-/// RFC 791: type, length, pointer (from 1, at least 4), addresses. Some room but less than an address is a fault.
+/// Parses a list of addresses (RFC 791): type, length, pointer (from 1, at least 4), addresses. A remainder shorter
+/// than an address is a fault.
 fn route(bytes: &[u8], at: usize) -> Result<Route, BadOption> {
     let slot = slot(bytes, at, 4, 4)?;
     Ok(Route {
@@ -201,7 +202,7 @@ fn route(bytes: &[u8], at: usize) -> Result<Route, BadOption> {
     })
 }
 
-/// RFC 791: type, length, pointer (from 1, at least 5), overflow and flag, slots.
+/// Parses a timestamp option (RFC 791): type, length, pointer (from 1, at least 5), overflow and flag, slots.
 fn timestamp(bytes: &[u8], at: usize) -> Result<Timestamp, BadOption> {
     let fault = |offset: usize| BadOption {
         pointer: (at + offset) as u8,
@@ -221,7 +222,7 @@ fn timestamp(bytes: &[u8], at: usize) -> Result<Timestamp, BadOption> {
     })
 }
 
-/// Offset of the slot that the pointer of an option names, if there is one.
+/// Offset of the slot to which an option's pointer points, if there is one.
 fn slot(bytes: &[u8], at: usize, first: usize, size: usize) -> Result<Option<usize>, BadOption> {
     let fault = |offset: usize| BadOption {
         pointer: (at + offset) as u8,
@@ -237,8 +238,8 @@ fn slot(bytes: &[u8], at: usize, first: usize, size: usize) -> Result<Option<usi
     }
 }
 
-/// Writes the options that a fragment other than the first carries into `out`, and gives their length, a
-/// multiple of 4 (RFC 791, 3.2). Walking stops at a fault.
+/// Copies the options that later fragments carry into `out`, and returns their length, a multiple of 4 (RFC 791,
+/// 3.2). Stops at a fault.
 pub fn copied(header: &[u8], out: &mut [u8; MAX_LEN - MIN_LEN]) -> usize {
     let mut len = 0;
     for item in Options::new(header).map_while(Result::ok) {

@@ -5,7 +5,7 @@ use crate::BadHeader;
 
 use super::attr::ne32;
 
-/// An address of an interface; which one does not matter here.
+/// A notification that some address of an interface was added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     /// Address family.
@@ -15,7 +15,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     pub fn parse(body: &[u8]) -> Result<Address, BadHeader> {
         let head: &[u8; 8] = body.first_chunk().ok_or(BadHeader::TooShort)?;
         Ok(Address {

@@ -1,4 +1,4 @@
-//! Attributes: length, type and value, each filled up to a multiple of four (`struct nlattr`).
+//! Attributes: length, type and value, each padded to a multiple of four bytes (`struct nlattr`).
 
 use crate::{BadHeader, EtherAddr};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,19 +8,19 @@ use super::{AF_INET, AF_INET6, aligned};
 /// Mask of an attribute's type, without its flags (nested, network byte order).
 const TYPE: u16 = 0x3fff;
 
-/// The 16-bit number at `at` in the order of the machine, of a header whose length has been checked.
+/// The 16-bit number in host byte order at `at`, in a header whose length has been checked.
 #[inline(always)]
 pub(super) const fn ne16<const N: usize>(bytes: &[u8; N], at: usize) -> u16 {
     u16::from_ne_bytes([bytes[at], bytes[at + 1]])
 }
 
-/// The 32-bit number at `at` in the order of the machine, of a header whose length has been checked.
+/// The 32-bit number in host byte order at `at`, in a header whose length has been checked.
 #[inline(always)]
 pub(super) const fn ne32<const N: usize>(bytes: &[u8; N], at: usize) -> u32 {
     u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// Attributes that follow one another.
+/// A sequence of attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes<'a>(&'a [u8]);
 
@@ -35,10 +35,10 @@ impl<'a> Attributes<'a> {
 impl<'a> Iterator for Attributes<'a> {
     type Item = Result<Attribute<'a>, BadHeader>;
 
-    /// The next one; after a fault there is none.
+    /// The next attribute; none after a fault.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Fewer bytes than an attribute's header are what fills the message up.
+        // Fewer bytes than an attribute's header are padding of the message.
         let (header, _) = self.0.split_first_chunk::<4>()?;
         let len = usize::from(ne16(header, 0));
         let Some(value) = self.0.get(4..len) else {
@@ -51,7 +51,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// One attribute. A getter refuses a value of another length than its type has.
+/// An attribute. A getter refuses a value whose length does not fit the requested type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute<'a> {
     /// Type of the attribute; its meaning depends on the message.
@@ -96,7 +96,7 @@ impl<'a> Attribute<'a> {
         ip(family, address).ok_or(BadHeader::BadOption)
     }
 
-    /// An Ethernet address; other kinds of hardware address are none.
+    /// An Ethernet address; a fault for other kinds of hardware address.
     #[inline]
     pub fn ether(&self) -> Option<EtherAddr> {
         self.array().ok().map(EtherAddr)

@@ -1,4 +1,4 @@
-//! Requests, written one after the other into a buffer of the caller's.
+//! Writer of requests: one after the other, into the caller's buffer.
 
 use crate::EtherAddr;
 use core::fmt;
@@ -17,7 +17,7 @@ use super::{
 
 /// Scope of a route: the destination is on the link.
 const SCOPE_LINK: u8 = 253;
-/// Scope of a route to be removed: any.
+/// Scope that matches any route to be removed.
 const SCOPE_ANY: u8 = 255;
 
 /// The buffer has no room for the message; its content has not changed.
@@ -58,10 +58,10 @@ pub struct NewRoute<'a> {
     pub target: Target<'a>,
 }
 
-/// Next hop of a route, or content of a next-hop object.
+/// Next hops of a route, or content of a next-hop object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// Nowhere: blackhole, unreachable, or whatever is there when a route is removed.
+    /// No next hop: blackhole, unreachable, or any next hop for a removal.
     None,
     /// Next hops; several share the traffic by their weights.
     Hops(&'a [NewHop]),
@@ -74,7 +74,7 @@ pub enum Target<'a> {
 /// A hop of a route to be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewHop {
-    /// Number of the interface; 0: the kernel finds it by the gateway.
+    /// Number of the interface; 0: the kernel finds it from the gateway.
     pub interface: u32,
     /// The next router.
     pub gateway: Option<IpAddr>,
@@ -85,8 +85,8 @@ pub struct NewHop {
 }
 
 impl NewHop {
-    /// True if a route that has it alone can say it without a list: there it has no weight, and with neither interface
-    /// nor gateway it would be none.
+    /// True if a route with only this hop needs no list of hops. Outside a list a hop has no weight, and must have an
+    /// interface or a gateway.
     fn is_plain(&self) -> bool {
         self.weight <= 1 && (self.interface != 0 || self.gateway.is_some())
     }
@@ -100,7 +100,7 @@ const fn family(ip: IpAddr) -> u8 {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes to `buffer` from its start.
+    /// A writer that starts at the beginning of `buffer`.
     pub fn new(buffer: &'a mut [u8]) -> Writer<'a> {
         Writer { buffer, len: 0 }
     }
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
         self.len = 0;
     }
 
-    /// Asks for all of a kind: `kind` is an `RTM_GET*`. Written as strict checking demands it
+    /// Writes a dump request for all objects of a kind: `kind` is an `RTM_GET*`. The format satisfies strict checking
     /// (`NETLINK_GET_STRICT_CHK`).
     pub fn dump(&mut self, kind: u16, family: u8, sequence: u32) -> Result<(), Full> {
         let body = match kind {
@@ -135,8 +135,8 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Tells the kernel that a neighbour is in use: it asks for one that it does not know, and finds out
-    /// whether a stale one is still there.
+    /// Writes a request that tells the kernel that a neighbour is in use. The kernel resolves an unknown neighbour,
+    /// and verifies a stale one.
     pub fn use_neighbour(
         &mut self,
         interface: u32,
@@ -151,7 +151,8 @@ impl<'a> Writer<'a> {
         )
     }
 
-    /// A neighbour: type, flags and number of the message; where it is; state, flags and Ethernet address.
+    /// Writes a neighbour: type, flags and number of the message; interface and address; state, flags and Ethernet
+    /// address.
     pub fn neighbour(
         &mut self,
         (kind, flags, sequence): (u16, u16, u32),
@@ -168,7 +169,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Adds or removes a route: `kind` is `RTM_NEWROUTE` or `RTM_DELROUTE`, `flags` say how
+    /// Writes an addition or removal of a route: `kind` is `RTM_NEWROUTE` or `RTM_DELROUTE`, `flags` say how
     /// (`NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE`).
     pub fn route(
         &mut self,
@@ -241,7 +242,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Adds a next-hop object. [`Target::Hops`] must contain one hop; [`Target::None`] makes a blackhole.
+    /// Writes an addition of a next-hop object. [`Target::Hops`] must contain one hop; [`Target::None`] makes a
+    /// blackhole.
     pub fn nexthop(
         &mut self,
         flags: u16,
@@ -275,7 +277,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Asks for, or removes, what a number names: `kind` is `RTM_DELNEXTHOP`.
+    /// Writes a request about a next-hop object given by its number, such as `RTM_DELNEXTHOP`.
     pub fn nexthop_by_id(&mut self, kind: u16, flags: u16, seq: u32, id: u32) -> Result<(), Full> {
         self.message(kind, flags, seq, |w| {
             w.fill(8)?;
@@ -283,7 +285,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// A message whose body `body` writes. If it does not fit, nothing is written.
+    /// Writes a message whose body `body` writes. If it does not fit, nothing is written.
     pub(super) fn message(
         &mut self,
         kind: u16,
@@ -342,7 +344,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An attribute whose value `value` writes.
+    /// Writes an attribute whose value `value` writes.
     pub(super) fn nested(
         &mut self,
         kind: u16,

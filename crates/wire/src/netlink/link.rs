@@ -31,12 +31,12 @@ pub struct Link<'a> {
     pub ether: Option<EtherAddr>,
     /// Greatest length of a packet without its Ethernet header; 0 if the message does not say.
     pub mtu: u32,
-    /// The interface of the same namespace that it lies upon: of a VLAN, a macvlan.
+    /// The lower interface in the same namespace, of a VLAN or macvlan.
     pub upon: Option<u32>,
 }
 
 impl<'a> Link<'a> {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     pub fn parse(body: &'a [u8]) -> Result<Link<'a>, BadHeader> {
         let (head, rest) = body.split_first_chunk::<16>().ok_or(BadHeader::TooShort)?;
         let mut link = Link {
@@ -60,7 +60,7 @@ impl<'a> Link<'a> {
                 _ => {}
             }
         }
-        // Each end of a veth pair gives the other end as its link, which is no lower interface.
+        // Each end of a veth pair reports the other end as its link, which is no lower interface.
         link.upon = link
             .upon
             .filter(|&upon| !elsewhere && upon != link.index && upon != 0);

@@ -6,7 +6,7 @@
 //! nothing is allocated. [`Writer`] puts requests into a buffer of the caller's.
 //!
 //! Netlink has numbers in host order and addresses in network order. No input makes this module panic. A length that
-//! exceeds its message is a [`BadHeader`], unknown types are [`Event::Other`], and unknown attributes are skipped.
+//! exceeds its message is a [`BadHeader`]; unknown types are [`Event::Other`]; unknown attributes are skipped.
 
 mod address;
 mod attr;
@@ -54,17 +54,17 @@ pub const AF_MPLS: u8 = 28;
 
 /// Flag: a request.
 pub const NLM_F_REQUEST: u16 = 1;
-/// Flag: one of several messages; [`Event::Done`] ends them.
+/// Flag: one of several messages of an answer; [`Event::Done`] ends them.
 pub const NLM_F_MULTI: u16 = 2;
 /// Flag: the dumped table changed during the dump, so entries may be missing.
 pub const NLM_F_DUMP_INTR: u16 = 0x10;
-/// Flag of a new thing: it takes the place of one that is there.
+/// Flag of a new object: it replaces an existing one.
 pub const NLM_F_REPLACE: u16 = 0x100;
-/// Flag of a new thing: make it if there is none.
+/// Flag of a new object: it is created if it does not exist.
 pub const NLM_F_CREATE: u16 = 0x400;
 /// Flag of a new object: it goes after the existing ones.
 pub const NLM_F_APPEND: u16 = 0x800;
-/// Flags of a request: all there are.
+/// Flags of a request for all objects.
 pub const NLM_F_DUMP: u16 = 0x300;
 
 const ERROR: u16 = 2;
@@ -74,7 +74,7 @@ const DONE: u16 = 3;
 pub const RTM_NEWLINK: u16 = 16;
 /// Type: a link was deleted.
 pub const RTM_DELLINK: u16 = 17;
-/// Type: asks for links.
+/// Type: request for links.
 pub const RTM_GETLINK: u16 = 18;
 /// Type: an address exists, or has changed.
 pub const RTM_NEWADDR: u16 = 20;
@@ -84,46 +84,46 @@ pub const RTM_DELADDR: u16 = 21;
 pub const RTM_NEWROUTE: u16 = 24;
 /// Type: a route was deleted.
 pub const RTM_DELROUTE: u16 = 25;
-/// Type: asks for routes.
+/// Type: request for routes.
 pub const RTM_GETROUTE: u16 = 26;
 /// Type: a neighbour exists, or has changed.
 pub const RTM_NEWNEIGH: u16 = 28;
 /// Type: a neighbour was deleted.
 pub const RTM_DELNEIGH: u16 = 29;
-/// Type: asks for neighbours.
+/// Type: request for neighbours.
 pub const RTM_GETNEIGH: u16 = 30;
 /// Type: a rule exists, or has changed.
 pub const RTM_NEWRULE: u16 = 32;
 /// Type: a rule was deleted.
 pub const RTM_DELRULE: u16 = 33;
-/// Type: asks for rules.
+/// Type: request for rules.
 pub const RTM_GETRULE: u16 = 34;
-/// Type: a table of neighbours exists.
+/// Type: a neighbour table exists.
 pub const RTM_NEWNEIGHTBL: u16 = 64;
-/// Type: asks for tables of neighbours.
+/// Type: request for neighbour tables.
 pub const RTM_GETNEIGHTBL: u16 = 66;
-/// Type: settings of an interface are, or have become, these.
+/// Type: settings of an interface exist, or have changed.
 pub const RTM_NEWNETCONF: u16 = 80;
-/// Type: an interface has no settings any more.
+/// Type: settings of an interface were deleted.
 pub const RTM_DELNETCONF: u16 = 81;
-/// Type: asks for settings of interfaces.
+/// Type: request for settings of interfaces.
 pub const RTM_GETNETCONF: u16 = 82;
-/// Type: a next hop or group is there, or has changed.
+/// Type: a next hop or group exists, or has changed.
 pub const RTM_NEWNEXTHOP: u16 = 104;
 /// Type: a next hop or group was deleted.
 pub const RTM_DELNEXTHOP: u16 = 105;
-/// Type: asks for next hops and groups.
+/// Type: request for next hops and groups.
 pub const RTM_GETNEXTHOP: u16 = 106;
 
 /// Length of the header of a message.
 pub const HEADER: usize = 16;
 
-/// `n` bytes with what fills them up to a multiple of four.
+/// `n` rounded up to a multiple of four.
 const fn aligned(n: usize) -> usize {
     (n + 3) & !3
 }
 
-/// The messages in the bytes of one receive. After a fault there is no further one.
+/// The messages in the bytes of one receive; none after a fault.
 pub fn messages(bytes: &[u8]) -> Messages<'_> {
     Messages(bytes)
 }
@@ -167,13 +167,14 @@ impl<'a> Iterator for Messages<'a> {
 /// One message: the fields of its header (`struct nlmsghdr`) and its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// `RTM_*`, or below 16 a type of netlink itself.
+    /// Type: `RTM_*`, or below 16 a type of netlink itself.
     pub kind: u16,
     /// `NLM_F_*`.
     pub flags: u16,
-    /// The number of the request that this answers; 0 if it answers none.
+    /// Number of the request that this message answers; 0 for a notification.
     pub sequence: u32,
-    /// Port of the requesting socket: the one that is answered or, in a notification, that made the change.
+    /// Port number of the requesting socket: the one that gets the answer or, in a notification, the one that made
+    /// the change.
     pub port: u32,
     /// Bytes after the header.
     pub body: &'a [u8],
@@ -203,13 +204,13 @@ pub enum Event<'a> {
     Route(Change, Route<'a>),
     /// A next hop or a group of them.
     Nexthop(Change, Nexthop<'a>),
-    /// A rule that chooses the table.
+    /// A rule that chooses a routing table.
     Rule(Change, Rule),
     /// Settings of an interface.
     Netconf(Change, Netconf),
-    /// End of an answer. If not 0, the negative errno of its failure.
+    /// End of a dump. If not 0, the negative errno of its failure.
     Done(i32),
-    /// The answer to a request: 0 if it was obeyed, otherwise the negative errno.
+    /// Result of a request: 0 for success, otherwise the negative errno.
     Error(i32),
     /// Something else.
     Other,
@@ -239,7 +240,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// True if the dump that this is part of missed changes made meanwhile and has to be repeated.
+    /// True if the dump to which this message belongs missed concurrent changes and has to be repeated.
     #[inline]
     pub const fn interrupted(&self) -> bool {
         self.flags & NLM_F_DUMP_INTR != 0

@@ -18,14 +18,14 @@ pub const NUD_DELAY: u16 = 8;
 pub const NUD_PROBE: u16 = 0x10;
 /// State: has not answered.
 pub const NUD_FAILED: u16 = 0x20;
-/// State: needs no asking (group addresses, links without ARP).
+/// State: needs no address resolution (group addresses, links without ARP).
 pub const NUD_NOARP: u16 = 0x40;
-/// State: set by hand, stays.
+/// State: set by the administrator, permanent.
 pub const NUD_PERMANENT: u16 = 0x80;
 
-/// Flag of a request: ask for the neighbour, or have the kernel find that it is in use.
+/// Flag of a request: the neighbour is in use, so the kernel resolves or verifies it.
 pub const NTF_USE: u8 = 1;
-/// Flag: the host answers for it; it is not a neighbour itself.
+/// Flag: this host answers for the address (proxy); it is not a neighbour itself.
 pub const NTF_PROXY: u8 = 8;
 
 pub(super) const NDA_DST: u16 = 1;
@@ -49,7 +49,7 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     #[inline]
     pub fn parse(body: &[u8]) -> Result<Neighbour, BadHeader> {
         let (head, rest) = body.split_first_chunk::<12>().ok_or(BadHeader::TooShort)?;
@@ -76,17 +76,17 @@ impl Neighbour {
 
 const NDTA_THRESH3: u16 = 4;
 
-/// A kernel's table of neighbours (`struct ndtmsg`).
+/// A neighbour table of the kernel (`struct ndtmsg`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourTable {
     /// Address family.
     pub family: u8,
-    /// Neighbours that it has room for (`gc_thresh3`), if the message says.
+    /// Maximum number of neighbours (`gc_thresh3`); `None` if the message does not say.
     pub room: Option<u32>,
 }
 
 impl NeighbourTable {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     pub fn parse(body: &[u8]) -> Result<NeighbourTable, BadHeader> {
         let (head, rest) = body.split_first_chunk::<4>().ok_or(BadHeader::TooShort)?;
         let mut table = NeighbourTable {

@@ -4,7 +4,7 @@ use crate::BadHeader;
 
 use super::attr::Attributes;
 
-/// [`Netconf::interface`]: what holds for all interfaces.
+/// Value of [`Netconf::interface`] for the settings of all interfaces.
 pub const NETCONF_ALL: u32 = u32::MAX;
 
 const NETCONFA_IFINDEX: u16 = 1;
@@ -19,7 +19,7 @@ pub struct Netconf {
     pub family: u8,
     /// The interface's number, or [`NETCONF_ALL`].
     pub interface: u32,
-    /// True if the kernel forwards packets from it, if the message says.
+    /// True if the kernel forwards packets from the interface; `None` if the message does not say.
     pub forwards: Option<bool>,
     /// True if the kernel does not use routes through the interface while it has no carrier; `None` if the message does
     /// not say.
@@ -29,7 +29,7 @@ pub struct Netconf {
 }
 
 impl Netconf {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     pub fn parse(body: &[u8]) -> Result<Netconf, BadHeader> {
         let (head, rest) = body.split_first_chunk::<4>().ok_or(BadHeader::TooShort)?;
         let mut netconf = Netconf {

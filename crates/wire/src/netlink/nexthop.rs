@@ -15,16 +15,16 @@ const NHA_ENCAP_TYPE: u16 = 7;
 const NHA_ENCAP: u16 = 8;
 const NHA_FDB: u16 = 11;
 
-/// A next hop that routes name by its number, or a group of such.
+/// A next-hop object: a next hop that routes refer to by number, or a group of next hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nexthop<'a> {
-    /// The gateway's family, which need not be that of the routes; 0 of a group.
+    /// The gateway's family, which may differ from that of the routes; 0 for a group.
     pub family: u8,
     /// Number of the object; never 0 in messages of the kernel.
     pub id: u32,
     /// Number of the interface; 0 if none.
     pub interface: u32,
-    /// The next router; `None`: destinations are on the link.
+    /// The next router; `None` if destinations are on the link.
     pub gateway: Option<IpAddr>,
     /// True if the next hop drops packets.
     pub blackhole: bool,
@@ -36,7 +36,7 @@ pub struct Nexthop<'a> {
 }
 
 impl<'a> Nexthop<'a> {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     #[inline]
     pub fn parse(body: &'a [u8]) -> Result<Nexthop<'a>, BadHeader> {
         let (head, rest) = body.split_first_chunk::<8>().ok_or(BadHeader::TooShort)?;

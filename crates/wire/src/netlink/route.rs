@@ -9,12 +9,12 @@ use super::{AF_INET, AF_INET6, AF_MPLS, aligned};
 
 /// Table of the host's own addresses, broadcast addresses included.
 pub const TABLE_LOCAL: u32 = 255;
-/// The table that routes go to unless they name one.
+/// The table for routes that name no other table.
 pub const TABLE_MAIN: u32 = 254;
 
-/// Flag of a route: an entry of the cache of exceptions, not of the table.
+/// Flag of a route: a cached exception, not an entry of the table.
 pub const RTM_F_CLONED: u32 = 0x200;
-/// Flag of a hop: its interface is down, the kernel does not use it.
+/// Flag of a hop: its interface is down, so the kernel does not use it.
 pub const RTNH_F_DEAD: u8 = 1;
 /// Flag of a hop: its interface has no carrier.
 pub const RTNH_F_LINKDOWN: u8 = 16;
@@ -41,11 +41,11 @@ pub(super) const RTA_NH_ID: u16 = 30;
 pub enum RouteKind {
     /// Sent to a gateway or a neighbour.
     Unicast = 1,
-    /// A route for the host itself.
+    /// A route to an address of the host itself.
     Local = 2,
-    /// A route for all hosts on the link, this one included (broadcast).
+    /// A route to a broadcast address of the link.
     Broadcast = 3,
-    /// A route for this host as one of several with the address (anycast).
+    /// A route to an anycast address of this host.
     Anycast = 4,
     /// A route for a multicast group.
     Multicast = 5,
@@ -82,19 +82,19 @@ impl RouteKind {
 /// A route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<'a> {
-    /// [`AF_INET`], [`AF_INET6`] or [`AF_MPLS`]. Routes of other families (multicast) have no hops here.
+    /// [`AF_INET`], [`AF_INET6`] or [`AF_MPLS`]. Routes of other families (multicast) are returned without hops.
     pub family: u8,
     /// Incoming label of the packets, for [`AF_MPLS`].
     pub label: Option<u32>,
-    /// The destination's address, as written; of another family than the first two, 0.0.0.0.
+    /// Destination address as received; 0.0.0.0 for other families than IPv4 and IPv6.
     pub dst: IpAddr,
-    /// Length of the destination in bits, at most the address's.
+    /// Length of the destination prefix in bits, at most the address's length.
     pub dst_len: u8,
     /// Length of the source prefix in bits (IPv6); 0 = all sources.
     pub src_len: u8,
     /// Traffic class of the packets (IPv4); 0 = any.
     pub tos: u8,
-    /// The table, also above 255.
+    /// Number of the table; it may be above 255.
     pub table: u32,
     /// Owner of the route (`RTPROT_*`): 2 the kernel, 3 `ip`, 11 zebra, 12 BIRD, 186 BGP.
     pub protocol: u8,
@@ -102,23 +102,23 @@ pub struct Route<'a> {
     pub scope: u8,
     /// Kind of route.
     pub kind: RouteKind,
-    /// `RTM_F_*`, and of a route with one hop that one's `RTNH_F_*`.
+    /// `RTM_F_*`; for a route with one hop also that hop's `RTNH_F_*`.
     pub flags: u32,
-    /// The metric; of several routes to a destination the lowest counts.
+    /// The metric; the route with the lowest one is used.
     pub priority: u32,
-    /// The address that the router itself sends from by this route. Routes of IPv4 may differ in nothing else.
+    /// Preferred source address for the router's own packets. IPv4 routes may differ in nothing else.
     pub source: Option<IpAddr>,
-    /// MTU of the route in bytes, if the route has its own; else 0.
+    /// MTU in bytes, if the route has its own; else 0.
     pub mtu: u32,
-    /// The next-hop object or group that it goes by, which rules over the hops below; 0 if none.
+    /// Number of the next-hop object or group, which takes precedence over the hops below; 0 if none.
     pub nexthop: u32,
-    /// The hop, if there is one alone.
+    /// The only hop, if there is just one.
     hop: Hop,
     multipath: &'a [u8],
 }
 
 impl<'a> Route<'a> {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     #[inline]
     pub fn parse(body: &'a [u8]) -> Result<Route<'a>, BadHeader> {
         let (head, rest) = body.split_first_chunk::<12>().ok_or(BadHeader::TooShort)?;
@@ -191,7 +191,7 @@ impl<'a> Route<'a> {
         Ok(())
     }
 
-    /// The destination, if it is of IPv4.
+    /// The destination, if it is IPv4.
     #[inline]
     pub fn prefix4(&self) -> Option<Prefix4> {
         match self.dst {
@@ -200,7 +200,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// The destination, if it is of IPv6.
+    /// The destination, if it is IPv6.
     #[inline]
     pub fn prefix6(&self) -> Option<Prefix6> {
         match self.dst {
@@ -209,8 +209,8 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Hops of a multipath route, or the only hop, with weight 1. A route without an interface and without a gateway
-    /// has none: a blackhole, or a route by a next-hop object that is not told in full.
+    /// Hops of a multipath route, or the only hop, with weight 1. A route without interface and gateway has none: a
+    /// blackhole, or a route whose next-hop object is given only by number.
     #[inline]
     pub fn hops(&self) -> Hops<'a> {
         let one = self.hop.interface != 0 || self.hop.gateway.is_some();
@@ -227,14 +227,14 @@ impl<'a> Route<'a> {
 pub struct Hop {
     /// Number of the interface; 0 if none.
     pub interface: u32,
-    /// The next router, which may be of another family than the route; `None`: the destination is on the link.
+    /// The next router, possibly of another family than the route; `None` if the destination is on the link.
     pub gateway: Option<IpAddr>,
     /// Share of the traffic, relative to the sum of all weights: 1 to 256.
     pub weight: u16,
     /// `RTNH_F_*`.
     pub flags: u8,
-    /// The labels that packets get, of a route of [`AF_MPLS`] in place of the one that they have. `None`: they get
-    /// something else, or more than [`Labels::MAX`], or the hop is named by its Ethernet address.
+    /// Labels to push; for a route of [`AF_MPLS`] they replace the present label. `None` if the encapsulation is not
+    /// MPLS, there are more than [`Labels::MAX`] labels, or the hop is given by its Ethernet address.
     pub labels: Option<Labels>,
 }
 
@@ -266,7 +266,7 @@ impl Hop {
 }
 
 impl Hop {
-    /// Notes what packets get in front.
+    /// Records the encapsulation of packets.
     #[inline]
     fn see_encapsulation(&mut self, attributes: Attributes<'_>, family: u8) {
         if self.labels.is_none() && family != AF_MPLS {
@@ -275,8 +275,8 @@ impl Hop {
     }
 }
 
-/// Labels that a route pushes. Attribute `of_type` holds the type of encapsulation and `of_what` the labels. `None` for
-/// other encapsulations (`linux/mpls_iptunnel.h`).
+/// Labels that a route pushes. Attribute `of_type` holds the type of encapsulation, and `of_what` the labels. `None`
+/// for other encapsulations (`linux/mpls_iptunnel.h`).
 pub(super) fn labels(attributes: Attributes<'_>, of_type: u16, of_what: u16) -> Option<Labels> {
     /// `LWTUNNEL_ENCAP_MPLS`
     const MPLS: u16 = 1;
@@ -295,7 +295,7 @@ pub(super) fn labels(attributes: Attributes<'_>, of_type: u16, of_what: u16) -> 
             attribute if attribute.kind == MPLS_IPTUNNEL_DST => {
                 labels = Labels::of_stack(attribute.value);
             }
-            // A time to live of its own, or what is not known.
+            // A TTL of its own, or an unknown attribute.
             _ => return None,
         }
     }
@@ -321,7 +321,7 @@ impl Iterator for Hops<'_> {
         if self.rest.is_empty() {
             return None;
         }
-        // Checked when the route was decoded, so this ends only where the list does.
+        // The list was checked when the route was parsed, so this ends only at the end of the list.
         let (hop, rest) = next_hop(self.rest, self.family).ok()?;
         self.rest = rest;
         Some(hop)
@@ -335,7 +335,7 @@ fn check_multipath(mut bytes: &[u8], family: u8) -> Result<(), BadHeader> {
     Ok(())
 }
 
-/// The first hop of a list (`struct rtnexthop`) and what follows it.
+/// The first hop of a list (`struct rtnexthop`), and the rest of the list.
 #[inline]
 fn next_hop(bytes: &[u8], family: u8) -> Result<(Hop, &[u8]), BadHeader> {
     let (head, _) = bytes.split_first_chunk::<8>().ok_or(BadHeader::BadOption)?;

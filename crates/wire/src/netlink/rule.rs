@@ -1,15 +1,15 @@
-//! Rules that choose the table of routes (`struct fib_rule_hdr`, `FRA_*` of `linux/fib_rules.h`).
+//! Rules that choose a routing table (`struct fib_rule_hdr`, `FRA_*` of `linux/fib_rules.h`).
 
 use crate::BadHeader;
 
 use super::attr::{Attributes, ne32};
 use super::{TABLE_LOCAL, TABLE_MAIN};
 
-/// The table that is looked into after the others; nothing puts routes there by itself.
+/// The last table that is searched; it is empty by default.
 const TABLE_DEFAULT: u32 = 253;
 /// Action: look up in a table.
 const TO_TABLE: u8 = 1;
-/// Flag: packets that do not match.
+/// Flag: the rule applies to packets that do not match.
 const INVERT: u32 = 2;
 
 const FRA_PRIORITY: u16 = 6;
@@ -24,16 +24,16 @@ const FRA_PROTOCOL: u16 = 21;
 pub struct Rule {
     /// Address family.
     pub family: u8,
-    /// Priority; the rule with the lowest comes first.
+    /// Priority; the rule with the lowest number is evaluated first.
     pub priority: u32,
-    /// The table, also above 255.
+    /// Number of the table; it may be above 255.
     pub table: u32,
-    /// True if the rule matches all packets and does nothing but name the table.
+    /// True if the rule matches all packets and only names the table.
     pub plain: bool,
 }
 
 impl Rule {
-    /// Decodes what follows the header of a message.
+    /// Parses the body of a message.
     pub fn parse(body: &[u8]) -> Result<Rule, BadHeader> {
         let (head, rest) = body.split_first_chunk::<12>().ok_or(BadHeader::TooShort)?;
         let [family, dst_len, src_len, tos, table, _, _, action, ..] = *head;

@@ -1,4 +1,4 @@
-//! Messages of Linux 6.18 after the `ip` commands named here.
+//! Messages of Linux 6.18, recorded after the `ip` commands given here.
 
 use super::*;
 use crate::mpls::Labels;
@@ -96,7 +96,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// Calls `f` with the one event of a message.
+/// Parses a recorded message, and calls `f` with its only event.
 fn event(hex: &str, f: impl FnOnce(Message<'_>, Event<'_>)) {
     let bytes = bytes(hex);
     let mut all = messages(&bytes);
@@ -443,7 +443,7 @@ fn rules_beside_the_kernels_own_are_told_from_them() {
         (mark.priority, mark.table, mark.plain),
         (200, TABLE_MAIN, false)
     );
-    // One that holds for all packets, but in another place.
+    // A rule that matches all packets, but has another priority.
     let moved = RULE_MAIN6.replace("fe7f0000", "05000000");
     assert!(rule(&moved).plain && !rule(&moved).is_initial());
 }
@@ -478,7 +478,7 @@ fn settings_of_interfaces_are_read() {
     }
 }
 
-/// A message of a type about MPLS: what follows its family, and attributes.
+/// Builds an MPLS message from its type, the header after the family, and attributes.
 fn mpls(kind: u16, head: &[u8], attributes: &[(u16, &[u8])]) -> Vec<u8> {
     let mut body = [&[AF_MPLS], head].concat();
     for (kind, value) in attributes {
@@ -507,7 +507,7 @@ fn routes_put_labels_on_packets() {
         };
         assert!(route.hops().eq([hop]));
     });
-    // Another type, a time to live of its own, a stack without end: only the kernel knows what to do.
+    // Another type, a TTL of its own, an unterminated stack: only the kernel can process these.
     let odd = [
         ("0600150001000000", "0600150002000000"),
         ("000d2000000c8100", "000d2000000c8000"),
@@ -545,7 +545,7 @@ fn routes_of_mpls_have_labels() {
         };
         assert!(route.hops().eq([hop]));
     });
-    // A pop, and what stands here in no form: a next hop by its Ethernet address, nine labels.
+    // A pop, and unsupported hops: a next hop given by its Ethernet address, nine labels.
     route(&one[..1], &|route| assert_eq!(route.hops().count(), 0));
     let packet = [17, 0, 2, 0, 0, 0, 0, 9];
     route(&[(1, DST), (18, &packet), (4, &oif)], &|route| {

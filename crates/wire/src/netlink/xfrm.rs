@@ -1,7 +1,7 @@
-//! XFRM: Linux's security associations and policies of IPsec (`linux/xfrm.h`), as the kernel announces them.
+//! XFRM: notifications of Linux about IPsec's security associations and policies (`linux/xfrm.h`).
 //!
-//! Keys stay in the message: nothing here copies or shows them. Types of these messages share their numbers with those
-//! of routes. Read them by [`event`], not by [`Message::event`].
+//! Keys stay in the message: nothing here copies or shows them. These message types have the same numbers as those of
+//! routes. So parse them by [`event`], not by [`Message::event`].
 
 use super::attr::{Attribute, Attributes, ne16, ne32};
 use super::{AF_INET, AF_INET6, BadHeader, Message};
@@ -12,13 +12,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub const NEWSA: u16 = 0x10;
 /// Type: an association was deleted.
 pub const DELSA: u16 = 0x11;
-/// Type: asks for associations.
+/// Type: request for associations.
 pub const GETSA: u16 = 0x12;
 /// Type: a policy exists.
 pub const NEWPOLICY: u16 = 0x13;
 /// Type: a policy was deleted.
 pub const DELPOLICY: u16 = 0x14;
-/// Type: asks for policies.
+/// Type: request for policies.
 pub const GETPOLICY: u16 = 0x15;
 /// Type: a packet needs an association that does not exist.
 pub const ACQUIRE: u16 = 0x17;
@@ -36,11 +36,11 @@ pub const FLUSHSA: u16 = 0x1c;
 pub const FLUSHPOLICY: u16 = 0x1d;
 /// Type: counters of an association.
 pub const NEWAE: u16 = 0x1e;
-/// Type: associations and policies have got other addresses.
+/// Type: addresses of associations and policies have changed.
 pub const MIGRATE: u16 = 0x21;
-/// Type: what becomes of packets that no policy speaks of has changed.
+/// Type: the default action for packets without a matching policy has changed.
 pub const SETDEFAULT: u16 = 0x27;
-/// Type: asks for the default action.
+/// Type: request for the default action.
 pub const GETDEFAULT: u16 = 0x28;
 
 pub(super) const XFRMA_ALG_AUTH: u16 = 1;
@@ -60,18 +60,18 @@ pub(super) const XFRMA_SA_EXTRA_FLAGS: u16 = 24;
 pub(super) const XFRMA_IF_ID: u16 = 31;
 pub(super) const XFRMA_SA_DIR: u16 = 33;
 
-/// Transport mode: ESP stands after the packet's own IP header.
+/// Transport mode: ESP follows the packet's own IP header.
 pub const TRANSPORT: u8 = 0;
-/// Mode: a whole packet inside.
+/// Tunnel mode: ESP contains a whole packet.
 pub const TUNNEL: u8 = 1;
 
-/// Flag of an association: ECN does not pass to the outer header.
+/// Flag of an association: ECN is not copied to the outer header.
 pub const NOECN: u8 = 1;
-/// Flag of an association: the outer header has no "don't fragment".
+/// Flag of an association: the outer header never has "don't fragment".
 pub const NOPMTUDISC: u8 = 4;
 /// Flag of an association: sequence numbers of 64 bits.
 pub const ESN: u8 = 128;
-/// Extra flag of an association: the outer header has no DSCP.
+/// Extra flag of an association: DSCP is not copied to the outer header.
 pub const DONT_ENCAP_DSCP: u32 = 1;
 
 /// Direction of a policy: packets for this machine.
@@ -103,7 +103,7 @@ fn ne64<const N: usize>(bytes: &[u8; N], at: usize) -> u64 {
     }
 }
 
-/// Decodes an address of `family`. Any other family than IPv4 is read as IPv6.
+/// Parses an address of `family`. Any other family than IPv4 is parsed as IPv6.
 fn address<const N: usize>(family: u16, bytes: &[u8; N], at: usize) -> IpAddr {
     let mut all = [0; 16];
     all.copy_from_slice(&bytes[at..at + 16]);
@@ -125,7 +125,7 @@ pub struct Selector {
     pub src: (IpAddr, u8),
     /// Destination.
     pub dst: (IpAddr, u8),
-    /// Source port, and which of its bits count.
+    /// Source port and its mask.
     pub src_port: (u16, u16),
     /// Destination port.
     pub dst_port: (u16, u16),
