@@ -10,9 +10,8 @@
 //! records.py), and "written" said.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
-use control::process::Common;
 use control::socket::Socket;
-use control::{Process, Runtime, Serve, Source};
+use control::{Common, Process, Runtime, Serve, Source};
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use planner::Options;

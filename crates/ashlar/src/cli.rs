@@ -3,6 +3,7 @@
 pub(crate) mod balancer;
 mod bench;
 pub(crate) mod cluster;
+pub(crate) mod known;
 mod machine;
 mod running;
 

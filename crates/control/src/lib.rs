@@ -1,54 +1,47 @@
 //! The control plane: everything asynchronous, and the only crate that knows tokio.
 //!
-//! A [`Process`] has routers; a [`Control`] holds each running [`Router`](router::Router), with its source, ports,
-//! netlink follower and balance. They are served together: HTTP and JSON over
-//! a UNIX socket ([`api`]), Prometheus text, signals, logs. Control runs on one thread beside the workers
-//! and never touches a packet buffer: it reaches workers by messages that they run between batches.
+//! Its folders are layers. Each uses those above it in this list, and none below:
 //!
-//! A request goes from [`api::request`] (a pure function of method, path and query) through
-//! [`Control`]'s methods (which may wait for workers, so they run on a blocking thread) to JSON of
-//! the shapes in [`view`]. [`client`] is the other end, as the program's subcommands use it.
+//! - `host`: the process on its machine: log, service manager, sockets, users, namespaces.
+//! - `description`: what a user's files say: Click text with its definitions, TOML, clusters, balancers.
+//! - `compile`: from a description to plans. Nothing that runs is changed.
+//! - [`view`]: what control tells of routers: the API's JSON types, Prometheus text, pcapng, packet accounting.
+//! - [`netlink`]: the kernel's routes, neighbours and IPsec state, mirrored. [`balance`]: owners of buckets.
+//! - `running`: one running router, [`Control`]: its handlers, counts, captures, traces, saved settings, reload.
+//! - [`isolated`]: supervision of routers that are processes of their own.
+//! - `process`: a [`Process`], which has workers, ports and routers, and reloads all of them.
+//! - [`api`]: requests by HTTP. [`runtime`]: the control thread, which serves the API and obeys signals.
+//!
+//! [`client`] is the other end of the API, as the program's subcommands use it.
+//!
+//! Control runs on one thread beside the workers and never touches a packet buffer: it reaches workers by messages that
+//! they run between batches. A request goes from [`api::request`] (a pure function of method, path and query) through
+//! [`Control`]'s methods (which may wait for workers, so they run on a blocking thread) to JSON of the shapes in
+//! [`view`].
 
 pub mod api;
 pub mod balance;
-pub mod balancer;
-pub mod books;
-pub mod capture;
 pub mod client;
-pub mod cluster;
-mod consequences;
-mod cores;
-pub mod describe;
-pub mod file;
-mod handlers;
+mod compile;
+mod description;
+mod host;
 pub mod isolated;
-pub mod log;
-mod memory;
-pub mod metrics;
 pub mod netlink;
-pub mod pcapng;
-pub mod point;
-mod policers;
-pub mod process;
-mod reload;
+mod process;
+mod running;
 pub mod runtime;
-pub mod saved;
-pub mod service;
-pub mod socket;
-pub mod source;
-mod tap_interfaces;
-pub mod terminal;
-pub mod trace;
-mod unreadable;
-pub mod user;
 pub mod view;
 
-mod state;
-
 pub use arguments::text_file;
-pub use cores::{leave_to_workers, odd_workers, pin};
-pub use handlers::GLOBAL as GLOBAL_HANDLERS;
-pub use process::Process;
+pub use compile::{
+    Compiled, Planned, compile, compile_all, describe, errors_of_all, json_of_all, text_of_all,
+};
+pub use description::{balancer, cluster, file, source};
+pub use host::cores::{leave_to_workers, odd_workers, pin};
+pub use host::{log, namespace, service, socket, terminal, user};
+pub use process::{Common, Process, directory};
+pub use running::handlers::GLOBAL as GLOBAL_HANDLERS;
+pub use running::{Control, Start, saved, trace};
 pub use runtime::{Ended, Runtime, Serve, metrics_listener};
-pub use source::{Compiled, Source, compile};
-pub use state::{Control, Failure, Start};
+pub use source::Source;
+pub use view::Failure;

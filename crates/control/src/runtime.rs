@@ -1,10 +1,9 @@
 //! The control thread: serves the API, obeys signals, watches ports, and notices the end.
 
 use crate::api::Api;
-use crate::policers;
+use crate::host::service;
+use crate::host::socket::Socket;
 use crate::process::Process;
-use crate::service;
-use crate::socket::Socket;
 use crate::view::ReloadRequest;
 use engine::port::PortDirectory;
 use ports::Named;
@@ -14,6 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
+
+/// Interval of looks at the drops of policers.
+const POLICERS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reason why a router's service ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +111,7 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
         mut hang_up,
     } = signals;
     let mut second = tokio::time::interval(Duration::from_secs(1));
-    let mut policers_turn = tokio::time::interval(policers::INTERVAL);
+    let mut policers_turn = tokio::time::interval(POLICERS_INTERVAL);
     let watchdog = service::watchdog();
     let mut alive = tokio::time::interval(watchdog.unwrap_or(Duration::MAX));
     let mut often = tokio::time::interval(Duration::from_millis(100));
@@ -151,7 +153,7 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
                 spare.again(process, |process| process.spare.give_back());
             }
             _ = alive.tick(), if watchdog.is_some() => workers_turn.again(process, tell_alive),
-            _ = policers_turn.tick() => policed.again(process, policers::look),
+            _ = policers_turn.tick() => policed.again(process, look_at_policers),
             _ = often.tick() => devices.again(process, follow_devices),
         }
     }
@@ -227,6 +229,13 @@ fn follow_addresses(process: &Process) {
                 "elements keep the old address or MTU: {}", failure.text
             );
         }
+    }
+}
+
+/// Logs drops of policers.
+fn look_at_policers(process: &Process) {
+    for router in process.routers() {
+        router.look_at_policers(process.label(&router));
     }
 }
 

@@ -1,7 +1,6 @@
 //! Commands that ask a running router.
 
-use super::{Target, interval};
-use crate::cmd::known;
+use super::{Target, interval, known};
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;

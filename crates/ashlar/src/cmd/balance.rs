@@ -3,7 +3,7 @@
 mod simulate;
 
 use super::show::read;
-use super::{Done, client, print, print_as_it_is, print_json, say};
+use super::{Done, print, print_as_it_is, print_json, say};
 use crate::cli::Balancer;
 use crate::cli::balancer::{BalancerPlan, OneBackend, ShowBackends, Weight};
 use cluster::balance::{Demand, Layout, plan};
@@ -59,21 +59,21 @@ fn put(client: &Client, handler: &str, value: String) -> Done {
 
 fn drain_or_use(one: &OneBackend, handler: &str, within: Option<&str>) -> Done {
     let value = format!("{} {}", one.name, within.unwrap_or_default());
-    put(&client(&one.target)?, handler, value)
+    put(&one.target.client()?, handler, value)
 }
 
 fn weigh(asked: &Weight) -> Done {
     let within = asked.within.as_deref().unwrap_or_default();
     let value = format!("{} {} {within}", asked.name, asked.weight);
     put(
-        &client(&asked.target)?,
+        &asked.target.client()?,
         "weight",
         value.trim_end().to_owned(),
     )
 }
 
 fn show(asked: &ShowBackends) -> Done {
-    let client = client(&asked.target)?;
+    let client = asked.target.client()?;
     let backends = read(&client, &format!("{POOL}.backends"), "")?;
     let health = read(&client, &format!("{HEALTH}.backends"), "")?;
     let journal = read(&client, &format!("{POOL}.journal"), "")?;

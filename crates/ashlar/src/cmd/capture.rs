@@ -1,14 +1,14 @@
 //! `ashlar capture`
 
-use super::{Done, client, complain, print};
+use super::{Done, complain, print};
 use crate::cli::Capture;
 use crate::packet::describe;
 use control::client::encode;
-use control::pcapng::{Found, RAW_IP, take};
+use control::view::pcapng::{Found, RAW_IP, take};
 use std::io::{IsTerminal, Write};
 
 pub(crate) fn capture(asked: &Capture) -> Done {
-    let client = client(&asked.target)?;
+    let client = asked.target.client()?;
     let mut output = Output::open(asked.write.as_deref())?;
     let mut tally = Tally {
         json: asked.json,

@@ -3,7 +3,7 @@
 use super::{Done, cluster, compile, described, errors, plan_routers, print};
 use crate::cli::Check;
 use control::Source;
-use control::process::{errors_of_all, json_of_all, text_of_all};
+use control::{errors_of_all, json_of_all, text_of_all};
 use engine::plan::Plan;
 use lang::{Diagnostic, Severity};
 use planner::{Options, Registry};

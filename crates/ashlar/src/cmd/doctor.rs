@@ -4,7 +4,7 @@ use super::print;
 use crate::cli::Doctor;
 use control::Source;
 use control::file;
-use control::process::File;
+use control::file::File;
 use elements::device::vlan::carrier;
 use elements::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};

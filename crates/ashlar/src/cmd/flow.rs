@@ -2,7 +2,7 @@
 
 use super::set::{value, with_end};
 use super::show::read;
-use super::{Done, client, print, print_json};
+use super::{Done, print, print_json};
 use crate::cli::{Flow, FlowTables, FlowWords};
 use control::client::{Client, encode};
 use control::view::Element;
@@ -20,7 +20,7 @@ pub(crate) fn flow(flow: &Flow) -> Done {
     match flow {
         Flow::Add(words) => call_handler(words, "add"),
         Flow::Admit(words) => {
-            let client = client(&words.of.target)?;
+            let client = words.of.target.client()?;
             let table = only(&client, &words.of)?;
             let line = String::from_utf8_lossy(&value(&words.words)?).into_owned();
             answer(
@@ -35,7 +35,7 @@ pub(crate) fn flow(flow: &Flow) -> Done {
 }
 
 fn call_handler(words: &FlowWords, handler: &str) -> Done {
-    let client = client(&words.of.target)?;
+    let client = words.of.target.client()?;
     let table = only(&client, &words.of)?;
     let path = format!("/v1/handlers/{}", encode(&format!("{table}.{handler}")));
     let text = client.put(&path, value(&words.words)?)?;
@@ -81,7 +81,7 @@ fn only(client: &Client, of: &FlowTables) -> Result<String, String> {
 }
 
 fn show(of: &FlowTables) -> Done {
-    let client = client(&of.target)?;
+    let client = of.target.client()?;
     let mut text = String::new();
     let mut all = serde_json::Map::new();
     for table in tables(&client, of)? {

@@ -1,7 +1,7 @@
 //! `ashlar ipsec show`
 
 use super::show::read;
-use super::{Done, client, print};
+use super::{Done, print};
 use crate::cli::Target;
 use control::view::Element;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ const USERS: [&str; 3] = ["IPsecEncap", "IPsecDecap", "IPsecCheck"];
 
 /// Shows associations, policies and drops.
 pub(crate) fn show(target: &Target) -> Done {
-    let client = client(target)?;
+    let client = target.client()?;
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
     let of = |classes: &'static [&str]| elements.iter().filter(|e| classes.contains(&&*e.class));
     let mut text = String::new();

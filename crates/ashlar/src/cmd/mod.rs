@@ -12,7 +12,6 @@ pub(crate) mod flow;
 mod fold;
 pub(crate) mod graph;
 pub(crate) mod ipsec;
-pub(crate) mod known;
 pub(crate) mod list_ports;
 pub(crate) mod man;
 pub(crate) mod plan;
@@ -27,11 +26,9 @@ pub(crate) mod show;
 pub(crate) mod top;
 pub(crate) mod trace;
 
-use crate::cli::{Configuration, Target, Workers};
-use control::client::Client;
-use control::file::{self, Parsed, Section};
-use control::process::{self, File, Planned};
-use control::{Compiled, Source};
+use crate::cli::{Configuration, Workers};
+use control::file::{self, File, Parsed, Section};
+use control::{Compiled, Planned, Source};
 use engine::port::PortDirectory;
 use planner::{Options, Registry};
 use std::borrow::Cow;
@@ -159,12 +156,6 @@ pub(crate) fn optimizing(registry: &Registry, configuration: &Configuration) -> 
     }
 }
 
-/// A client of the router that the user means.
-pub(crate) fn client(target: &Target) -> Result<Client, String> {
-    let path = control::socket::find(target.socket.as_deref())?;
-    Ok(Client::new(&path, target.router.as_deref()))
-}
-
 /// The file of a command, if it describes routers or a cluster.
 pub(crate) fn described(
     configuration: &Configuration,
@@ -208,7 +199,7 @@ pub(crate) fn plan_routers(
     let all = ports::Directory::new().with_joints(Arc::new(joints));
     let ports = |section: &Section| Ok(Arc::new(all.of_router(&section.name, None)));
     let registry = optimizing(registry, configuration);
-    process::plan_all(parsed, &registry, count, file, &ports)
+    control::compile_all(parsed, &registry, count, file, &ports)
 }
 
 /// Result of a command that has found `count` mistakes.

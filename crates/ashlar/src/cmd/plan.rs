@@ -4,7 +4,7 @@ use super::{Done, cluster, compile_source, described, optimizing, plan_routers, 
 use crate::cli::Plan;
 use control::Source;
 use control::describe::describe;
-use control::process::{errors_of_all, text_of_all};
+use control::{errors_of_all, text_of_all};
 use planner::Registry;
 use std::fmt::Write;
 
@@ -50,7 +50,7 @@ pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
 }
 
 /// The plans of several routers.
-fn routers(all: &[control::process::Planned], json: bool) -> Done {
+fn routers(all: &[control::Planned], json: bool) -> Done {
     let mut text = String::new();
     let mut views = serde_json::Map::new();
     for one in all {

@@ -1,6 +1,6 @@
 //! `ashlar reload`
 
-use super::{Done, client, cluster, print, say};
+use super::{Done, cluster, print, say};
 use crate::cli::{Reload, Workers};
 use control::Source;
 use control::file;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 pub(crate) fn reload(asked: &Reload) -> Done {
-    let client = client(&asked.target)?;
+    let client = asked.target.client()?;
     let request = request(asked)?;
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;

@@ -1,6 +1,6 @@
 //! `ashlar router`
 
-use super::{Done, client, say};
+use super::{Done, say};
 use crate::cli::{Router, RouterCommand, Target};
 use control::client::Client;
 use control::view::{ReloadReply, ReloadRequest};
@@ -11,9 +11,9 @@ pub(crate) fn router(asked: &Router) -> Done {
         router: router.map(str::to_owned),
     };
     match &asked.command {
-        RouterCommand::Add { name } => add(&client(&target(None))?, name),
+        RouterCommand::Add { name } => add(&target(None).client()?, name),
         RouterCommand::Remove { name } => {
-            let stopped = client(&target(Some(name)))?.post("/v1/stop", Vec::new());
+            let stopped = target(Some(name)).client()?.post("/v1/stop", Vec::new());
             stopped.map(|_| ())
         }
     }

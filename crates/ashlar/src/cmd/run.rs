@@ -3,15 +3,16 @@
 use super::{Done, cluster, compile_source, described, print};
 use crate::cli::{Balance, Check, LogFormat, Run};
 use crate::user;
-use control::file::Parsed;
+use control::file::{File, Parsed};
 use control::log::Format;
 use control::netlink::Listen;
-use control::process::{Common, File, directory, errors_of_all, plan_all, text_of_all};
 use control::service;
 use control::socket::{self, Socket};
 use control::text_file::{self, Copies};
 use control::user::User;
-use control::{Process, Runtime, Serve, Source};
+use control::{
+    Common, Process, Runtime, Serve, Source, compile_all, directory, errors_of_all, text_of_all,
+};
 use planner::Registry;
 use ports::Directory;
 use ports::joint::Joints;
@@ -181,7 +182,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
                 Some(Err(why)) => Err(why.clone()),
                 None => Err("it has no ports".to_owned()),
             };
-            let planned = plan_all(&mut parsed, &registry, count, &file, &opened);
+            let planned = compile_all(&mut parsed, &registry, count, &file, &opened);
             control::log::write(&text_of_all(&parsed, &planned));
             if errors_of_all(&parsed, &planned) > 0 {
                 return Err(String::new());

@@ -1,6 +1,6 @@
 //! `ashlar save`
 
-use super::{Done, client, print, print_as_it_is, print_json};
+use super::{Done, print, print_as_it_is, print_json};
 use crate::cli::Save;
 use control::saved::NOT_KEPT;
 use control::view::Info;
@@ -9,7 +9,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 pub(crate) fn save(asked: &Save) -> Done {
-    let client = client(&asked.target)?;
+    let client = asked.target.client()?;
     let text = client.get("/v1/saved")?;
     let text = String::from_utf8_lossy(&text);
     let is_setting = |line: &&str| !line.starts_with('#') && !line.contains(".configured ");

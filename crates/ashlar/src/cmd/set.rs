@@ -1,13 +1,13 @@
 //! `ashlar set` and `ashlar stop`
 
-use super::{Done, client, print, print_json};
+use super::{Done, print, print_json};
 use crate::cli::{Set, Stop};
 use control::client::encode;
 use serde_json::json;
 use std::io::Read;
 
 pub(crate) fn set(set: &Set) -> Done {
-    let client = client(&set.target)?;
+    let client = set.target.client()?;
     let value = value(&set.value)?;
     let answer = client.put(&format!("/v1/handlers/{}", encode(&set.handler)), value)?;
     let text = String::from_utf8_lossy(&answer);
@@ -41,7 +41,7 @@ pub(super) fn with_end(text: &str) -> String {
 }
 
 pub(crate) fn stop(asked: &Stop) -> Done {
-    client(&asked.target)?.stop()?;
+    asked.target.client()?.stop()?;
     match asked.json {
         true => print_json(&json!({"stopped": true})),
         false => Ok(()),

@@ -3,8 +3,8 @@
 //! Each command runs as a process of its own, as from another shell: ending the command (Ctrl-C in `top`) does not end
 //! the shell.
 
-use super::{Done, complain, known, print};
-use crate::cli::{Cli, Target};
+use super::{Done, complain, print};
+use crate::cli::{Cli, Target, known};
 use clap::{Command, CommandFactory};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::error::ReadlineError;

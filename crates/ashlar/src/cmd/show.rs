@@ -1,13 +1,13 @@
 //! `ashlar show`
 
-use super::{Done, client, complain, print, print_json};
+use super::{Done, complain, print, print_json};
 use crate::cli::Show;
 use control::client::{Client, encode};
 use control::view::{Element, Info, Router};
 use std::fmt::Write;
 
 pub(crate) fn show(show: &Show) -> Done {
-    let client = client(&show.target)?;
+    let client = show.target.client()?;
     let Some(what) = &show.what else {
         if !client.names_router() && routers(&client, show.json)? {
             return Ok(());

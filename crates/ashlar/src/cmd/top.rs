@@ -1,6 +1,6 @@
 //! `ashlar top`
 
-use super::{Done, client, harmless, print, print_as_it_is, put};
+use super::{Done, harmless, print, print_as_it_is, put};
 use crate::cli::Top;
 use crate::rates::{self, Choice, Known};
 use control::client::Client;
@@ -9,7 +9,7 @@ use control::view::{Element, Info, Router, Stats};
 use std::time::{Duration, Instant};
 
 pub(crate) fn top(top: &Top) -> Done {
-    let client = client(&top.target)?;
+    let client = top.target.client()?;
     if !client.names_router() {
         let routers: Vec<Router> = client.get_json("/v1/routers")?;
         if routers.len() > 1 {

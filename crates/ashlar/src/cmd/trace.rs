@@ -1,7 +1,7 @@
 //! `ashlar trace`
 
 use super::capture::clock;
-use super::{Done, client, complain, print};
+use super::{Done, complain, print};
 use crate::cli::Trace;
 use crate::packet::describe;
 use control::client::encode;
@@ -9,7 +9,7 @@ use control::view::TracedPacket;
 use std::fmt::Write;
 
 pub(crate) fn trace(asked: &Trace) -> Done {
-    let client = client(&asked.target)?;
+    let client = asked.target.client()?;
     let count = asked.packets.unwrap_or(asked.count);
     let mut target = format!("/v1/trace?count={count}&seconds={}", asked.seconds);
     if let Some(element) = &asked.at {

@@ -19,7 +19,7 @@ mod sys;
 use crate::cli::Confine;
 use crate::keep::code;
 use crate::user;
-use control::isolated::namespace::Owned;
+use control::namespace::Owned;
 use control::user::User;
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_bind, mount_change};
 use rustix::process::{

@@ -3,7 +3,7 @@
 use super::sys;
 use crate::cli::Netns;
 use crate::user;
-use control::isolated::namespace::{Owned, path_of};
+use control::namespace::{Owned, path_of};
 use control::user::User;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};

@@ -31,11 +31,11 @@ mod patient;
 mod reply;
 pub mod request;
 
-use crate::describe::describe;
+use crate::compile::describe::describe;
 use crate::isolated::remote::{self, Answer, Place};
 use crate::process::Process;
-use crate::state::{Control, Failure};
-use crate::{capture, trace, view};
+use crate::running::{Control, capture, trace};
+use crate::view::{self, Failure};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};

@@ -1,7 +1,7 @@
 //! Requests of clients: a pure function from method, path and query, so that it can be fuzzed.
 
 use super::Refusal;
-use crate::{capture, trace};
+use crate::running::{capture, trace};
 use percent_encoding::percent_decode_str;
 use std::ops::RangeInclusive;
 use std::time::Duration;

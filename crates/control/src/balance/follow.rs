@@ -173,12 +173,12 @@ mod tests {
     #[test]
     fn a_port_that_refuses_is_told_again_later_and_holds_up_no_other() {
         let ports = ports::Directory::new();
-        let source = crate::Source {
+        let source = crate::description::source::Source {
             text: "Idle -> Discard;".into(),
-            ..crate::Source::default()
+            ..crate::description::source::Source::default()
         };
         let options = Options::new(1, &ports);
-        let compiled = crate::compile(&source, &elements::registry(), &options);
+        let compiled = crate::compile::compile(&source, &elements::registry(), &options);
         let workers = Ports {
             plan: compiled.plan.expect("it is right"),
             now: Cell::default(),

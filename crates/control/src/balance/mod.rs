@@ -8,7 +8,6 @@
 mod doorbell;
 mod driver;
 mod follow;
-mod keeper;
 pub mod moves;
 mod scale;
 mod settings;
@@ -19,6 +18,7 @@ mod text;
 mod tests;
 
 pub use driver::{Balance, Event, Workers};
-pub(crate) use keeper::Keeper;
-pub use keeper::PAUSE;
 pub use settings::{Mode, Settings};
+
+/// Minimum interval between measurements caused by rings.
+pub const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);

@@ -183,9 +183,10 @@ fn port(told: PortStats) -> PortStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Text;
-    use crate::source::{Source, compile};
+    use crate::compile::compile;
+    use crate::description::source::Source;
     use crate::view::DeviceUse;
+    use crate::view::metrics::Text;
     use planner::Options;
     use ports::Directory;
 

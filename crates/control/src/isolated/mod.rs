@@ -7,21 +7,16 @@
 //! isolated router that hangs only lets its own packets wait. Requests about the router are handed to its process;
 //! `NAME.gate` means the gate.
 
-mod gate;
+mod folder;
 mod group;
 mod known;
-pub mod namespace;
 pub(crate) mod remote;
 mod supervisor;
-mod sys;
 
-pub use gate::{Isolated, plan};
-use sync::Lock;
-
-use crate::source::Source;
-use crate::state::Failure;
-use crate::user::User;
-use crate::view::{self, Info, ReloadReply, ReloadRequest, Stats};
+use crate::compile::gate::Isolated;
+use crate::description::file::GATE;
+use crate::description::source::Source;
+use crate::view::{self, Failure, Info, ReloadReply, ReloadRequest, Stats};
 use engine::port::PortDirectory as _;
 pub(crate) use known::Known;
 use ports::Directory;
@@ -34,38 +29,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 use supervisor::Supervisor;
+use sync::Lock;
 use tracing::warn;
-
-/// Suffix of a gate's name.
-pub const GATE: &str = ".gate";
-
-/// Isolation settings of a router, as in the file that describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Isolation {
-    /// User that runs the router's process.
-    pub user: String,
-    /// Memory limit of the router's process, in bytes.
-    pub memory: u64,
-    /// Processors that the router's process may use; `None` for all.
-    pub cores: Option<String>,
-    /// Number of workers.
-    pub workers: u8,
-}
-
-impl Isolation {
-    /// Looks up the user of the router.
-    ///
-    /// # Errors
-    ///
-    /// The user does not exist or is root; a message.
-    pub(crate) fn user(&self) -> Result<User, String> {
-        let user = User::named(&self.user)?;
-        match user.id {
-            0 => Err("an isolated router cannot be root: name another user".to_owned()),
-            _ => Ok(user),
-        }
-    }
-}
 
 /// Parent folder of a process's isolated routers, writable for root only.
 pub fn folder(process: &str) -> PathBuf {
@@ -146,12 +111,12 @@ impl IsolatedRouters {
         Ok(())
     }
 
-    /// Starts an isolated router, or reloads it if it runs.
+    /// Starts an isolated router, or reloads it if it runs. `known` bounds the counts that its process may report.
     ///
     /// # Errors
     ///
     /// The folder cannot be used, the process cannot be started, or it refuses the configuration; a message.
-    pub(crate) fn follow(&self, isolated: &Isolated) -> Result<(), String> {
+    pub(crate) fn follow(&self, isolated: &Isolated, known: Arc<Known>) -> Result<(), String> {
         let name = &isolated.name;
         self.claim(isolated.all())?;
         isolated.write()?;
@@ -167,7 +132,7 @@ impl IsolatedRouters {
             let reply = remote::reload(&place, &asked, true).map_err(|failure| failure.text);
             return match reply {
                 Ok(reply) if reply.good => {
-                    self.learn(name, isolated.known.clone());
+                    self.learn(name, known);
                     Ok(())
                 }
                 Ok(reply) => Err(format!("router {name} refuses it: {}", reply.text)),
@@ -180,15 +145,16 @@ impl IsolatedRouters {
         }
         // The old process must end first, since both use the same folder.
         self.end(name);
-        let started = Supervisor::start(isolated.clone())?;
+        let started = Supervisor::start(isolated.clone(), known)?;
         self.list().insert(name.clone(), started);
         Ok(())
     }
 
-    /// Ends an isolated router, and waits for its process. Returns the router's parameters; `None` for other routers.
-    pub(crate) fn end(&self, name: &str) -> Option<Isolated> {
+    /// Ends an isolated router, and waits for its process. Returns the arguments of [`follow`](Self::follow) that start
+    /// it again; `None` for other routers.
+    pub(crate) fn end(&self, name: &str) -> Option<(Isolated, Arc<Known>)> {
         let gone = self.list().remove(name)?;
-        Some(gone.isolated.clone())
+        Some((gone.isolated.clone(), Arc::clone(&gone.known)))
     }
 
     /// Ends all isolated routers.
@@ -212,7 +178,7 @@ impl IsolatedRouters {
     /// Records the new configuration of an isolated router.
     pub(crate) fn learn(&self, name: &str, known: Arc<Known>) {
         if let Some(running) = self.list().get_mut(name) {
-            running.isolated.known = known;
+            running.known = known;
         }
     }
 
@@ -230,7 +196,7 @@ impl IsolatedRouters {
     pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
         let list = self.list();
         let places = list.iter().map(|(name, of)| {
-            let known = Arc::clone(&of.isolated.known);
+            let known = Arc::clone(&of.known);
             (name.clone(), of.isolated.place(), known)
         });
         let places: Vec<(String, Place, Arc<Known>)> = places.collect();

@@ -1,6 +1,6 @@
 //! Asking the process of an isolated router, which may answer anything, as much as it likes, or nothing.
 
-use crate::state::Failure;
+use crate::view::Failure;
 use crate::view::{Info, ReloadReply, ReloadRequest, Stats, Wrong};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};

@@ -1,7 +1,9 @@
 //! A thread that keeps an isolated router's process running, until it is stopped.
 
-use super::gate::{Isolated, program};
+use super::Known;
+use super::folder::program;
 use super::group::Group;
+use crate::compile::gate::Isolated;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::io::{self, Read};
@@ -32,6 +34,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Supervisor of an isolated router's process. The process ends when this value is dropped.
 pub(super) struct Supervisor {
     pub(super) isolated: Isolated,
+    /// Elements and ports that the process may report.
+    pub(super) known: Arc<Known>,
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,7 +52,7 @@ impl Supervisor {
     /// # Errors
     ///
     /// This process lacks root's rights, or the router's folder or the thread cannot be created; a message.
-    pub(super) fn start(isolated: Isolated) -> Result<Supervisor, String> {
+    pub(super) fn start(isolated: Isolated, known: Arc<Known>) -> Result<Supervisor, String> {
         let failed = |e: io::Error| format!("router {} cannot run: {e}", isolated.name);
         if !rustix::process::geteuid().is_root() {
             let text = format!(
@@ -83,6 +87,7 @@ impl Supervisor {
         let thread = thread.spawn(move || life.run()).map_err(failed)?;
         Ok(Supervisor {
             isolated,
+            known,
             state,
             thread: Some(thread),
         })

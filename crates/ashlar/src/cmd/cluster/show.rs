@@ -3,7 +3,7 @@
 use super::{Done, answered, read, routers};
 use crate::cli::cluster::servers::Show;
 use crate::cmd::print;
-use control::cluster::{Look, Seen, SeenLink};
+use control::client::cluster::{Look, Seen, SeenLink};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,0 +1,90 @@
+//! Words that a command line may have because a router runs: its elements and their handlers. A user who completes a
+//! word must not see errors, so there are no words if no router answers.
+
+use super::Target;
+use clap_complete::CompletionCandidate;
+use control::client::Client;
+use control::view::{Element, Handler};
+use std::ffi::OsStr;
+
+/// Number of elements of whose handlers all are offered before there is a dot.
+const FEW: usize = 3;
+
+impl Target {
+    /// A client of the router that the command line names.
+    ///
+    /// # Errors
+    /// No socket is named, and there is none or more than one; a sentence.
+    pub(crate) fn client(&self) -> Result<Client, String> {
+        let path = control::socket::find(self.socket.as_deref())?;
+        Ok(Client::new(&path, self.router.as_deref()))
+    }
+}
+
+/// The elements of the router that a target means.
+pub(crate) fn running(target: &Target) -> Vec<Element> {
+    let client = target.client();
+    let found = client.and_then(|client| client.get_json("/v1/elements"));
+    found.unwrap_or_default()
+}
+
+/// Elements, or handlers that are wanted, whose names begin with a word; each with a sentence.
+pub(crate) fn beginning(
+    word: &str,
+    all: &[Element],
+    wanted: fn(&Handler) -> bool,
+) -> Vec<(String, String)> {
+    let handlers = |element: &Element| -> Vec<(String, String)> {
+        let own = element.handlers.iter().filter(|handler| wanted(handler));
+        own.map(|handler| {
+            (
+                format!("{}.{}", element.name, handler.name),
+                handler.doc.clone(),
+            )
+        })
+        .filter(|(path, _)| path.starts_with(word))
+        .collect()
+    };
+    let named = word.rsplit_once('.').map(|(element, _)| element);
+    if let Some(element) = all.iter().find(|e| Some(&*e.name) == named) {
+        return handlers(element);
+    }
+    let found: Vec<&Element> = all.iter().filter(|e| e.name.starts_with(word)).collect();
+    let mut words: Vec<_> = found
+        .iter()
+        .map(|e| (e.name.clone(), e.class.clone()))
+        .collect();
+    if found.len() <= FEW {
+        words.extend(found.into_iter().flat_map(handlers));
+    }
+    words
+}
+
+fn candidates(word: &OsStr, wanted: fn(&Handler) -> bool) -> Vec<CompletionCandidate> {
+    let target = Target {
+        socket: None,
+        router: None,
+    };
+    let Some(word) = word.to_str() else {
+        return Vec::new();
+    };
+    let words = beginning(word, &running(&target), wanted).into_iter();
+    words
+        .map(|(word, doc)| CompletionCandidate::new(word).help(Some(doc.into())))
+        .collect()
+}
+
+/// Candidates for `show`.
+pub(crate) fn readable(word: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(word, |handler| handler.read)
+}
+
+/// Candidates for `set`.
+pub(crate) fn writable(word: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(word, |handler| handler.write)
+}
+
+/// Candidates for `capture` and `trace`.
+pub(crate) fn elements(word: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(word, |_| false)
+}

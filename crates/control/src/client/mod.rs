@@ -1,0 +1,211 @@
+//! The other end of the API, for the program's subcommands: blocking calls, one connection each.
+
+pub mod cluster;
+
+use crate::host::error_text;
+use crate::view::{self, Wrong};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::{Method, Request, Response, body::Incoming};
+use hyper_util::rt::TokioIo;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
+use serde::de::DeserializeOwned;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Time limit for a process to end.
+const END_MAX: Duration = Duration::from_secs(30);
+
+/// A client of one process, or of one router of it.
+pub struct Client {
+    socket: PathBuf,
+    router: Option<String>,
+}
+
+/// Makes text fit for a place in a path or query.
+pub fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+impl Client {
+    /// A client of the process that listens at `socket`; all it asks is about the router of this name, if there is one.
+    pub fn new(socket: &Path, router: Option<&str>) -> Client {
+        Client {
+            socket: socket.to_owned(),
+            router: router.map(str::to_owned),
+        }
+    }
+
+    /// True if the client asks about one router of several, by name.
+    pub fn names_router(&self) -> bool {
+        self.router.is_some()
+    }
+
+    /// Path of a request, with the router's name.
+    fn place(&self, target: &str) -> String {
+        match (&self.router, target.strip_prefix("/v1/")) {
+            (Some(router), Some(rest)) => format!("/v1/routers/{}/{rest}", encode(router)),
+            _ => target.to_owned(),
+        }
+    }
+
+    /// The answer to a GET. Errors are sentences.
+    pub fn get(&self, target: &str) -> Result<Bytes, String> {
+        self.call(Method::GET, target, Vec::new())
+    }
+
+    /// The answer to a GET, as JSON.
+    pub fn get_json<T: DeserializeOwned>(&self, target: &str) -> Result<T, String> {
+        parse(&self.get(target)?)
+    }
+
+    /// Sends a value; the answer.
+    pub fn put(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
+        self.call(Method::PUT, target, value)
+    }
+
+    /// Requests an action; returns the answer.
+    pub fn post(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
+        self.call(Method::POST, target, value)
+    }
+
+    /// Ends the process, or the router, and waits until its ports are free: the process has ended then, or it has taken
+    /// down the router. The error is a sentence.
+    pub fn stop(&self) -> Result<(), String> {
+        let process = self.process();
+        let all = Client::new(&self.socket, None);
+        // Without the list, there is one router.
+        let routers = all.get_json::<Vec<view::Router>>("/v1/routers");
+        let stays = self.names_router() && routers.is_ok_and(|routers| routers.len() > 1);
+        self.post("/v1/stop", Vec::new())?;
+        let Some(process) = process.filter(|_| !stays) else {
+            return Ok(());
+        };
+        let mut waited = [PollFd::new(&process, PollFlags::IN)];
+        let limit = Timespec::try_from(END_MAX).ok();
+        match poll(&mut waited, limit.as_ref()) {
+            Ok(0) => Err(format!(
+                "the router was told to end, and has not ended within {} s",
+                END_MAX.as_secs()
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The process that listens, if this one may look at it.
+    fn process(&self) -> Option<OwnedFd> {
+        let stream = std::os::unix::net::UnixStream::connect(&self.socket).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
+        pidfd_open(peer.pid, PidfdFlags::empty()).ok()
+    }
+
+    fn call(&self, method: Method, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
+        let mut all = Vec::new();
+        let mut take = |bytes: &[u8]| {
+            all.extend_from_slice(bytes);
+            true
+        };
+        let request = request(method, &self.place(target), value)?;
+        runtime()?.block_on(self.stream(request, &mut take))?;
+        Ok(all.into())
+    }
+
+    /// The answer to a GET piece by piece, until `take` returns false, it ends, or SIGINT or
+    /// SIGTERM arrives.
+    pub fn follow(&self, target: &str, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), String> {
+        let runtime = runtime()?;
+        let request = request(Method::GET, &self.place(target), Vec::new())?;
+        runtime.block_on(async {
+            let on = |kind| signal(kind).map_err(|e| e.to_string());
+            let mut interrupt = on(SignalKind::interrupt())?;
+            let mut terminate = on(SignalKind::terminate())?;
+            tokio::select! {
+                done = self.stream(request, take) => done,
+                _ = interrupt.recv() => Ok(()),
+                _ = terminate.recv() => Ok(()),
+            }
+        })
+    }
+
+    async fn stream(
+        &self,
+        request: Request<Full<Bytes>>,
+        take: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), String> {
+        let (reply, _connection) = self.send(request).await?;
+        let good = reply.status().is_success();
+        let mut body = reply.into_body();
+        let mut wrong = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|e| format!("the router broke off: {e}"))?;
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            if !good {
+                wrong.extend_from_slice(data);
+            } else if !take(data) {
+                break;
+            }
+        }
+        if good {
+            Ok(())
+        } else {
+            Err(parse::<Wrong>(&wrong)?.error)
+        }
+    }
+
+    async fn send(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Running), String> {
+        let shown = self.socket.display();
+        let stream = tokio::net::UnixStream::connect(&self.socket).await;
+        let stream = stream.map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("no router answers at {shown}: no program listens there")
+            }
+            _ => format!("no router answers at {shown}: {}", error_text(&e)),
+        })?;
+        let broken = |e: hyper::Error| format!("the router at {shown} does not answer: {e}");
+        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(broken)?;
+        let running = Running(tokio::spawn(async {
+            // An error shows at the request, too.
+            let _ = connection.await;
+        }));
+        let reply = sender.send_request(request).await.map_err(broken)?;
+        Ok((reply, running))
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_io().build().map_err(|e| e.to_string())
+}
+
+fn request(method: Method, target: &str, value: Vec<u8>) -> Result<Request<Full<Bytes>>, String> {
+    Request::builder()
+        .method(method)
+        .uri(target)
+        .header("host", "ashlar")
+        .body(Full::new(Bytes::from(value)))
+        .map_err(|e| format!("this cannot be asked: {e}"))
+}
+
+/// A connection that is closed with its last use.
+struct Running(tokio::task::JoinHandle<()>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(bytes).map_err(|e| format!("cannot read the router's answer: {e}"))
+}

@@ -1,0 +1,116 @@
+//! Gates of isolated routers: what the process of an isolated router needs, and the graph that takes packets to it and
+//! back.
+
+use crate::description::file::{GATE, Isolation, Section};
+use crate::description::source::Source;
+use crate::host::user::User;
+use engine::plan::Plan;
+use engine::port::PortDirectory;
+use lang::args::quote;
+use ports::Directory;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Parameters of a router that runs in its own process.
+#[derive(Clone, Debug)]
+pub struct Isolated {
+    /// Name of the router.
+    pub name: String,
+    /// Graph of the router itself, without its gate.
+    pub source: Source,
+    pub(crate) user_name: String,
+    pub(crate) user: User,
+    /// Folder of the router.
+    pub(crate) folder: PathBuf,
+    /// Copy of the graph for the router's process, with saved settings in the same folder.
+    pub(crate) graph: PathBuf,
+    /// File for the router's process with the values of the graph's variables, which may be secret.
+    pub(crate) definitions: PathBuf,
+    pub(crate) isolation: Isolation,
+    pub(crate) netns: Option<String>,
+    /// Shared ports and links between the router and its gate.
+    pub(crate) passages: Vec<Passage>,
+}
+
+/// A shared port or link of an isolated router: shared memory between the router's process and its gate.
+#[derive(Clone, Debug)]
+pub(crate) struct Passage {
+    /// Name of the port in both processes.
+    pub(crate) name: String,
+    /// Device in the router's process.
+    pub(crate) inside: String,
+    /// Device of the gate.
+    pub(crate) outside: String,
+}
+
+/// Parameters of an isolated router, whose own graph has this plan, and the graph of its gate. The router's folder is a
+/// subfolder of `folder`.
+///
+/// # Errors
+///
+/// The router is not isolated, or its configuration does not fit its isolation; a message.
+pub(crate) fn plan(
+    section: &Section,
+    user: User,
+    plan: &Plan,
+    (ports, folder): (&Directory, &Path),
+) -> Result<(Isolated, Source), String> {
+    let isolation = section.isolation.as_ref().ok_or("it is not isolated")?;
+    let own = folder.join(&section.name);
+    let (mut text, mut passages) = (String::new(), Vec::new());
+    for device in &plan.devices {
+        if ports.is_of_machine(&device.name) {
+            // A virtual machine opens its own devices.
+            continue;
+        }
+        let socket = own.join(format!("{}.sock", device.name));
+        let socket = socket.display();
+        let about = ports.probe(&device.name)?;
+        let mac = wire::EtherAddr(about.mac).to_string().to_lowercase();
+        let inside = format!(
+            "memif:role=server,socket={socket},mac={mac},mtu={}",
+            about.mtu
+        );
+        let outside = format!(
+            "memif:role=client,socket={socket},peer={},rings={}",
+            user.id, isolation.workers
+        );
+        let (here, there) = (quote(&device.name), quote(&outside));
+        passages.push(Passage {
+            name: device.name.clone(),
+            inside,
+            outside,
+        });
+        if device.request.rx_queues > 0 {
+            let _ = writeln!(
+                text,
+                "FromDevice({here}, PROMISC true) -> ToDevice({there});"
+            );
+        }
+        if device.request.tx_queues > 0 {
+            let _ = writeln!(text, "FromDevice({there}) -> ToDevice({here});");
+        }
+    }
+    if text.is_empty() {
+        // The router has no shared ports.
+        text.push_str("Idle -> Discard;\n");
+    }
+    let gate = Source {
+        name: format!("{}{GATE}", section.name),
+        text: text.into(),
+        ..Source::default()
+    };
+    let isolated = Isolated {
+        name: section.name.clone(),
+        source: section.source.clone(),
+        user_name: isolation.user.clone(),
+        user,
+        graph: folder.join(format!("{}.click", section.name)),
+        definitions: folder.join(format!("{}.definitions", section.name)),
+        folder: own,
+        isolation: isolation.clone(),
+        netns: section.netns.clone(),
+        passages,
+    };
+    Ok((isolated, gate))
+}

@@ -1,0 +1,259 @@
+//! Parser of the cluster's sections of a [file](crate::description::file). The file is the same on all servers.
+//! docs/cluster.md describes the fields.
+
+use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
+use super::generate::identifier;
+use crate::description::reader::{Fields, Reader, Word};
+use fields::{keys, named, rate, server, time, workers};
+use lang::Span;
+use ports::network;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+mod fields;
+mod links;
+mod ports;
+mod whole;
+
+pub(crate) use whole::first;
+
+/// Parses the sections of a cluster. Errors are recorded in the reader.
+pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
+    let mut reading = Reading {
+        reader,
+        places: Places::default(),
+    };
+    let description = reading.description(top);
+    whole::check(&description, &reading.places, &mut reading.reader);
+    (reading.reader, description)
+}
+
+/// Positions of values in the file, for errors found after all sections are read.
+#[derive(Default)]
+struct Places {
+    servers: Vec<Span>,
+    links: Vec<Span>,
+    /// Position of each link's MTU, or of the link without one.
+    link_mtus: Vec<Span>,
+    routes: Vec<Span>,
+    /// Position of each port's address.
+    addresses: Vec<(Connected, Span)>,
+    /// Position of each underlay's address, by server.
+    underlays: Vec<(usize, Span)>,
+}
+
+struct Reading {
+    reader: Reader,
+    places: Places,
+}
+
+const DELTA: Duration = Duration::from_millis(100);
+const HEARTBEAT: Heartbeat = Heartbeat {
+    interval: Duration::from_millis(5),
+    dead: Duration::from_millis(40),
+};
+
+/// Minimum interval of VLBHeartbeat.
+const HEARTBEAT_MIN: Duration = Duration::from_micros(100);
+
+impl Reading {
+    fn description(&mut self, top: &mut Fields) -> Description {
+        let r = &mut self.reader;
+        let cluster = top.table(r, "cluster", "[cluster]");
+        if cluster.is_none() {
+            let wrong = "there is no table [cluster]".to_owned();
+            let help = "begin with [cluster] and name = \"...\"";
+            r.wrong("cluster-missing", top.span, wrong, help);
+        }
+        let empty = toml::de::DeTable::new();
+        let missing = cluster.is_none();
+        let cluster = cluster.unwrap_or_else(|| Fields::new("[cluster]", top.span, &empty));
+        let (mut description, rate) = self.cluster(cluster, missing);
+        for server in top.tables(&mut self.reader, "server", "[[server]]") {
+            self.places.servers.push(server.span);
+            let number = description.servers.len();
+            let server = self.server(server, number, rate);
+            description.servers.push(server);
+        }
+        let map = description.map();
+        for link in top.tables(&mut self.reader, "link", "[[link]]") {
+            let place = link.span;
+            if let Some((link, mtu)) = self.link(link, &description, &map) {
+                self.places.links.push(place);
+                self.places.link_mtus.push(mtu);
+                description.links.push(link);
+            }
+        }
+        for route in top.tables(&mut self.reader, "route", "[[route]]") {
+            let place = route.span;
+            if let Some(route) = self.route(route, &description) {
+                self.places.routes.push(place);
+                description.routes.push(route);
+            }
+        }
+        description
+    }
+
+    fn cluster(&mut self, mut fields: Fields, missing: bool) -> (Description, Option<u64>) {
+        let place = fields.span;
+        let r = &mut self.reader;
+        let help = "write name = \"...\": frames of other clusters are known by it";
+        let name = match missing {
+            true => None,
+            false => named(fields.needed(r, "name", help), r),
+        };
+        let rate = rate(&mut fields, r);
+        let delta = time(&mut fields, r, "delta");
+        let resequence = time(&mut fields, r, "resequence");
+        let keys = keys(&mut fields, r);
+        let heartbeat = time(&mut fields, r, "heartbeat");
+        let dead = time(&mut fields, r, "dead");
+        fields.end(r);
+        let times = Heartbeat {
+            interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
+            dead: dead.map_or(HEARTBEAT.dead, |(time, _)| time),
+        };
+        if let Some((_, place)) = heartbeat.filter(|(time, _)| *time < HEARTBEAT_MIN) {
+            let wrong = "heartbeats would leave no time for packets".to_owned();
+            let help = "let `heartbeat` be at least 100us";
+            r.wrong("cluster-heartbeat", place, wrong, help);
+        }
+        if times.dead < times.interval.saturating_mul(3) {
+            let place = dead.or(heartbeat).map_or(place, |(_, place)| place);
+            let wrong = "a link would count as dead before three heartbeats".to_owned();
+            let help = "let `dead` be at least three times `heartbeat`, such as 40ms and 5ms";
+            r.wrong("cluster-heartbeat", place, wrong, help);
+        }
+        let description = Description {
+            name: name.unwrap_or_default(),
+            delta: delta.map_or(DELTA, |(delta, _)| delta),
+            keys,
+            resequence: resequence.map(|(wait, _)| wait),
+            heartbeat: times,
+            servers: Vec::new(),
+            links: Vec::new(),
+            routes: Vec::new(),
+        };
+        (description, rate)
+    }
+
+    fn server(&mut self, mut fields: Fields, number: usize, usual: Option<u64>) -> Server {
+        let place = fields.span;
+        let help = "write name = \"...\"";
+        let name = named(
+            fields.needed(&mut self.reader, "name", help),
+            &mut self.reader,
+        );
+        let socket = fields.word(&mut self.reader, "socket");
+        let workers = workers(&mut fields, &mut self.reader);
+        let underlay = fields.table(&mut self.reader, "underlay", "[server.underlay]");
+        let underlay = underlay.and_then(|fields| self.underlay(fields, number));
+        let mut ports = Vec::new();
+        for port in fields.tables(&mut self.reader, "port", "[[server.port]]") {
+            let place = port.span;
+            let at = (number, ports.len());
+            let port = self.port(port, at, usual);
+            let like = |other: &Port| identifier(&other.name) == identifier(&port.name);
+            let same = |other: &Port| like(other) || other.device == port.device;
+            if ports.iter().any(same) {
+                let wrong = "two ports of this server have the same name or device".to_owned();
+                let help = "give each a name and a device of its own";
+                self.reader.wrong("cluster-twice", place, wrong, help);
+            }
+            ports.push(port);
+        }
+        fields.end(&mut self.reader);
+        if ports.len() > Description::PORTS_MAX {
+            let wrong = format!(
+                "a server has {} external ports at most",
+                Description::PORTS_MAX
+            );
+            self.reader
+                .wrong("cluster-size", place, wrong, "add a server");
+        }
+        Server {
+            name: name.unwrap_or_else(|| format!("server {}", number + 1)),
+            socket: socket.map(|word| PathBuf::from(word.text)),
+            workers,
+            ports,
+            underlay,
+        }
+    }
+
+    fn route(&mut self, mut fields: Fields, of: &Description) -> Option<Route> {
+        let r = &mut self.reader;
+        let prefix = fields.needed(r, "prefix", "write prefix = \"203.0.113.0/24\"");
+        let via = fields.needed(r, "via", "write via = \"10.0.1.254\", a gateway of a port");
+        let on = fields.word(r, "server");
+        let port = fields.word(r, "port");
+        fields.end(r);
+        let on = match on {
+            Some(word) => Some(server(r, of, &word)?),
+            None => None,
+        };
+        let (prefix, via) = (prefix?, via?);
+        let Some(network) = network(&prefix.text) else {
+            let wrong = format!("`{}` is no prefix", prefix.text);
+            r.wrong(
+                "cluster-value",
+                prefix.span,
+                wrong,
+                "write it as 203.0.113.0/24",
+            );
+            return None;
+        };
+        let address = via.text.parse::<IpAddr>().ok();
+        if address.is_some_and(|via| via.is_ipv4() != network.0.is_ipv4()) {
+            let wrong = "prefix and gateway are of different families".to_owned();
+            r.wrong(
+                "cluster-route",
+                via.span,
+                wrong,
+                "IPv4 by IPv4, IPv6 by IPv6",
+            );
+            return None;
+        }
+        let mut found = gateways(of).filter(|(place, gateway)| {
+            let fits = port.as_ref().is_none_or(|port| place.2 == port.text);
+            Some(*gateway) == address && on.is_none_or(|on| place.0 == on) && fits
+        });
+        match (found.next(), found.next()) {
+            (Some(((server, port, _, gateway), _)), None) => Some(Route {
+                prefix: network,
+                server,
+                port,
+                gateway,
+            }),
+            (None, _) => {
+                let wrong = format!("no port has the gateway `{}`", via.text);
+                let help = "add it to the `gateways` of the port on whose link it is";
+                r.wrong("cluster-gateway", via.span, wrong, help);
+                None
+            }
+            _ => {
+                let wrong = format!("several ports have the gateway `{}`", via.text);
+                let help = "say which one by `server` and `port`";
+                r.wrong("cluster-gateway", via.span, wrong, help);
+                None
+            }
+        }
+    }
+}
+
+type Gateway<'a> = ((usize, usize, &'a str, usize), IpAddr);
+
+/// All gateways: server, port, port name, gateway number, and address.
+fn gateways(of: &Description) -> impl Iterator<Item = Gateway<'_>> {
+    let servers = of.servers.iter().enumerate();
+    servers.flat_map(|(number, server)| {
+        let ports = server.ports.iter().enumerate();
+        ports.flat_map(move |(at, port)| {
+            let numbered = port.gateways.iter().enumerate();
+            numbered.map(move |(n, &gateway)| ((number, at, &*port.name, n + 1), gateway))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,214 @@
+//! Configuration of one server of a cluster.
+//!
+//! External ports are as in conf/ip-router.click. A packet's input node does all processing of its headers, also for
+//! ports of other servers. Then VLBInput, VLBTransit and VLBOutput bring it there.
+
+use super::description::{Connected, Description, Port, Server};
+use super::file::first;
+use crate::description::source::Source;
+use std::fmt::Write;
+use std::net::IpAddr;
+
+mod inside;
+mod routes;
+mod underlay;
+
+pub(crate) use inside::is_memory;
+use routes::{Family, Table, Ways};
+
+const DEVICE: &str = include_str!("generate/device.click");
+const PORT4: &str = include_str!("generate/port4.click");
+const PORT6: &str = include_str!("generate/port6.click");
+const REMOTE4: &str = include_str!("generate/remote4.click");
+const REMOTE6: &str = include_str!("generate/remote6.click");
+const HERE4: &str = include_str!("generate/here4.click");
+
+/// A name that Click takes as part of a name.
+pub(crate) fn identifier(name: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    name.chars().map(fit).collect()
+}
+
+/// True if a device can stand before `:eth`, which gives its address, and needs no quotation marks.
+pub(crate) fn is_plain(device: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
+    device.chars().all(fits) && !device.contains("//")
+}
+
+/// The element that is an external port for a family.
+fn port_name(port: &Port, family: Family) -> String {
+    format!("port_{}_{}", identifier(&port.name), family.number())
+}
+
+impl Source {
+    /// Configuration of a server of a cluster, if this file describes it.
+    ///
+    /// # Errors
+    /// The cluster has no such server; a sentence.
+    pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
+        let number = of.number(server);
+        let number = number.map_err(|why| format!("{}: {why}", self.name))?;
+        let mut source = Source {
+            name: format!("{} for {server}", self.name),
+            text: text(of, number).into(),
+            server: Some(server.to_owned()),
+            numbers: Some(of.numbers(number)),
+            ..self.clone()
+        };
+        source.define(&secrets(of));
+        Ok(source)
+    }
+}
+
+/// Definitions that the text of every server leaves out: secrets, which readers need not see.
+pub fn secrets(of: &Description) -> Vec<(String, String)> {
+    let keys = of.keys.iter();
+    keys.map(|keys| ("KEY".to_owned(), keys.secret_text()))
+        .collect()
+}
+
+/// The configuration of a server, by its number, without [`secrets`].
+pub fn text(of: &Description, server: usize) -> String {
+    let Some(own) = of.servers.get(server) else {
+        return String::new();
+    };
+    let ways = Ways::new(of, server);
+    let mut out = head(of, own);
+    definitions(&mut out, of, server);
+    classes(&mut out, own, &ways, of, server);
+    let tables = [Family::V4, Family::V6].map(|family| Table::new(of, server, &ways, family));
+    for table in tables.iter().flatten() {
+        table.write(&mut out);
+    }
+    for (number, port) in own.ports.iter().enumerate() {
+        external(&mut out, number, port);
+    }
+    match of.links_of(server).next() {
+        Some(_) => inside::write(&mut out, of, server, &ways),
+        None => alone(&mut out, own),
+    }
+    for table in tables.iter().flatten() {
+        table.outputs(&mut out);
+    }
+    out
+}
+
+fn head(of: &Description, own: &Server) -> String {
+    format!(
+        "// Server {} of the cluster {}.\n\
+         // Made by `ashlar cluster text`: change the cluster's file instead, and `ashlar cluster reload` it.\n\n",
+        own.name, of.name
+    )
+}
+
+/// Lists of addresses that the classes name.
+fn definitions(out: &mut String, of: &Description, server: usize) {
+    let list = |v4: bool, word: &dyn Fn(&Connected) -> String| -> String {
+        let all = of.connected().filter(|at| at.address.is_ipv4() == v4);
+        all.map(|at| word(&at)).collect::<Vec<_>>().join(" ")
+    };
+    let whole = |at: &Connected| format!("{}/{}", at.address, at.length);
+    let host = |at: &Connected| at.address.to_string();
+    let local = |at: &Connected| match at.server == server {
+        true => whole(at),
+        false => host(at),
+    };
+    let lists = [
+        (
+            "ALL4",
+            list(true, &whole),
+            "the router's addresses, on all servers",
+        ),
+        ("HOSTS4", list(true, &host), "the same without lengths"),
+        ("HOSTS6", list(false, &host), ""),
+        ("LOCAL6", list(false, &local), "and the networks here"),
+    ];
+    for (name, words, comment) in lists.iter().filter(|(_, words, _)| !words.is_empty()) {
+        let comment = match comment.is_empty() {
+            true => String::new(),
+            false => format!("   // {comment}"),
+        };
+        let _ = writeln!(out, "define(${name} {words});{comment}");
+    }
+    out.push('\n');
+}
+
+/// The compound classes that this server needs.
+fn classes(out: &mut String, own: &Server, ways: &Ways, of: &Description, server: usize) {
+    let far = |v4| ways.remote(v4).any(|way| way.port.is_some());
+    let v4 = own.ports.iter().any(|port| port.v4.is_some());
+    let v6 = own.ports.iter().any(|port| port.v6.is_some());
+    let others = of.connected().filter(|at| at.server != server);
+    let others = others.filter(|at| at.address.is_ipv6());
+    let far6: String = others.map(|at| format!("{}/128 0, ", at.address)).collect();
+    let port6 = PORT6.replace("FAR6_ROUTES ", &far6);
+    let all = [
+        (!own.ports.is_empty(), DEVICE),
+        (v4, PORT4),
+        (v6, &*port6),
+        (!own.ports.is_empty() && far(Family::V4), REMOTE4),
+        (!own.ports.is_empty() && far(Family::V6), REMOTE6),
+        (v4, HERE4),
+    ];
+    for (_, class) in all.iter().filter(|(needed, _)| *needed) {
+        out.push_str(class);
+        out.push('\n');
+    }
+}
+
+/// An external port and its link.
+fn external(out: &mut String, number: usize, port: &Port) {
+    let (four, six) = (port_name(port, Family::V4), port_name(port, Family::V6));
+    let (device, mtu, color) = (&port.device, port.mtu, number + 1);
+    let _ = writeln!(
+        out,
+        "// ---- External port {number}: {}\n\nd{number} :: Device({device});",
+        port.name
+    );
+    match port.v4 {
+        Some((ip, length)) => {
+            let _ = writeln!(
+                out,
+                "{four} :: Port4({device}, {color}, {mtu}, {ip}, {ip}/{length});\n\
+                 d{number}[0] -> [2] {four};\nd{number}[1] -> [3] {four};\n\
+                 {four}[0] -> rt4;\n{four}[1] -> d{number};"
+            );
+        }
+        None => {
+            let _ = writeln!(
+                out,
+                "d{number}[0] -> Discard;  // no IPv4 here\nd{number}[1] -> Discard;"
+            );
+        }
+    }
+    match port.v6 {
+        Some((ip, length)) => {
+            let _ = writeln!(
+                out,
+                "{six} :: Port6({device}, {color}, {mtu}, {ip}, {ip}/{length}, {});\n\
+                 d{number}[2] -> [2] {six};\n{six}[0] -> rt6;\n{six}[1] -> d{number};",
+                port.link_local
+            );
+        }
+        None => {
+            let _ = writeln!(out, "d{number}[2] -> Discard;  // no IPv6 here");
+        }
+    }
+    out.push('\n');
+}
+
+/// Text for a server without links: nothing comes from others.
+fn alone(out: &mut String, own: &Server) {
+    for port in own.ports.iter().filter(|port| port.v6.is_some()) {
+        let _ = writeln!(out, "Idle -> [1] {};", port_name(port, Family::V6));
+    }
+    out.push('\n');
+}
+
+/// An address or a prefix as the tables take it.
+fn prefix(address: IpAddr, length: u8) -> String {
+    format!("{}/{length}", first(address, length))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! Routing: the tables, and the elements between them and VLBInput.
+
+use super::{port_name, prefix};
+use crate::description::cluster::description::{Connected, Description, Port, Route};
+use std::fmt::Write;
+use std::net::IpAddr;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Family {
+    V4,
+    V6,
+}
+
+/// A destination on another server: an input of VLBInput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) server: usize,
+    /// An external port there; none: the server itself.
+    pub(super) port: Option<usize>,
+    /// Gateway of the port, from 1; 0: the packet's own destination.
+    pub(super) gateway: usize,
+}
+
+/// All destinations on other servers, in the order of VLBInput's inputs.
+pub(super) struct Ways {
+    all: Vec<(Way, [bool; 2])>,
+}
+
+impl Family {
+    fn of(address: IpAddr) -> Family {
+        match address {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        }
+    }
+
+    pub(super) fn number(self) -> u8 {
+        match self {
+            Family::V4 => 4,
+            Family::V6 => 6,
+        }
+    }
+}
+
+impl Ways {
+    pub(super) fn new(of: &Description, server: usize) -> Ways {
+        let mut ways = Ways { all: Vec::new() };
+        // Packets of a family that no port here has cannot come in here.
+        let ports = &of.servers[server].ports;
+        let here = [Family::V4, Family::V6].map(|family| ports.iter().any(|p| has(p, family)));
+        let here = |address| here[Family::of(address) as usize];
+        let connected = of.connected().filter(|at| here(at.address));
+        let routes = of.routes.iter().filter(|route| here(route.prefix.0));
+        for at in connected.filter(|at| at.server != server) {
+            let family = Family::of(at.address);
+            ways.add(itself(at.server), family);
+            ways.add(attached(&at), family);
+        }
+        for route in routes.filter(|route| route.server != server) {
+            ways.add(through(route), Family::of(route.prefix.0));
+        }
+        ways
+    }
+
+    fn add(&mut self, way: Way, family: Family) {
+        let known = self.all.iter().position(|(known, _)| *known == way);
+        let at = known.unwrap_or_else(|| {
+            self.all.push((way, [false; 2]));
+            self.all.len() - 1
+        });
+        self.all[at].1[family as usize] = true;
+    }
+
+    /// All destinations.
+    pub(super) fn all(&self) -> impl Iterator<Item = Way> {
+        self.all.iter().map(|(way, _)| *way)
+    }
+
+    /// Destinations of packets of a family.
+    pub(super) fn remote(&self, family: Family) -> impl Iterator<Item = Way> {
+        let taken = self.all.iter().filter(move |way| way.1[family as usize]);
+        taken.map(|(way, _)| *way)
+    }
+
+    fn input(&self, way: Way) -> usize {
+        self.all()
+            .position(|known| known == way)
+            .unwrap_or_default()
+    }
+
+    /// Index among the destinations of the family.
+    fn place(&self, way: Way, family: Family) -> usize {
+        let mut remote = self.remote(family);
+        remote.position(|known| known == way).unwrap_or_default()
+    }
+}
+
+fn itself(server: usize) -> Way {
+    Way {
+        server,
+        port: None,
+        gateway: 0,
+    }
+}
+
+fn attached(at: &Connected) -> Way {
+    Way {
+        server: at.server,
+        port: Some(at.port),
+        gateway: 0,
+    }
+}
+
+fn through(route: &Route) -> Way {
+    Way {
+        server: route.server,
+        port: Some(route.port),
+        gateway: route.gateway,
+    }
+}
+
+/// True if a port has addresses of a family.
+pub(super) fn has(port: &Port, family: Family) -> bool {
+    match family {
+        Family::V4 => port.v4.is_some(),
+        Family::V6 => port.v6.is_some(),
+    }
+}
+
+/// The routing table of a server for a family, and what its outputs lead to.
+pub(super) struct Table<'a> {
+    of: &'a Description,
+    server: usize,
+    ways: &'a Ways,
+    family: Family,
+    /// The first port that has the family.
+    first: &'a Port,
+}
+
+impl<'a> Table<'a> {
+    /// None where no port has the family.
+    pub(super) fn new(
+        of: &'a Description,
+        server: usize,
+        ways: &'a Ways,
+        family: Family,
+    ) -> Option<Table<'a>> {
+        let mut ports = of.servers[server].ports.iter();
+        Some(Table {
+            first: ports.find(|port| has(port, family))?,
+            of,
+            server,
+            ways,
+            family,
+        })
+    }
+
+    /// External ports here.
+    fn ports(&self) -> &'a [Port] {
+        &self.of.servers[self.server].ports
+    }
+
+    /// The output for the router itself.
+    fn here(&self) -> usize {
+        self.ports().len()
+    }
+
+    /// The output for a destination on another server.
+    fn far(&self, way: Way) -> usize {
+        self.here() + 1 + self.ways.place(way, self.family)
+    }
+
+    /// The output for packets without route.
+    fn none(&self) -> usize {
+        self.here() + 1 + self.ways.remote(self.family).count()
+    }
+
+    /// The routes.
+    pub(super) fn write(&self, out: &mut String) {
+        let v = self.family.number();
+        let class = match self.family {
+            Family::V4 => "RadixIPLookup",
+            Family::V6 => "LookupIP6Route",
+        };
+        let _ = writeln!(
+            out,
+            "// ---- Where IPv{v} packets go: the longest prefix wins\n\nrt{v} :: {class}("
+        );
+        for (route, comment) in self.lines() {
+            let _ = writeln!(out, "    {:40}// {comment}", format!("{route},"));
+        }
+        let _ = writeln!(out, "    NOROUTE {});", self.none());
+        if let (Family::V4, Some((ip, _))) = (self.family, self.first.v4) {
+            let _ = writeln!(out, "here4 :: Here4({ip}) -> rt4;");
+        }
+        out.push('\n');
+    }
+
+    /// Text for the outputs of a table.
+    pub(super) fn outputs(&self, out: &mut String) {
+        let (v, family) = (self.family.number(), self.family);
+        let _ = writeln!(
+            out,
+            "// ---- Routed IPv{v} packets: to the ports here, to the router itself, to other servers, nowhere\n"
+        );
+        for (number, port) in self.ports().iter().enumerate() {
+            let to = match has(port, family) {
+                true => format!("[0] {}", port_name(port, family)),
+                false => "Discard".to_owned(),
+            };
+            let _ = writeln!(out, "rt{v}[{number}] -> {to};");
+        }
+        let here = self.here();
+        let _ = match family {
+            Family::V4 => writeln!(out, "rt4[{here}] -> here4;"),
+            Family::V6 => writeln!(out, "rt6[{here}] -> [3] {};", port_name(self.first, family)),
+        };
+        for way in self.ways.remote(family) {
+            far(
+                out,
+                self.of,
+                (way, family),
+                self.far(way),
+                self.ways.input(way),
+            );
+        }
+        let none = self.none();
+        let _ = match (family, self.first.v4) {
+            (Family::V4, Some((ip, _))) => writeln!(
+                out,
+                "rt4[{none}] -> ICMPError({ip}, unreachable, net, INTERFACES $ALL4) -> rt4;\n"
+            ),
+            _ => writeln!(
+                out,
+                "rt6[{none}] -> ICMP6Error($HOSTS6, unreachable, noroute) -> Paint(0) -> rt6;\n"
+            ),
+        };
+    }
+
+    /// Routes, each with its prefix.
+    fn lines(&self) -> Vec<(String, String)> {
+        let mut lines = Vec::new();
+        let connected = self.of.connected();
+        for at in connected.filter(|at| Family::of(at.address) == self.family) {
+            lines.extend(self.attached(&at));
+        }
+        if self.family == Family::V4 {
+            let here = self.here();
+            let never = "everybody on a link: never further (RFC 1812, 5.3.5.1)";
+            lines.push((format!("255.255.255.255/32 {here}"), never.to_owned()));
+            let groups = "groups: this router forwards none";
+            lines.push((format!("224.0.0.0/4 {here}"), groups.to_owned()));
+        }
+        let routes = self.of.routes.iter();
+        let routes = routes.filter(|route| Family::of(route.prefix.0) == self.family);
+        lines.extend(routes.map(|route| self.route(route)));
+        lines
+    }
+
+    /// To an address of the router, and to the network on its link.
+    fn attached(&self, at: &Connected) -> [(String, String); 2] {
+        let server = &self.of.servers[at.server];
+        let name = format!("{} of {}", server.ports[at.port].name, server.name);
+        let whole = if self.family == Family::V4 { 32 } else { 128 };
+        let (own, link) = match at.server == self.server {
+            true => (self.here(), at.port),
+            false => (self.far(itself(at.server)), self.far(attached(at))),
+        };
+        // Link-local and own IPv6 addresses are told apart before the table; messages about packets come here.
+        [
+            (
+                format!("{}/{whole} {own}", at.address),
+                format!("the router itself, at {name}"),
+            ),
+            (
+                format!("{} {link}", prefix(at.address, at.length)),
+                format!("attached to {name}"),
+            ),
+        ]
+    }
+
+    fn route(&self, route: &Route) -> (String, String) {
+        let to = &self.of.servers[route.server];
+        let port = &to.ports[route.port];
+        let gateway = route.gateway.checked_sub(1);
+        let gateway = gateway.and_then(|at| port.gateways.get(at));
+        let gateway = gateway.map_or(String::new(), |gateway| format!("{gateway} "));
+        let prefix = prefix(route.prefix.0, route.prefix.1);
+        let comment = format!("by {gateway}at {} of {}", port.name, to.name);
+        let line = match route.server == self.server {
+            true => format!("{prefix} {gateway}{}", route.port),
+            false => format!("{prefix} {}", self.far(through(route))),
+        };
+        (line, comment)
+    }
+}
+
+/// Text between a table's output and an input of VLBInput.
+fn far(
+    out: &mut String,
+    of: &Description,
+    (way, family): (Way, Family),
+    output: usize,
+    input: usize,
+) {
+    let (v, server) = (family.number(), &of.servers[way.server]);
+    let Some(port) = way.port else {
+        let _ = writeln!(
+            out,
+            "rt{v}[{output}] -> [{input}] enter;  // {} itself",
+            server.name
+        );
+        return;
+    };
+    let via = match way.gateway {
+        0 => String::new(),
+        gateway => format!("_via{gateway}"),
+    };
+    // Numbers, since concatenated names could collide.
+    let name = format!("far_{}_{port}{via}_{v}", way.server);
+    let port = &server.ports[port];
+    let mtu = port.mtu;
+    let made = match (family, port.v4, port.v6) {
+        (Family::V4, Some((ip, length)), _) => format!("Remote4({mtu}, {ip}, {ip}/{length})"),
+        (_, _, Some((ip, _))) => format!("Remote6({mtu}, {ip})"),
+        _ => return,
+    };
+    let _ = writeln!(
+        out,
+        "rt{v}[{output}] -> {name} :: {made} -> [{input}] enter;  // {} of {}\n{name}[1] -> rt{v};",
+        port.name, server.name
+    );
+}

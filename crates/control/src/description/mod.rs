@@ -1,0 +1,12 @@
+//! Descriptions: what a user's files say, before anything is compiled or opened.
+//!
+//! From bottom to top: [`source`], the Click text of one router; `reader`, TOML with a place for each value;
+//! [`cluster`] and [`balancer`], from whose sections Click text is generated; [`file`], a whole TOML file.
+
+pub mod balancer;
+pub mod cluster;
+pub mod file;
+pub(crate) mod numbers;
+pub(crate) mod reader;
+pub mod source;
+pub(crate) mod unreadable;

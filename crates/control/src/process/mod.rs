@@ -1,0 +1,452 @@
+//! A process: workers and ports, and the routers that it runs. One comes from a Click file, or several from a file that
+//! describes them ([`crate::description::file`]).
+
+mod keeper;
+mod reload;
+
+use crate::compile::{Planned, compile};
+use crate::description::file::{self, File, GATE, Section};
+use crate::description::source::{Source, saved_file};
+use crate::host::memory::Spare;
+use crate::host::service;
+use crate::isolated::{IsolatedRouters, Known};
+use crate::netlink::Listen;
+use crate::running::reload::given;
+use crate::running::{Control, Start};
+use crate::view::books::Books;
+use crate::view::{self, Failure, Info, ReloadReply, ReloadRequest, metrics};
+use engine::clock::{Clock, wall};
+use engine::plan::Plan;
+use engine::random::Seed;
+use keeper::Keeper;
+use planner::{Options, Registry};
+use ports::{Directory, Namespace};
+use router::Workers;
+use router::worker::share::Share;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Instant;
+use sync::Lock;
+use tracing::info;
+
+/// Shared state of all routers of a process.
+pub struct Common {
+    /// Name of the process.
+    pub name: String,
+    /// Registry of element classes.
+    pub registry: Registry,
+    /// Ports of the process. If a file describes several routers, each router's ports derive from these.
+    pub ports: Arc<Directory>,
+    /// Worker threads, shared by all routers.
+    pub workers: Arc<Workers>,
+    /// Seed of random number generators.
+    pub seed: Seed,
+    /// Address and settings for a routing daemon's connection (FPM); `None` without one.
+    pub fpm: Option<Listen>,
+    /// Initial value of the handler `balance`, for load balancing between workers.
+    pub balance: &'static str,
+}
+
+/// A process and its routers.
+pub struct Process {
+    common: Common,
+    routers: RwLock<Vec<Arc<Control>>>,
+    /// Description of the routers; `None` if a Click file defines the only router.
+    file: Option<Lock<File>>,
+    /// Description with which the process was started.
+    own: Option<File>,
+    /// Lock that serialises changes of the file. Readers do not take it.
+    changing: Lock<()>,
+    reloads: AtomicU64,
+    pub(crate) stop: tokio::sync::Notify,
+    keeper: Keeper,
+    pub(crate) isolated: IsolatedRouters,
+    /// Notified whenever a router is added or removed.
+    pub(crate) spare: Spare,
+    started: Instant,
+}
+
+impl Process {
+    /// A process without routers. With `file`, routers are always identified by name.
+    pub fn new(common: Common, file: Option<File>) -> Process {
+        Process {
+            common,
+            routers: RwLock::default(),
+            own: file.clone(),
+            file: file.map(Lock::new),
+            changing: Lock::default(),
+            reloads: AtomicU64::new(0),
+            stop: tokio::sync::Notify::new(),
+            keeper: Keeper::default(),
+            isolated: IsolatedRouters::default(),
+            spare: Spare::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Starts a router.
+    ///
+    /// # Errors
+    ///
+    /// The router cannot be started; a message.
+    pub fn add(
+        &self,
+        name: String,
+        source: Source,
+        plan: Arc<Plan>,
+        ports: Arc<Directory>,
+        share: Share,
+    ) -> Result<Arc<Control>, String> {
+        let common = &self.common;
+        let control = Arc::new(Control::start(Start {
+            name,
+            source,
+            plan,
+            registry: common.registry.clone(),
+            ports,
+            workers: Arc::clone(&common.workers),
+            share,
+            balance: common.balance,
+            seed: common.seed,
+            fpm: common.fpm.clone(),
+        })?);
+        if let Some(path) = &control.own().path {
+            control.restore(saved_file(path, self.label(&control)));
+        }
+        self.list(|routers| routers.push(Arc::clone(&control)));
+        self.keeper.look();
+        self.spare.note();
+        Ok(control)
+    }
+
+    /// Starts a planned router of the file; for an isolated router, its gate.
+    ///
+    /// # Errors
+    ///
+    /// The graph has errors, or the router cannot be started; a message.
+    pub fn add_planned(&self, planned: &Planned) -> Result<Arc<Control>, String> {
+        let section = &planned.section;
+        let plan = planned.compiled.plan.as_ref().map(Arc::clone);
+        let control = self.add(
+            section.name.clone(),
+            section.source.clone(),
+            plan.ok_or("its graph has mistakes")?,
+            Arc::clone(&planned.ports),
+            section.share,
+        );
+        control.map_err(|why| format!("router {}: {why}", section.name))
+    }
+
+    /// Starts or reloads the process of an isolated router; does nothing for other routers.
+    ///
+    /// # Errors
+    ///
+    /// The process cannot be started or reloaded; a message.
+    pub fn follow_isolated(&self, planned: &Planned) -> Result<(), String> {
+        let Some((isolated, own)) = &planned.isolated else {
+            return Ok(());
+        };
+        let plan = own.plan.as_ref().ok_or("its graph has mistakes")?;
+        let known = Known::of(plan, isolated.isolation.workers.into());
+        self.isolated.follow(isolated, Arc::new(known))
+    }
+
+    /// Closes queues of TAP interfaces that a former process left open for this one, and that no router uses.
+    pub fn forget_queues_left(&self) {
+        let left = self.common.ports.close_queues_left();
+        left.iter().for_each(|name| service::forget(name));
+    }
+
+    fn list<R>(&self, change: impl FnOnce(&mut Vec<Arc<Control>>) -> R) -> R {
+        change(&mut self.routers.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// All routers, in the order of their addition.
+    pub fn routers(&self) -> Vec<Arc<Control>> {
+        let routers = self.routers.read();
+        routers.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Router with this name; without a name, the only router.
+    ///
+    /// # Errors
+    ///
+    /// There is no such router, or a name is required.
+    pub fn router(&self, name: Option<&str>) -> Result<Arc<Control>, Failure> {
+        let routers = self.routers();
+        let names = || {
+            let names: Vec<&str> = routers.iter().map(|router| router.name()).collect();
+            names.join(", ")
+        };
+        match (name, &*routers) {
+            (None, [only]) => Ok(Arc::clone(only)),
+            (None, []) => Err(Failure::new(404, "no router runs")),
+            (None, _) => {
+                let text = format!("say which router (--router): {}", names());
+                Err(Failure::new(400, text))
+            }
+            (Some(name), _) => {
+                let found = routers.iter().find(|router| router.name() == name);
+                found.cloned().ok_or_else(|| {
+                    Failure::new(
+                        404,
+                        format!("there is no router `{name}`; there are {}", names()),
+                    )
+                })
+            }
+        }
+    }
+
+    /// True if a file describes its routers.
+    pub fn is_described(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// Name of a router for labels; `None` if the process always has a single router.
+    pub(crate) fn label<'a>(&self, router: &'a Control) -> Option<&'a str> {
+        self.is_described().then(|| router.name())
+    }
+
+    /// Worker threads of the process.
+    pub fn workers(&self) -> &Arc<Workers> {
+        &self.common.workers
+    }
+
+    /// Removes a router and its ports. Returns false if no router has this name.
+    pub fn remove(&self, name: &str) -> bool {
+        let gone = self.list(|routers| {
+            let at = routers.iter().position(|router| router.name() == name)?;
+            Some(routers.remove(at))
+        });
+        let Some(gone) = gone else {
+            return false;
+        };
+        self.isolated.end(name);
+        gone.end(false);
+        gone.take_down();
+        self.spare.note();
+        info!(router = name, "stop");
+        true
+    }
+
+    /// Ends the service: [`Runtime::serve`](crate::Runtime::serve) returns.
+    pub fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Stops one router. The process ends with its last router.
+    pub(crate) fn stop_router(&self, name: &str) -> Result<(), Failure> {
+        self.router(Some(name))?;
+        match &*self.routers() {
+            // The last router's counters are reported at the end of the process.
+            [_] => self.stop(),
+            _ => {
+                self.remove(name);
+                if let Some(joints) = self.common.ports.joints() {
+                    joints.forget(name);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts load balancing on a thread of `threads`, until the process [ends](Self::end).
+    pub(crate) fn begin(self: &Arc<Self>, threads: &tokio::runtime::Handle) {
+        let process = Arc::clone(self);
+        threads.spawn_blocking(move || process.keeper.run(|| process.routers()));
+    }
+
+    /// Ends load balancing, isolated routers and all requests that wait for routers.
+    pub(crate) fn end(&self) {
+        self.keeper.end();
+        self.isolated.end_all();
+        self.routers().iter().for_each(|router| router.end(true));
+    }
+
+    /// True if all routers have ended by themselves.
+    pub(crate) fn ended(&self) -> bool {
+        let routers = self.routers();
+        !routers.is_empty() && routers.iter().all(|router| router.router.ended())
+    }
+
+    /// Description of the process for the API.
+    pub fn info(&self) -> Info {
+        match &self.file {
+            None => self.router(None).map(|one| one.info()).unwrap_or_default(),
+            Some(file) => Info {
+                name: self.common.name.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                pid: std::process::id(),
+                uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+                clock_ns: wall(Clock::real().now()),
+                configuration: file.lock().source.name.clone(),
+                own: self
+                    .own
+                    .as_ref()
+                    .map(|own| own.source.name.clone())
+                    .unwrap_or_default(),
+                saved: None,
+                reloads: self.reloads.load(Ordering::Relaxed),
+            },
+        }
+    }
+
+    /// Description of the routers for the API.
+    pub fn list_routers(&self) -> Result<Vec<view::Router>, Failure> {
+        let busy = self.workers().busy()?;
+        let each = |router: &Arc<Control>| {
+            let info = router.info();
+            let share = router.share();
+            let namespace = router.ports.namespace();
+            view::Router {
+                name: info.name,
+                configuration: info.configuration,
+                netns: namespace.map(|namespace| namespace.name().to_owned()),
+                share: share.tickets,
+                group_share: share.group.map(|group| group.tickets),
+                priority: share.priority,
+                buffers: share.buffers,
+                routes: router.source().routes,
+                uptime_ns: info.uptime_ns,
+                reloads: info.reloads,
+                elements: router.router.plan().elements.len(),
+                ports: router
+                    .router
+                    .plan()
+                    .devices
+                    .iter()
+                    .map(|d| d.name.clone())
+                    .collect(),
+                ended: router.router.ended(),
+                isolated: self.isolated.view(router.name()),
+                busy_ns: busy_of(&busy, router),
+            }
+        };
+        Ok(self.routers().iter().map(each).collect())
+    }
+
+    /// Metrics of all routers in Prometheus text format.
+    pub fn metrics(&self) -> Result<String, Failure> {
+        let mut text = metrics::Text::default();
+        if !self.is_described() {
+            let router = self.router(None)?;
+            text.router(&router.info(), &router.stats()?);
+            text.kernel(&router.kernel_counts());
+            text.samples(&router.samples());
+            return Ok(text.finish());
+        }
+        let busy = self.workers().busy()?;
+        for (n, router) in self.routers().iter().enumerate() {
+            let mut info = router.info();
+            if self.isolated.place(router.name()).is_some() {
+                info.name.push_str(GATE);
+            }
+            text.router_of_many(&info, &router.stats()?, n == 0);
+            text.kernel(&router.kernel_counts());
+            text.samples(&router.samples());
+            text.busy(&busy_of(&busy, router));
+            text.end_router();
+        }
+        for (info, stats) in self.isolated.counts().values() {
+            text.router_of_many(info, stats, false);
+            text.end_router();
+        }
+        Ok(text.finish())
+    }
+
+    /// Halts all routers. Returns the packet accounting of each, with the router's name if the process may have
+    /// several.
+    pub fn close(&self) -> Result<Vec<(Option<String>, Books)>, Failure> {
+        let routers = self.routers();
+        let close = |router: &Arc<Control>| {
+            let mut books = router.close()?;
+            if self.is_described() {
+                // Buffers are accounted for all routers of the process together.
+                books.buffers = None;
+            }
+            Ok((self.label(router).map(str::to_owned), books))
+        };
+        routers.iter().map(close).collect()
+    }
+
+    /// Plans the configuration that an isolated router has applied, to learn which counters the router can report.
+    fn learn(&self, name: &str, asked: &ReloadRequest) {
+        let isolated = &self.isolated;
+        let (Some(source), Some(workers)) = (isolated.source(name), isolated.workers(name)) else {
+            return;
+        };
+        let source = match &asked.text {
+            Some(text) => given(text, &source, asked),
+            None => match source.again(&asked.definitions) {
+                Ok(source) => source,
+                Err(_) => return,
+            },
+        };
+        let Ok(gate) = self.router(Some(name)) else {
+            return;
+        };
+        let options = Options {
+            devices_must_exist: false,
+            ..Options::new(workers, &*gate.ports)
+        };
+        if let Some(plan) = compile(&source, &self.common.registry, &options).plan {
+            isolated.learn(name, Arc::new(Known::of(&plan, workers)));
+        }
+    }
+
+    /// Reloads one router, or all routers of the file; or reports the changes without applying them.
+    pub fn reload(
+        &self,
+        router: Option<&str>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
+        let named = asked.path.as_deref().or(asked.name.as_deref());
+        let described = named.is_some_and(file::is_described) && asked.server.is_none();
+        match (&self.file, router) {
+            (Some(file), None) if asked.add.is_some() => self.add_described(file, asked),
+            (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
+            (Some(_), Some(name)) if self.isolated.place(name).is_some() => {
+                let reply = self.isolated.reload(name, asked)?;
+                if reply.good && !asked.dry_run {
+                    self.learn(name, asked);
+                }
+                Ok(reply)
+            }
+            (None, _) if described => Err(Failure::new(
+                409,
+                "this process runs one router of a Click file: for several routers, start `ashlar run` with their file",
+            )),
+            (_, router) => self.router(router)?.reload(asked),
+        }
+    }
+}
+
+/// Port directory of a router, derived from the process's directory.
+///
+/// # Errors
+///
+/// The router's network namespace cannot be opened; a message.
+pub fn directory(of: &Directory, section: &Section) -> Result<Directory, String> {
+    let namespace = section.netns.as_deref().map(Namespace::open).transpose()?;
+    Ok(of.of_router(&section.name, namespace.map(Arc::new)))
+}
+
+/// True if a directory's TAP interfaces belong to the current namespace of this name.
+fn is_in(ports: &Directory, netns: Option<&str>) -> bool {
+    match (ports.namespace(), netns) {
+        (None, None) => true,
+        (Some(namespace), Some(netns)) => {
+            namespace.name() == netns && namespace.named() == ports::Named::Same
+        }
+        _ => false,
+    }
+}
+
+fn busy_of(busy: &[Vec<(u64, u64)>], router: &Control) -> Vec<u64> {
+    let number = router.router.number();
+    let of_worker = |worker: &Vec<(u64, u64)>| {
+        let found = worker.iter().find(|(router, _)| *router == number);
+        found.map_or(0, |(_, time)| *time)
+    };
+    busy.iter().map(of_worker).collect()
+}

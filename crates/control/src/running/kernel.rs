@@ -1,0 +1,106 @@
+//! Following of the kernel for a running router: its routes, its IPsec state, and the TAP interfaces of its ports.
+
+use super::Control;
+use crate::netlink::Netlink;
+use crate::netlink::xfrm::Xfrm;
+use elements::ipsec::KernelTable;
+use elements::linux::Kernel;
+use elements::route::RouteBound;
+use engine::plan::Plan;
+
+impl Control {
+    /// Follows the kernel of the router's namespace if a plan uses its routes; returns true if that begins now. The
+    /// error is a sentence.
+    pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
+        let routes = self.follow_routes(plan)?;
+        let table = plan.find_router_wide::<KernelTable>();
+        let mut xfrm = self.xfrm.lock();
+        let Some(table) = table.filter(|table| xfrm.is_none() && table.in_use()) else {
+            return Ok(routes);
+        };
+        match Xfrm::start(table, self.ports.namespace().cloned()) {
+            Ok(started) => *xfrm = Some(started),
+            Err(why) => {
+                drop(xfrm);
+                if routes {
+                    self.leave_kernel();
+                }
+                return Err(why);
+            }
+        }
+        Ok(true)
+    }
+
+    fn follow_routes(&self, plan: &Plan) -> Result<bool, String> {
+        let kernel = plan.router_wide::<Kernel>();
+        let mut netlink = self.netlink.lock();
+        match &*netlink {
+            Some(netlink) => netlink.look(),
+            None if kernel.in_use() => {
+                let namespace = self.ports.namespace().cloned();
+                let bound = plan.router_wide::<RouteBound>();
+                *netlink = Some(Netlink::start(
+                    (kernel, bound),
+                    namespace,
+                    self.fpm.clone(),
+                )?);
+                return Ok(true);
+            }
+            None => {}
+        }
+        Ok(false)
+    }
+
+    /// Stops following a kernel.
+    pub(crate) fn leave_kernel(&self) {
+        let mut xfrm = self.xfrm.lock();
+        let left = xfrm.take();
+        drop(xfrm);
+        drop(left);
+        let mut netlink = self.netlink.lock();
+        let left = netlink.take();
+        // Its thread ends; who asks for its counts does not wait for that.
+        drop(netlink);
+        drop(left);
+    }
+
+    /// Counts of following the kernel: kind, name, sentence, value. Empty if it is not followed.
+    pub(crate) fn kernel_counts(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
+        let of_routes = self.with_netlink(|netlink| netlink.counts().list());
+        let of_ipsec = self.with_xfrm(|xfrm| xfrm.counts().list());
+        [of_routes, of_ipsec]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect()
+    }
+
+    /// Makes the TAP interfaces look like their devices. Asked every now and then, it needs no event to be seen.
+    pub(crate) fn follow_devices(&self) {
+        let kernel = self.router.plan().router_wide::<Kernel>();
+        let mut tap_interfaces = self.tap_interfaces.lock();
+        if tap_interfaces.follow(&self.ports, &kernel) {
+            self.with_netlink(Netlink::look);
+        }
+    }
+
+    /// True if the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
+    pub(crate) fn follows(&self) -> bool {
+        // Both are to be asked, so that both are woken.
+        let both = [
+            self.with_netlink(Netlink::is_alive),
+            self.with_xfrm(Xfrm::is_alive),
+        ];
+        both.into_iter().flatten().all(|alive| alive)
+    }
+
+    fn with_xfrm<T>(&self, job: impl FnOnce(&Xfrm) -> T) -> Option<T> {
+        let xfrm = self.xfrm.lock();
+        xfrm.as_ref().map(job)
+    }
+
+    fn with_netlink<T>(&self, job: impl FnOnce(&Netlink) -> T) -> Option<T> {
+        let netlink = self.netlink.lock();
+        netlink.as_ref().map(job)
+    }
+}
