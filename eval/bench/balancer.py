@@ -1,5 +1,6 @@
-"""Configurations of a balancer's two ways, as `ashlar balance text` has them, without the control path: what a packet costs on
-its way to a back end, and on its way back to a front port."""
+"""Configurations of a balancer's packet path in both directions, as `ashlar balance text` prints them, without control.
+They measure the cost of a packet to a back end, and of a packet back to a front port.
+"""
 
 import workload
 
@@ -14,7 +15,7 @@ def station(n):
 
 
 def capture(folder, name, frames):
-    """The file of that name, made where it is missing."""
+    """The capture file with this name, made if it is missing."""
     path = folder / name
     if not path.exists():
         workload.write_pcap(path, frames)
@@ -22,7 +23,7 @@ def capture(folder, name, frames):
 
 
 def back_frames():
-    """Packets to many destinations, in frames to all stations."""
+    """Packets to many destinations, in broadcast frames."""
     for n, dst in enumerate(workload.destinations(workload.routes4(), 32, FRAMES, 3)):
         yield station(n * 7919 % 101 % STATIONS) + workload.frame4(dst, 60)[6:]
 
@@ -39,7 +40,7 @@ def pool(backends, algorithm):
 
 
 def way_in(backends, algorithm, backs=1):
-    """From a front port to a back port, or to several that leave by one here."""
+    """Configuration from a front port to a back port, or to several back ports that share one output here."""
     outputs = "".join(f" in[{back}] -> out;" for back in range(1, backs))
     return pool(backends, algorithm) + f"""
     way :: BalanceOut(FRONT {FRONT}, BACK 02:00:00:00:02:01); Idle -> way; way[0] -> Discard; way[1] -> Discard;
@@ -48,7 +49,7 @@ def way_in(backends, algorithm, backs=1):
 
 
 def way_back():
-    """From the back port to the front port at which the stations were heard."""
+    """Configuration from the back port to the front port at which the stations were heard."""
     return pool(2, "flows") + f"""
     way :: BalanceOut(FRONT {FRONT}, BACK 02:00:00:00:02:01);
     FromDevice(net_pcap2) -> in :: BalanceIn(lb, OUT way) -> Discard; in[1] -> Discard;
@@ -57,7 +58,7 @@ def way_back():
 
 
 def configurations(folder):
-    """Configurations to measure, as `instructions` takes them."""
+    """Configurations to measure, in the format of `instructions`."""
     plain = ["IN=net_pcap0", "OUT=net_null1"]
 
     heard = capture(folder, "balance-heard.pcap", heard_frames())

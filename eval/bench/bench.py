@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""`make bench`: one core, 64-byte frames from memory to nowhere, in turn with DPDK's own programs.
+"""`make bench`: Ashlar on one core with 64-byte frames from memory to a null port, compared with DPDK's own programs.
 
-All peers are started at once. Then they have the core in short turns, the others stopped, so that a machine that is
-slower for a while is so for all of a round; a ratio is formed within a round. What a process is given of memory makes it
-faster or slower as long as it lives, so all are started anew several times. The last lines are for programs to read:
+All peers are started at once. Then they run in short turns on the same core while the others are stopped, so that a
+temporarily slower machine affects a whole round; ratios are computed within a round. The physical memory that a
+process gets affects its speed for its lifetime, so all peers are restarted several times. The last lines of the
+output are for programs:
 
     ratio NAME MEDIAN (LEAST-MOST)
     added NAME CYCLES
@@ -48,7 +49,7 @@ PAGES = 240  # hugepages of 2 MiB for each peer
 
 
 def prepare():
-    """Frames, tables and peers, made once; hugepages as they were come back at the end."""
+    """Makes frames, tables and peers once; restores the number of hugepages at the end."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     l3fwd = FOLDER / "l3fwd"
     if not l3fwd.exists() or l3fwd.stat().st_mtime < (peers.HERE / "l3fwd").stat().st_mtime:
@@ -60,7 +61,7 @@ def prepare():
 
 @contextlib.contextmanager
 def started(names, core, known=None):
-    """Peers by name, started in this order and stopped; those that this machine cannot run are left out."""
+    """Peers by name, started in this order and then stopped. Peers that this machine cannot run are left out."""
     known = known or PEERS
     found = {}
     with contextlib.ExitStack() as stack:
@@ -78,7 +79,7 @@ def started(names, core, known=None):
 
 
 def turn(peer, seconds):
-    """Packets per second of a peer, which goes on for that long."""
+    """Packets per second of a peer during one turn."""
     peer.go_on(True)
     try:
         time.sleep(SETTLE)
@@ -88,7 +89,7 @@ def turn(peer, seconds):
 
 
 def lookups(rounds):
-    """The ratio of look-ups alone, which eval/lookup measures after its own fashion."""
+    """The ratio of look-ups alone, which eval/lookup measures."""
     command = [machine.ROOT / "eval" / "lookup" / "run", "--rounds", str(rounds)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     return done.stdout.splitlines()[-1] if done.returncode == 0 else "skipped: lookup4/rte-fib: see above"

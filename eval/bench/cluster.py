@@ -1,7 +1,8 @@
-"""Measurements of a cluster's nodes: configurations and frames of a mesh of four, as node b receives and sends them.
+"""Measurements of a cluster's nodes: configurations and frames of a full mesh of four, as node b receives and sends
+them.
 
-Frames are made here and not by the router, so that a node is measured alone. They enter at a and leave at c or d: b is
-their intermediate node; or they leave at b.
+This program makes the frames, not the router, so that a node is measured alone. Frames enter at a and leave at c or
+d, with b as their intermediate node; or they leave at b.
 """
 
 import ipaddress
@@ -20,7 +21,7 @@ TAG = 0x88B5
 
 
 def cookie(name):
-    """The byte of a cluster's name in the addresses of its frames: FNV-1a, folded."""
+    """The cookie of a cluster's name in the addresses of its frames: FNV-1a, folded to one byte."""
     state = 0x811C9DC5
     for byte in name.encode():
         state = (state ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -28,18 +29,19 @@ def cookie(name):
 
 
 def addresses(node, via, port=0, gateway=1, hops=14, source=0):
-    """The two addresses of a frame from a node; docs are in crates/cluster/src/address.rs."""
+    """The two addresses of a frame from a node; crates/cluster/src/address.rs describes them."""
     return struct.pack("!BHBHBHHB", hops << 2 | 2, node, port, gateway, 2, source, via, cookie(NAME))
 
 
 def tagged(address, packet, flow, sequence):
-    """A frame with a tag and without a code; docs are in crates/cluster/src/tag.rs."""
+    """A frame with a tag and without a code; crates/cluster/src/tag.rs describes them."""
     return address + struct.pack("!H16xQHH", TAG, 0, flow, sequence) + b"\x08\x00" + packet
 
 
 def leaving(n, dst):
-    """Addresses of a frame that leaves at b, and where its packet goes. The frame comes from a, or has come by it; of two
-    packets one goes by a gateway, the other to a host on the link."""
+    """Addresses of a frame that leaves at b, and its packet's destination. The frame was sent by a, or passed through a.
+    Of two packets, one goes to a gateway and the other to a host on the link.
+    """
     source = (0, 2, 3)[n * 7919 % 101 % 3]
     more = {"hops": 14 if source == 0 else 13, "source": source}
     if n * 6007 % 97 % 2:
@@ -48,7 +50,7 @@ def leaving(n, dst):
 
 
 def frames(to, tag, count):
-    """Frames to nodes of `to`, in turn, that come from a; those that leave at b (1) from other nodes, too."""
+    """Frames from a to the nodes in `to`, in turn. Frames that leave at b (1) also come from other nodes."""
     routes = workload.routes4()
     for n, dst in enumerate(workload.destinations(routes, 32, count, 3)):
         node = to[n * 7919 % 101 % len(to)]
@@ -75,7 +77,7 @@ CAPTURES = {
 
 
 def capture(folder, name):
-    """The file of frames of that name, made where it is missing."""
+    """The file with the frames of this name, made if it is missing."""
     path = folder / f"vlb-{name}.pcap"
     if not path.exists():
         workload.write_pcap(path, frames(*CAPTURES[name]))
@@ -87,7 +89,7 @@ def node(number, more=""):
 
 
 def transit(more="", two=False):
-    """Node b between a and c, or between a and c or d."""
+    """Node b as an intermediate node between a and c, or between a and c or d."""
     return node("b", more) + f"""
     from :: FromDevice($IN) -> t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t;
     t[0] -> Discard; t[1] -> out :: ToDevice($OUT);
@@ -97,7 +99,7 @@ def transit(more="", two=False):
 
 
 def stage():
-    """The elements by which packets leave, as `ashlar cluster text` writes them."""
+    """Elements through which packets leave, as `ashlar cluster text` writes them."""
     return f"""family :: Classifier(12/0800, 12/86dd);
     family[1] -> six :: VLBOutput6(vlb) -> Discard; six[1] -> Discard;
     family[0] -> leave :: VLBOutput(vlb, 0 {" ".join(GATEWAYS)}); leave[1] -> Discard;
@@ -106,7 +108,7 @@ def stage():
 
 
 def output(more="", before="", at_once=False):
-    """Node b, where frames leave the cluster, as `ashlar cluster text` has it."""
+    """Node b as the output node, as `ashlar cluster text` writes it."""
     return node("b", more) + f"""
     FromDevice($IN) -> t :: VLBTransit(vlb{", LEAVE leave arp" if at_once else ""}); Idle -> [1]t; Idle -> [2]t;
     t[0] -> Discard; t[1] -> Discard; t[2] -> Discard; t[4] -> Discard;
@@ -116,7 +118,7 @@ def output(more="", before="", at_once=False):
 
 
 def enter(more=""):
-    """Node a, where packets enter: what a router does, and VLBInput."""
+    """Node a as the input node: an IP router and VLBInput."""
     return node("a", more) + """
     FromDevice($IN) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(ROUTES $ROUTES) -> Discard;
     rt[1] -> DecIPTTL -> in :: VLBInput(vlb, b/0/1);
@@ -125,8 +127,9 @@ def enter(more=""):
 
 
 def nodes(where, more=""):
-    """Node a, where packets enter, and node b, which they pass or where they leave, in one router: what a node costs is the
-    difference. With a key the nodes agree by heartbeats on those of frames, so no frame could be made beforehand."""
+    """Input node a and node b in one router; the cost of a node is the difference. With a key, nodes agree on frame keys
+    by heartbeats, so frames cannot be made in advance.
+    """
     ways = {
         "enter": "out :: ToDevice($OUT);",
         "pass": "t :: VLBTransit(vlb); t[1] -> out :: ToDevice($OUT); t[2] -> Discard;",
@@ -143,7 +146,7 @@ def nodes(where, more=""):
 
 
 def configurations(folder):
-    """Configurations to measure, as `instructions` takes them."""
+    """Configurations to measure, in the format of `instructions`."""
     plain = ["IN=net_pcap0", "OUT=net_null1"]
     two = [*plain, "--vdev", "net_null2,no-rx=1"]
     routes = [*plain, f"ROUTES={folder}/routes4"]

@@ -1,5 +1,6 @@
-"""Peers that are fed by another process on the other core: over shared memory (memif), or over veth pairs by
-Linux, where the kernel itself is a peer."""
+"""Peers that another process on the other core feeds: over shared memory (memif), or over veth pairs of Linux, where the
+kernel itself is a peer.
+"""
 
 import contextlib
 import json
@@ -23,7 +24,7 @@ HOUR = 3600
 
 
 class Fed:
-    """A peer between a source's memif and back; `start` makes it of the source, a core and a log."""
+    """A peer between a source's memif and the way back; `start` starts it with the source, a core and a log."""
 
     def __init__(self, start, core, log):
         self.folder, self.numbers = pathlib.Path(tempfile.mkdtemp(prefix="ashlar-bench-")), 0
@@ -74,8 +75,9 @@ def forward_memif(folder, core, log):
 
 
 class Veth:
-    """A router in a namespace between a source and a sink, all joined by veth pairs. What the kernel does for the router
-    runs on the router's core, the source on the other."""
+    """A router in a namespace between a source and a sink, connected by veth pairs. The kernel's work for the router
+    runs on the router's core, the source on the other.
+    """
 
     CORES = 1  # of the router; the second one is the source's, too
     MACS = {"r0": "02:70:63:61:70:00", "r1": "02:00:00:00:00:01", "d0": "02:00:00:00:00:02"}
@@ -169,7 +171,7 @@ class Veth:
 
 
 class LinuxVeth(Veth):
-    """The kernel routes. Receive packet steering says where."""
+    """The kernel as the router. Receive packet steering selects its core."""
 
     def start_router(self, folder, core, log):
         router = self.spaces["router"]
@@ -184,7 +186,7 @@ class LinuxVeth(Veth):
 
 
 def polling_threads():
-    """Threads of the kernel that poll an interface r0 or r1, of any namespace."""
+    """Kernel threads that poll an interface r0 or r1 in any namespace."""
     names = pathlib.Path("/proc").glob("[0-9]*/comm")
     with contextlib.suppress(OSError):  # of processes that end meanwhile
         return {int(name.parent.name) for name in names if name.read_text().startswith(("napi/r0-", "napi/r1-"))}
@@ -192,7 +194,7 @@ def polling_threads():
 
 
 class RouteVeth(Veth):
-    """Ashlar routes, on ports of the kernel's interfaces: AF_PACKET, for which a thread of the kernel receives, on the router's core."""
+    """Ashlar as the router, by AF_PACKET. A kernel thread on the router's core receives for it."""
 
     PORTS = "r0", "r1"
 
@@ -208,7 +210,7 @@ class RouteVeth(Veth):
 
 
 class XdpVeth(RouteVeth):
-    """The same by AF_XDP."""
+    """Ashlar as the router, by AF_XDP."""
 
     PORTS = "af_xdp:r0", "af_xdp:r1"
 

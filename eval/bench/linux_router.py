@@ -1,4 +1,5 @@
-"""The router that Linux steers, between the devices of all others: its kernel has the routes and the neighbour."""
+"""The router that Linux controls, between the same devices as all others. Its kernel has the routes and the neighbour.
+"""
 
 import sys
 
@@ -13,7 +14,7 @@ GATEWAY, MAC = "10.0.2.254", "02:00:00:00:00:02"
 
 
 class LinuxRouter(peers.Ashlar):
-    """conf/linux-router.click, whose TAP interfaces are in a namespace that is made for it."""
+    """conf/linux-router.click with its TAP interfaces in a namespace of their own."""
 
     def __init__(self, folder, core, log):
         self.lab = net.Lab()

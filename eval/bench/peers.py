@@ -1,4 +1,4 @@
-"""Peers of the comparison: how each is started, and how many packets it has sent so far."""
+"""Peers of the comparison: how to start each, and how to read its number of sent packets."""
 
 import functools
 import http.client
@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def rate_of(sent, seconds, clock=time.monotonic):
-    """Rate at which a count grows within some seconds."""
+    """Growth rate of a counter within some seconds."""
     first, start = sent(), clock()
     time.sleep(seconds)
     last, end = sent(), clock()
@@ -30,7 +30,7 @@ def rate_of(sent, seconds, clock=time.monotonic):
 
 
 def processor_time(pid):
-    """Seconds for which the threads of a process have run."""
+    """Processor time in seconds that the threads of a process have used."""
     tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
@@ -40,12 +40,12 @@ BUFFERS = 131_071
 
 
 def lcores(core):
-    """Options by which testpmd forwards on that core alone; its main thread, which rests, is on another."""
+    """Options by which testpmd forwards on this core only; its idle main thread is on another."""
     return ["-l", "0,1", "--main-lcore", str(1 - core)]
 
 
 class Peer(Process):
-    """A process that forwards on one core from an endless capture to nowhere."""
+    """A process that forwards on one core from an endless capture to a null port."""
 
     OWN_TIME = False  # whether rates are by the time for which it has run, as on a machine with other work they should
 
@@ -54,26 +54,26 @@ class Peer(Process):
         super().__init__(command, log, stdin=subprocess.PIPE)
 
     def sent(self):
-        """Packets sent so far; None as long as the peer cannot tell."""
+        """Number of packets sent so far; None while the peer cannot tell."""
         raise NotImplementedError
 
     def wait_running(self):
         until(lambda: (self.sent() or 0) > 0, self, "the first packet")
 
     def rate(self, seconds):
-        """Packets per second over a while."""
+        """Packets per second over some seconds."""
         clock = functools.partial(processor_time, self.process.pid) if Peer.OWN_TIME else time.monotonic
         return rate_of(self.count, seconds, clock)
 
     def count(self):
-        """Like `sent`, of a peer that has answered before."""
+        """Number of packets sent, of a peer that has answered before."""
         if (sent := self.sent()) is None:
             raise Failed(f"it no longer tells what it has sent\n{self.command}\n{self.output()[-2000:]}")
         return sent
 
 
 class Dpdk(Peer):
-    """A DPDK program, asked by telemetry; `port` is the one by which packets leave."""
+    """A DPDK program, read by telemetry; `port` is its output port."""
 
     def __init__(self, program, core, eal, app, log, port=1):
         self.port = port
@@ -104,7 +104,7 @@ class Dpdk(Peer):
 
 
 class Ashlar(Peer):
-    """Ashlar with one worker, asked over its socket."""
+    """Ashlar with one worker, read through its socket."""
 
     def __init__(self, program, core, conf, values, log, out, setup, buffers=BUFFERS, before=()):
         self.socket = f"{tempfile.gettempdir()}/ashlar-bench-{os.getpid()}-{next(NUMBERS)}.socket"
@@ -114,7 +114,7 @@ class Ashlar(Peer):
         super().__init__(command, log)
 
     def handler(self, name, value=None):
-        """Reads a handler, or writes a value to it. Returns its text; None if it cannot be asked."""
+        """Reads a handler, or writes a value to it. Returns its text; None if the router does not answer."""
         link = Unix(self.socket)
         try:
             link.request("GET" if value is None else "PUT", f"/v1/handlers/{urllib.parse.quote(name)}", value)

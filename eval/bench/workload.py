@@ -1,4 +1,4 @@
-"""Routes and frames, the same for everybody who is measured: random, by seed."""
+"""Routes and frames, the same for all programs under measurement: pseudo-random, from a seed."""
 
 import ipaddress
 import random
@@ -26,7 +26,7 @@ def prefixes(count, lengths, bits, top, seed):
 
 
 def routes4(count=262_144, seed=1):
-    """Unicast IPv4 prefixes, none of them in network 127: a router drops what would go there, and l3fwd does not."""
+    """Unicast IPv4 prefixes outside network 127, because a router drops packets to it and l3fwd does not."""
 
     def address(rng):
         any_but_127 = rng.randrange(1 << 24, 223 << 24)
@@ -41,7 +41,7 @@ def routes6(count=65_536, seed=2):
 
 
 def destinations(routes, bits, count, seed):
-    """Distinct random addresses, each below some route."""
+    """Distinct random addresses, each within one of the routes."""
     rng = random.Random(seed)
     found = {}
     while len(found) < count:
@@ -58,12 +58,12 @@ def checksum(header):
 
 
 def labelled(frame, label):
-    """The same frame with an MPLS label, time to live 64."""
+    """The same frame with an MPLS label and a TTL of 64."""
     return frame[:12] + struct.pack("!HI", 0x8847, label << 12 | 0x100 | 64) + frame[14:]
 
 
 def frame4(dst, size):
-    """A UDP datagram in a frame of `size` bytes, frame check sequence not counted."""
+    """A UDP datagram in a frame of `size` bytes, without frame check sequence."""
     length = size - 14
     header = struct.pack("!BBHHHBBHII", 0x45, 0, length, 0, 0, 64, 17, 0, 0x0A000109, dst)
     header = header[:10] + struct.pack("!H", checksum(header)) + header[12:]
@@ -87,7 +87,7 @@ def write_pcap(path, frames):
 
 
 def write_all(folder, frames=65_536, size=60):
-    """Tables and captures for every run; a frame of 60 bytes is one of 64 on the wire."""
+    """Writes tables and captures for all runs; a frame of 60 bytes is one of 64 on the wire."""
     four, six = routes4(), routes6()
     text4 = [f"{ipaddress.IPv4Address(a)}/{n}" for a, n in four]
     text6 = [f"{ipaddress.IPv6Address(a)}/{n}" for a, n in six]

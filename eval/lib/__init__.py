@@ -1,8 +1,8 @@
-"""Shared modules of the folders of eval/: they run programs, read their results, and make pages of them."""
+"""Shared modules of the folders in eval/: they run programs, read their results, and generate pages."""
 
 import statistics
 
 
 def spread(values, digits=2):
-    """Median, least and most."""
+    """Median, minimum and maximum."""
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"

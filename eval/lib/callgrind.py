@@ -21,7 +21,7 @@ POLL = r"dpdk::Rx as .*RxQueue>::receive"  # what the engine calls for every pol
 
 
 class Valgrind(Router):
-    """`ashlar run` under callgrind: it counts between two calls of `dump`."""
+    """`ashlar run` under callgrind, which counts between two calls of `dump`."""
 
     def __init__(self, lab, conf, values, vdevs, buffers):
         self.out = lab.folder / f"{lab.number()}.callgrind"
@@ -29,7 +29,7 @@ class Valgrind(Router):
         super().__init__(lab, conf, values, vdevs, (MEASURED,), buffers, before=[*HIDDEN, "valgrind", *options])
 
     def control(self, *words):
-        """Speaks to callgrind; returns when it has done what it is told."""
+        """Sends a command to callgrind, and waits until it is done."""
         done = subprocess.run(["vgdb", f"--pid={self.pid()}", *words], capture_output=True, text=True, timeout=60)
         if done.returncode != 0:
             raise Failed(f"callgrind does not answer\n{self.command}\n{done.stderr[-1000:]}")
@@ -38,7 +38,7 @@ class Valgrind(Router):
         return self.process.pid  # each of the programs before it replaces itself by the next
 
     def count(self, seconds):
-        """Events by name, and packets, of some seconds."""
+        """Number of events by name, and number of packets, during some seconds."""
         before = self.stats()
         self.control("instrumentation", "on")
         time.sleep(seconds / 3)  # the simulated caches fill
@@ -68,7 +68,7 @@ def calls(text, name):
 
 
 def by_function(text):
-    """Instructions by the file (program or library) and the function that hold them."""
+    """Instructions by file (program or library) and function."""
     names, sums, at, call = {}, {}, {"ob": None, "fn": None}, False
     for line in text.splitlines():
         if line.startswith(("ob=", "cob=", "fn=", "cfn=")):
@@ -90,7 +90,7 @@ def by_function(text):
 
 
 def by_object(text):
-    """Instructions by the file (program or library) that holds them."""
+    """Instructions by file (program or library)."""
     sums = {}
     for (file, _), count in by_function(text).items():
         sums[file] = sums.get(file, 0) + count
@@ -98,7 +98,7 @@ def by_object(text):
 
 
 def events(text):
-    """Sums of a callgrind file."""
+    """Sums of events in a callgrind file."""
     names = re.search(r"^events: (.*)$", text, re.MULTILINE)
     sums = re.search(r"^(?:totals|summary): (.*)$", text, re.MULTILINE)
     if not names or not sums:
@@ -107,7 +107,7 @@ def events(text):
 
 
 def per_packet(lab, conf, frames, values=(), seconds=6):
-    """Instructions, accesses and misses per packet of `conf` from IN, an endless capture, to OUT, nowhere."""
+    """Instructions, accesses and misses per packet of `conf`, from the endless capture IN to the null port OUT."""
     router = lab.keep(Valgrind(
         lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values], vdevs(frames), 262_143))
     router.wait_sending()

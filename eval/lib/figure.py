@@ -1,4 +1,4 @@
-"""A folder of eval/: what it measures in which steps, and how its page is made of the results.
+"""A folder of eval/: its measurement in steps, and the generation of its page from the results.
 
 A folder has a `measure.py` (this class, filled in), the configurations it runs, `page.md` (the text with
 places for figures), and what `make eval` writes: `raw.json`, `plot.svg` and `README.md`. Pages hold no figure
@@ -22,10 +22,12 @@ BUSY = 1.0  # the load from which a page warns its readers
 
 
 class Figure:
-    """`steps(quick)` yields pairs of a label and a function of the lab; the same label once per round gives
-    the list of its results. `values(raw)` gives the figures for the page, `draw(axes, raw)` fills the plot. What is
-    only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet machine. `summary(raw, values)` gives
-    rows for the table of all figures: what it is, the paper's value, and the one here."""
+    """A figure of a paper. `steps(quick)` yields pairs of a label and a function of the lab; a label that appears once
+    per round collects a list of results. `values(raw)` returns the figures for the page, and `draw(axes, raw)` draws
+    the plot. A figure that is only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet
+    machine. `summary(raw, values)` returns rows for the table of all figures: description, the paper's value, and the
+    measured value.
+    """
 
     def __init__(self, file, steps, values, draw, summary, rounds=3, size=(7, 4), panels=1, lab=True):
         self.folder = pathlib.Path(file).resolve().parent
@@ -37,7 +39,7 @@ class Figure:
         return self.folder.name
 
     def count(self):
-        """Steps in all."""
+        """Number of steps."""
         return self.rounds * len(list(self.steps()))
 
     def measure(self, lab, bar):
@@ -74,7 +76,7 @@ class Figure:
         return [[*row, f"[{self.name}]({self.name})", host["commit"], host["date"]] for row in self.summary(raw, self.values(raw))]
 
     def write_page(self):
-        """Makes plot and page of raw.json."""
+        """Makes the plot and the page from raw.json."""
         raw = self.raw()
         plot.write(self.folder / "plot.svg", lambda axes: self.draw(axes, raw), self.size, self.panels)
         values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
@@ -91,7 +93,7 @@ class Figure:
         return json.loads(path.read_text())
 
     def main(self):
-        """The command line of one folder."""
+        """Command line of one folder."""
         parser = argparse.ArgumentParser(description=f"Measures eval/{self.name} and writes its page.")
         parser.add_argument("--page", action="store_true", help="only make plot and page again, of raw.json")
         parser.add_argument("--rounds", type=int, default=self.rounds, help="default %(default)s")
@@ -101,7 +103,7 @@ class Figure:
 
 
 def run_all(figures, page_only=False):
-    """Measures figures one after the other; each page is written when its figure is done."""
+    """Measures figures one after the other; writes each page when its figure is done."""
     if page_only:
         for figure in figures:
             figure.write_page()
@@ -114,7 +116,7 @@ def run_all(figures, page_only=False):
 
 
 def write_summary(path, figures):
-    """Puts the table of all figures into a page, between two marks."""
+    """Writes the table of all figures into a page, between two markers."""
     text = path.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
@@ -124,7 +126,7 @@ def write_summary(path, figures):
 
 
 class Desk:
-    """Means of measurements that start no router."""
+    """Resources of measurements that start no router."""
 
     def __enter__(self):
         machine.end_in_order()
@@ -135,11 +137,11 @@ class Desk:
         pass
 
     def end_all(self):
-        """Nothing runs."""
+        """Does nothing: no program runs."""
 
 
 def guarded(work):
-    """Turns what went wrong into a sentence and an exit status."""
+    """Turns an exception into an error message and an exit status."""
     try:
         work()
     except machine.Failed as failed:
@@ -151,7 +153,7 @@ def guarded(work):
 
 
 def fill(template, values):
-    """Puts figures into their places; a place without a figure is a mistake."""
+    """Replaces placeholders by figures; a placeholder without a figure is an error."""
 
     def one(place):
         if place[1] not in values:
@@ -162,14 +164,14 @@ def fill(template, values):
 
 
 def claim(is_so, sentence):
-    """A sentence of a page, if the results bear it out; else the page is not made."""
+    """A sentence for a page, if the results support it; otherwise the page is not generated."""
     if not is_so:
         raise machine.Failed(f"the page would say what its results contradict: {sentence}")
     return sentence
 
 
 def compared(ones, others):
-    """`more` or `less`, as values of one thing are beside those of another; `no different` if they overlap."""
+    """Comparison of two lists of values: `more`, `less`, or `no different` if they overlap."""
     if min(ones) > max(others):
         return "more"
     return "less" if max(ones) < min(others) else "no different"
@@ -190,7 +192,7 @@ def host_table(raw):
 
 
 def column(results, label, field="rate", scale=1.0):
-    """A field of a label's results, a value for each round."""
+    """A field of a label's results: one value per round."""
     return [one[field] / scale for one in results[label]]
 
 
@@ -199,6 +201,6 @@ def median(results, label, field="rate", scale=1.0):
 
 
 def table(head, rows):
-    """A table of a page."""
+    """A Markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]
     return "\n".join(lines)

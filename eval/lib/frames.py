@@ -1,4 +1,5 @@
-"""Frames and routes of the figures, made once and kept in target/bench: random, by seed, or real traffic."""
+"""Frames and routes of the figures, made once and kept in target/bench: pseudo-random from a seed, or recorded traffic.
+"""
 
 import functools
 import ipaddress
@@ -42,7 +43,7 @@ def _made(name, make):
 
 
 def fixed(size, count=COUNT):
-    """A capture of frames of `size` bytes, frame check sequence counted, below random routes."""
+    """A capture of frames of `size` bytes, including frame check sequence, to random routes."""
     return _made(f"eval-{size}-{count}.pcap", lambda path: _write(path, lambda rng: size - 4, count))
 
 
@@ -55,7 +56,7 @@ def mix(count=COUNT):
 
 @functools.cache
 def real():
-    """Real traffic as a capture, and what it is; the mix where there is none."""
+    """Recorded traffic as a capture, and its description; without it, the generated mix."""
     if not REAL.exists():
         print(f"skipped: real traffic needs {REAL}", file=sys.stderr)
         return mix(), "made up by seed, as there is no ../shared/data/pcap"
@@ -70,5 +71,5 @@ def _write(path, length, count):
 
 
 def mean_size(path):
-    """Mean length of a capture's frames, frame check sequence counted."""
+    """Mean frame length of a capture, including frame check sequence."""
     return (path.stat().st_size - 24) / COUNT - 16 + 4

@@ -1,7 +1,7 @@
-"""Programs under measurement: started, asked, and ended, whatever happens.
+"""Programs under measurement: started, queried, and always ended.
 
-A `Lab` owns hugepages, a folder, and every process that is started in it. Processes die with this one,
-even if it is killed.
+A `Lab` owns hugepages, a folder, and every process that is started in it. Its processes end with this one, even if it
+is killed.
 """
 
 import http.client
@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT / "eval" / "bench"))
 
 
 def need_program():
-    """Ashlar must be built."""
+    """Fails unless Ashlar is built."""
     if not ASHLAR.exists():
         raise Failed(f"{ASHLAR} is missing: run `make build`")
 
@@ -42,12 +42,12 @@ def printed(*words):
 
 
 def simulate(*words):
-    """A cluster in virtual time."""
+    """Runs the simulator of a cluster."""
     return printed("cluster", "simulate", "--json", *words)
 
 
 def until(ask, process, what):
-    """Asks until the answer is true, and returns it."""
+    """Calls a function until its result is true; returns the result."""
     end = time.monotonic() + STARTUP
     while time.monotonic() < end and process.poll() is None:
         if answer := ask():
@@ -57,7 +57,7 @@ def until(ask, process, what):
 
 
 class Process:
-    """A program in a session of its own, its output in a file."""
+    """A program in a session of its own, with its output in a file."""
 
     def __init__(self, command, log, stdout=None, stdin=subprocess.DEVNULL):
         self.command = " ".join(map(str, command))
@@ -74,7 +74,7 @@ class Process:
         return self.log.read()
 
     def go_on(self, does):
-        """Stops it, or lets it go on."""
+        """Stops the program, or lets it continue."""
         os.killpg(self.process.pid, signal.SIGCONT if does else signal.SIGSTOP)
 
     def close(self):
@@ -90,7 +90,7 @@ class Process:
 
 
 class Unix(http.client.HTTPConnection):
-    """HTTP over a UNIX socket."""
+    """An HTTP connection over a UNIX socket."""
 
     def __init__(self, path):
         super().__init__("localhost")
@@ -103,13 +103,13 @@ class Unix(http.client.HTTPConnection):
 
 
 def vdevs(frames, n=0, queues=1):
-    """Two ports: one whose receive queues all bring the same endless capture, and nowhere."""
+    """Two ports: one whose receive queues all replay the same endless capture, and a null port."""
     capture = ",".join([f"net_pcap{n}", *[f"rx_pcap={frames}"] * queues, "infinite_rx=1"])
     return [capture, f"net_null{n + 1},no-rx=1"]
 
 
 class Router(Process):
-    """`ashlar run`, asked over its socket."""
+    """`ashlar run`, queried through its socket."""
 
     def __init__(self, lab, conf, values=(), vdevs=(), cores=(MEASURED,), buffers=65_535, options=(), before=()):
         self.socket = str(lab.folder / f"{lab.number()}.socket")
@@ -123,7 +123,7 @@ class Router(Process):
         super().__init__(command, lab.folder / f"{lab.number()}.log")
 
     def ask(self, method, path, body=None):
-        """The answer; None if there is none, or a refusal."""
+        """The response; None if there is none, or an error."""
         link = Unix(self.socket)
         try:
             link.request(method, path, body)
@@ -143,22 +143,22 @@ class Router(Process):
         until(lambda: self.ask("PUT", f"/v1/handlers/{handler}", value) is not None, self, handler)
 
     def wait_running(self):
-        """Waits until it answers."""
+        """Waits until the router responds."""
         until(self.stats, self, "the router's answer")
 
     def wait_sending(self):
-        """Waits until packets leave."""
+        """Waits until packets leave the router."""
         until(lambda: (s := self.stats()) and totals(s)["sent"] > 0, self, "the first packet")
 
     def measure(self, seconds):
-        """Counts of a router within some seconds."""
+        """Counters of a router over some seconds."""
         before = self.stats()
         time.sleep(seconds)
         after = self.stats()
         return self.difference(before, after)
 
     def measure_stages(self, seconds):
-        """Like `measure`, with the counts of each task under "stages"."""
+        """Like `measure`, with the counters of each task under "stages"."""
         before = self.stats()
         time.sleep(seconds)
         after = self.stats()
@@ -171,7 +171,7 @@ class Router(Process):
 
 
 def totals(stats):
-    """Counts of a router that figures use, over all workers."""
+    """Counters of a router for figures, summed over all workers."""
     sums = dict.fromkeys(
         ["received", "sent", "sent bytes", "polls", "empty polls", "cycles", "empty cycles", "turns", "asleep ns"], 0)
     for element in stats["elements"]:
@@ -191,8 +191,9 @@ def totals(stats):
 
 
 def stages(before, after):
-    """Counts of each task between two readings, by ELEMENT@WORKER: packets a second, and cycles of each with all
-    elements that it passed before it left the task. Empty runs are left out."""
+    """Counters of each task between two readings, by ELEMENT@WORKER: packets a second, and cycles per packet including
+    all elements that the packet passes in the task. Empty runs are left out.
+    """
     found, seconds = {}, (after["time_ns"] - before["time_ns"]) / 1e9
     for was, now in zip(before["elements"], after["elements"]):
         for first, last in zip(was["copies"], now["copies"]):
@@ -207,7 +208,7 @@ def stages(before, after):
 
 
 def difference(before, after):
-    """Counts between two readings, and the values per packet that follow from them."""
+    """Differences of counters between two readings, and values per packet computed from them."""
     first, last = totals(before), totals(after)
     passed = {name: last[name] - first[name] for name in last}
     seconds = (after["time_ns"] - before["time_ns"]) / 1e9
@@ -224,7 +225,7 @@ def difference(before, after):
 
 
 def built(text, compiler, flags=()):
-    """The program of a file, built when it is older than its text or a header beside that."""
+    """The program compiled from a file, built if it is older than its source or a header beside it."""
     program = WORK / text.stem
     newest = max(path.stat().st_mtime for path in (text, *text.parent.glob("*.h")))
     if not program.exists() or program.stat().st_mtime < newest:
@@ -235,13 +236,15 @@ def built(text, compiler, flags=()):
 
 
 def source_program():
-    """The program of source.c."""
+    """The program compiled from source.c."""
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "libdpdk"], capture_output=True, text=True)
     return built(ROOT / "eval" / "lib" / "source.c", ["cc", "-O3", "-march=native"], flags.stdout.split())
 
 
 class Source(Process):
-    """Frames at a steady rate into a memif, and perhaps back: see source.c. `lab` gives a folder and numbers."""
+    """A source of frames at a steady rate into a memif, optionally with a return path; see source.c. `lab` provides a
+    folder and numbers.
+    """
 
     def __init__(self, lab, frames, rate, burst=32, seconds=2.0, back=False, core=OTHER):
         self.memif = lab.folder / f"{lab.number()}.memif"
@@ -260,7 +263,7 @@ class Source(Process):
             shutil.rmtree(RUNTIME / self.prefix, ignore_errors=True)  # which DPDK leaves
 
     def port(self):
-        """The other end, as a configuration names it."""
+        """Name of the other end in a configuration."""
         return f'"memif:role=client,id=0,socket={self.memif}"'
 
     def vdev(self):
@@ -271,7 +274,7 @@ class Source(Process):
         until(lambda: "measuring" in self.output(), self, "packets through the memif")
 
     def result(self):
-        """Waits for the end of the source, and returns its counts."""
+        """Waits for the end of the source, and returns its counters."""
         self.process.wait(STARTUP)
         lines = [line for line in self.output().splitlines() if line.startswith("{")]
         if not lines:
@@ -282,7 +285,7 @@ class Source(Process):
 
 
 class Lab:
-    """Everything that measuring needs, given back at the end."""
+    """Owner of everything that a measurement needs; it cleans up at the end."""
 
     def __enter__(self):
         machine.end_in_order()
@@ -305,7 +308,7 @@ class Lab:
         return self.numbers
 
     def end_all(self):
-        """Ends what still runs."""
+        """Ends all programs that still run."""
         for process in reversed(self.running):
             process.close()
         self.running.clear()

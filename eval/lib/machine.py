@@ -1,4 +1,4 @@
-"""The machine that is measured on: what a reader must know of it, and its hugepages."""
+"""The machine of the measurement: facts that a reader must know, and its hugepages."""
 
 import datetime
 import fcntl
@@ -17,7 +17,7 @@ SHARED = pathlib.Path(os.environ.get("ASHLAR_SHARED", ROOT.parent / "shared"))
 
 
 class Failed(Exception):
-    """The measured program did not run; the text is for people."""
+    """The measured program did not run; the message is for people."""
 
 
 class Absent(Failed):
@@ -25,7 +25,7 @@ class Absent(Failed):
 
 
 def some(value, what):
-    """A figure, which must be of something: a rate of nothing is no result but a mistake of the router or of the measurement."""
+    """A rate, which must not be 0: a rate of 0 means a mistake of the router or of the measurement."""
     if not value > 0:
         raise Failed(f"nothing was measured: {value:g} {what}")
     return value
@@ -44,12 +44,12 @@ def tsc_hz():
 
 
 def noted_hz(notes):
-    """Cycles of the time-stamp counter per second, of the machine that the notes are about."""
+    """Cycles of the time-stamp counter per second, of the machine that the notes describe."""
     return float(re.search(r"time-stamp counter (\d+) MHz", notes["cpu"])[1]) * 1e6
 
 
 def notes():
-    """Facts of the machine that a reader must know, by name."""
+    """Facts about the machine that a reader must know, by name."""
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     model = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]
     dpdk = subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True)
@@ -65,14 +65,14 @@ def notes():
 
 
 def end_in_order():
-    """Has the signals that end programs raise SystemExit, so that what was started is taken away."""
+    """Makes termination signals raise SystemExit, so that cleanup code runs."""
     for name in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(name, lambda number, _: sys.exit(128 + number))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell has it ignored
 
 
 class Hugepages:
-    """Hugepages, 1.75 GiB unless told, for as long as it lasts; none if told 0."""
+    """Reserves hugepages during its lifetime: 1.75 GiB by default; none for 0."""
 
     PATH = pathlib.Path("/proc/sys/vm/nr_hugepages")
     WANTED = 896

@@ -1,4 +1,4 @@
-"""Plots in one hand, as SVG that changes only when its figures do."""
+"""Plots in one style, as SVG files that change only when their data changes."""
 
 import statistics
 
@@ -7,7 +7,7 @@ COLORS = [OURS, "#b5452c", "#5c8a3a", OTHER, PAPER, "#555555"]
 
 
 def write(path, draw, size, panels):
-    """`draw` gets the axes, a list if there are several panels."""
+    """Writes a plot. `draw` gets the axes, or a list of them for several panels."""
     # Only here: what prints figures and draws none runs without matplotlib.
     import matplotlib
     matplotlib.use("svg")
@@ -22,7 +22,7 @@ def write(path, draw, size, panels):
 
 
 def bars(axes, names, values, color=OURS, unit="Mpps"):
-    """Bars with their values above, least and most as whiskers; `values` are lists."""
+    """Bar chart with values above the bars, and minimum and maximum as whiskers; `values` are lists."""
     middle = [statistics.median(v) for v in values]
     around = [[m - min(v) for m, v in zip(middle, values)], [max(v) - m for m, v in zip(middle, values)]]
     drawn = axes.bar(names, middle, color=color, yerr=around, capsize=3, width=0.6)
@@ -32,7 +32,7 @@ def bars(axes, names, values, color=OURS, unit="Mpps"):
 
 
 def groups(axes, names, series, unit):
-    """Groups of bars; `series` gives, by name, a value for each group."""
+    """Grouped bar chart; `series` has, by name, one value per group."""
     width = 0.72 / len(series)
     for n, (name, heights) in enumerate(series.items()):
         places = [k + width * n for k in range(len(names))]

@@ -1,11 +1,11 @@
-"""A progress bar: on a terminal one line that changes, else a line for each step."""
+"""A progress bar: one changing line on a terminal, otherwise one line per step."""
 
 import sys
 import time
 
 
 class Bar:
-    """Steps done of all, with the time that is left."""
+    """Progress in steps, with the remaining time."""
 
     WIDTH = 30
 

@@ -1,5 +1,6 @@
-"""The two ways in which figures run a router: alone on a core between an endless capture and nowhere, and fed
-over shared memory (memif) by a source on the other core."""
+"""The two ways to run a router for a figure. It is alone on a core between an endless capture and a null port, or it is
+fed over shared memory (memif) by a source on the other core.
+"""
 
 from . import frames
 from .lab import MEASURED, vdevs
@@ -12,18 +13,19 @@ IPSEC = ["SUITE=aes128gcm16", "KEYS=ENC_KEY " + "5a" * 20]
 
 
 def conf_of(app):
-    """The file of an application."""
+    """Configuration file of an application."""
     return ROOT / "eval" / "ipsec" / "seal.click" if app == "ipsec" else CONF / f"{app}.click"
 
 
 def values_of(app):
-    """Definitions that an application is started with."""
+    """Variable definitions with which an application is started."""
     return {"route": [f"ROUTES={frames.routes()}"], "ipsec": IPSEC}.get(app, [])
 
 
 def endless(conf, capture, values=(), seconds=SECONDS, options=()):
-    """A step: `conf` from IN, an endless capture, to OUT, nowhere, on one core. Nothing is lost on the way in:
-    the capture gives what the router asks for."""
+    """Measurement step: `conf` on one core from the endless capture IN to the null port OUT. No packet is lost on input,
+    because the capture delivers what the router requests.
+    """
 
     def run(lab):
         router = lab.router(
@@ -35,8 +37,9 @@ def endless(conf, capture, values=(), seconds=SECONDS, options=()):
 
 
 def fed(conf, capture, rate, burst=32, values=(), back=False, seconds=SECONDS, options=()):
-    """A step: `conf` from IN, a memif with `rate` packets a second (0 = all that it takes) in groups of `burst`, to
-    OUT: nowhere, or with `back` the same memif. What the source saw is under "source"."""
+    """Measurement step: `conf` from the memif IN with `rate` packets a second (0 = as fast as possible) in groups of
+    `burst`, to a null port or, with `back`, to the same memif. The source's results are under "source".
+    """
 
     def run(lab):
         source = lab.feed(capture, rate, burst, seconds + 0.8, back)

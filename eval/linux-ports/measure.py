@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Linux, AF_PACKET and AF_XDP on the same veth pairs: what comes out, what is lost and how long it takes, by load."""
+"""Linux, AF_PACKET and AF_XDP on the same veth pairs: throughput, loss and latency, by load."""
 
 import pathlib
 import shutil
@@ -20,7 +20,7 @@ LOST = 0.005
 
 
 def between(veth, cores):
-    """A router of a kind whose both sides are in the hands of one source, which measures how long frames take."""
+    """A router of some kind between two interfaces of one source, which measures latency."""
 
     class Between(veth):
         CORES = cores
@@ -43,7 +43,7 @@ def between(veth, cores):
 
 
 class Source(labs.Process):
-    """Sends to s0 and takes back from d0."""
+    """A source that sends to s0 and receives from d0."""
 
     def __init__(self, veth, folder, rate, core):
         ports = ["net_af_packet0,iface=s0,qdisc_bypass=1", "net_af_packet1,iface=d0,framecnt=8192"]
@@ -58,7 +58,7 @@ class Source(labs.Process):
 
 
 def run(kind, cores):
-    """A step: the router at each rate."""
+    """Measurement step: the router at each rate."""
 
     def step(lab):
         core = labs.MEASURED
@@ -88,12 +88,12 @@ def steps():
 
 
 def seen(raw, label, rate, field):
-    """A field of what the source saw at a rate, the median of the rounds."""
+    """A field of the source's results at a rate: the median of the rounds."""
     return median({label: [one[str(rate)] for one in raw["results"][label]]}, label, field)
 
 
 def offered(raw, label, rate):
-    """Thousands of packets a second that the source had sent."""
+    """Thousands of packets a second that the source sent."""
     return seen(raw, label, rate, "sent") / seen(raw, label, rate, "seconds") / 1e3
 
 
@@ -106,7 +106,7 @@ def lost(raw, label, rate):
 
 
 def carried(raw, label):
-    """The highest rate that came out, and the highest with hardly any loss."""
+    """The highest rate that was forwarded, and the highest rate with hardly any loss."""
     most = max(came(raw, label, rate) for rate in RATES)
     whole = [came(raw, label, rate) for rate in RATES if lost(raw, label, rate) <= LOST]
     return most, max(whole, default=0.0)

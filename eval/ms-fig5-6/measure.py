@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Multistage routers, Figures 1, 5 and 6: one router by frame size, and one balancer by its kind and number of back ports."""
+"""Multistage routers, Figures 1, 5 and 6: one router by frame size, and one balancer by kind and number of back ports.
+"""
 
 import pathlib
 import sys
@@ -18,14 +19,14 @@ GAP = 160
 
 
 def dtx(backs):
-    """The file of a balancer that looks at nothing but Ethernet, with so many back ports."""
+    """The file of a balancer that only looks at Ethernet headers, with this number of back ports."""
     path = machine.WORK / f"dtx-{backs}.click"
     path.write_text(balancer.way_in(2, "round-robin", backs))
     return path
 
 
 def odb():
-    """The file of a balancer behind a router's graph."""
+    """The file of a balancer whose packets first pass a router's graph."""
     route = runs.conf_of("route").read_text()
     way = "-> BalanceIn(lb) -> out :: ToDevice($OUT);"
     path = machine.WORK / "odb.click"

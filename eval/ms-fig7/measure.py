@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Multistage routers, Figure 7: what 1 to 4 balancers and 1 to 10 routers carry, in virtual time."""
+"""Multistage routers, Figure 7: throughput of 1 to 4 balancers and 1 to 10 routers, in virtual time."""
 
 import json
 import pathlib

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""Server network cards, Figures 2 and 3: a port without queues, one with, and an ideal one, over the number of cores."""
+"""Server network cards, Figures 2 and 3: a port with one queue, a port with multiple queues, and an ideal one, by number
+of cores.
+"""
 
 import os
 import pathlib
@@ -20,8 +22,10 @@ CORES = range(1, 9)
 
 
 def serial(working):
-    """A serial NIC's three steps, with as many queues as `working` cores would have. On two cores the first receives,
-    splits, merges and sends, the second does what those cores would: the steps meet in queues between cores, as they would."""
+    """The three steps of a serial NIC, with the queues for `working` cores. On two cores the first core receives,
+    splits, merges and sends, and the second does the work of all those cores. As in the paper, the steps are
+    connected by queues between cores.
+    """
     lines = ["// Made by measure.py: receive and split, forward, merge and send.",
              "FromDevice($A, CORES 0) -> split :: RoundRobinSwitch;", "merge :: RoundRobinSched -> send :: ToDevice($B, CORES 0);"]
     for n in range(working):
@@ -40,7 +44,8 @@ def run(conf, cores, values=()):
 
 
 def run_flows(conf, cores, queues):
-    """With frames of many flows, which a hash can tell apart: each receive queue brings the same endless capture."""
+    """Runs with frames of many flows, which a hash can distinguish: each receive queue replays the same endless capture.
+    """
     def step(here):
         values = ["A=net_pcap0", "B=net_null1", f"CORES={queues}"]
         router = here.router(HERE / conf, values, lab.vdevs(frames.fixed(64), queues=queues), cores, buffers=262_143)
@@ -71,20 +76,20 @@ def steps():
 
 
 def cycles(result, kind):
-    """Cycles of a step per packet: those of all its copies over all their packets."""
+    """Cycles per packet of a step: the cycles of all its copies divided by all their packets."""
     mine = [s for name, s in result["stages"].items() if name.startswith(kind)]
     packets = sum(s["rate"] for s in mine)
     return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)
 
 
 def step_costs(results, working):
-    """Cycles per packet to receive and split, to forward, to merge and send."""
+    """Cycles per packet to receive and split, to forward, and to merge and send."""
     rounds = results[f"serial steps {working}"]
     return [statistics.median(cycles(r, kind) for r in rounds) for kind in ("FromDevice", "work", "send")]
 
 
 def computed(results):
-    """Curves over cores: name, what is measured of it, all of it by the model."""
+    """Curves by number of cores: name, measured values, and model."""
     one, hz = median(results, "one"), results["one"][0]["hz"]
     known = [n for n in (2, 4, 6, 8) if f"multi {n}" in results]
     most = max(known)

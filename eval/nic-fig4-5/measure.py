@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Server network cards, Figures 4 and 5: what more queues on a port cost, at a fixed number of cores."""
+"""Server network cards, Figures 4 and 5: the cost of more queues on a port, with a fixed number of cores."""
 
 import os
 import pathlib
@@ -37,7 +37,7 @@ def steps():
 
 
 def ratios(results, queues):
-    """One port over two ports, for each round."""
+    """Ratio of one port to two ports, for each round."""
     pairs = zip(column(results, f"one port {queues}"), column(results, f"two ports {queues}"))
     return [one / two for one, two in pairs]
 

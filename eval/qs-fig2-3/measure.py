@@ -36,7 +36,7 @@ def steps():
 
 
 def least_memory(rows, k):
-    """The row with the fewest slots in which so few flows are refused."""
+    """The row with the fewest slots that refuses so few flows."""
     return min((row for row in rows if row["k"] == k and row["theory"] <= SHARE), key=lambda row: row["slots"], default=None)
 
 

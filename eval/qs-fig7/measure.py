@@ -25,7 +25,7 @@ NAMED = {"null_prefix_fifo": "IP router", "match_prefix_sort": "IntServ", "tag_l
 
 
 def ip(output):
-    """An IP packet of 46 bytes, as frames of 64 have: one of two flows, each to an output of its own."""
+    """An IP packet of 46 bytes, as in frames of 64. It belongs to one of two flows, each with its own output."""
     tos, payload = (46 << 2, 10 << 2)[output], bytes(18)
     udp = struct.pack("!HHHH", 1, 9, 8 + len(payload), 0)
     head = struct.pack("!BBHHHBBH4s4s", 0x45, tos, 28 + len(payload), 0, 0, 64, 17, 0, bytes([10, 0, 0, 1]), bytes([10, output + 1, 0, 1]))
@@ -33,7 +33,9 @@ def ip(output):
 
 
 def frame(service, output):
-    """The packet with what a service wants in front of it: labels, and the state of a core-stateless network."""
+    """The packet with the headers that a service needs in front of it: labels, and the state of a core-stateless
+    network.
+    """
     told, way, order = service.split("_")
     labels = {("null", "look"): (16, 17), ("tag", "look"): (100, 101)}.get((told, way))
     kind = 0x8847 if labels else 0x0800
@@ -50,7 +52,7 @@ def capture(service):
 
 
 def flows(service):
-    """Handlers that set the service's flows up, and what they are told."""
+    """Handlers that set up the service's flows, with their values."""
     told, way, order = service.split("_")
     wants = " RATE 40Gbps BURST 1000000 PACKET 1500" if order == "sort" else ""
     ends = ["10.0.0.1 1 10.1.0.1 9 udp", "10.0.0.1 1 10.2.0.1 9 udp"]
@@ -105,12 +107,12 @@ def values(raw):
         needs.append([service, threads, f"{cores:.2f}", memory, f"{lines * LINE / 84:.2f}"])
     rate = {service: median(results, service, "rate") for service in SERVICES}
     def cheaper(cost):
-        """In how many of the six pairs a look costs less than a prefix, by a cost of services."""
+        """Number of the six pairs in which exact match is cheaper than prefix match, given the services' costs."""
         looks = [service for service in SERVICES if "_look_" in service]
         return sum(cost(look) < cost(look.replace("_look_", "_prefix_")) for look in looks), len(looks)
 
     def sorting(cost):
-        """The least and the greatest of what ordering by deadlines costs beside first in, first out."""
+        """Least and greatest extra cost of ordering by deadlines over first in, first out."""
         ratios = sorted(cost(service) / cost(service.replace("_sort", "_fifo")) for service in SERVICES if service.endswith("_sort"))
         return f"{ratios[0]:.1f} to {ratios[-1]:.1f}"
 

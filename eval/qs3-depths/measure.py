@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Impact of Network Protocols (QS3): how deep look-ups go in a trie of stride 4."""
+"""Impact of Network Protocols (QS3): depth of look-ups in a trie of stride 4."""
 
 import json
 import pathlib
@@ -38,7 +38,7 @@ def mean(counts):
 
 
 def saved(counts):
-    """Share of the accesses that a copy of the top two levels saves."""
+    """Share of memory accesses that a copy of the top two levels saves."""
     return sum(min(n + 1, 2) * count for n, count in enumerate(counts)) / (mean(counts) * sum(counts))
 
 

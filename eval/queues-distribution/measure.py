@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Distribution of real traffic over queues, for every mode of classification."""
+"""Distribution of recorded traffic over queues, for every mode of classification."""
 
 import collections
 import pathlib
@@ -18,7 +18,7 @@ FLOWS = 256  # named in the mode `flow`
 
 
 def packets(path):
-    """The frames of a capture of the classic format."""
+    """The frames of a classic pcap file."""
     data, at = path.read_bytes(), 24
     while at + 16 <= len(data):
         length = int.from_bytes(data[at + 8:at + 12], "little")
@@ -27,13 +27,13 @@ def packets(path):
 
 
 def addresses(path):
-    """The most frequent destination addresses that are no group's."""
+    """The most frequent unicast destination addresses."""
     count = collections.Counter(f[:6] for f in packets(path) if not f[0] & 1)
     return [address.hex(":") for address, _ in count.most_common(ADDRESSES)]
 
 
 def flows(path):
-    """Rules for the largest flows, each with a bucket of its own."""
+    """Rules for the largest flows, each with its own bucket."""
     count = collections.Counter()
     for f in packets(path):
         ports = 14 + 4 * (f[14] & 15)
@@ -47,7 +47,7 @@ def flows(path):
 
 
 def prefixes():
-    """A sixteenth of all IPv4 addresses for each bucket, and IPv6."""
+    """Prefixes that give each bucket a sixteenth of all IPv4 addresses, and IPv6."""
     return [f"{16 * n}.0.0.0/4" for n in range(16)] + ["::/0"]
 
 
@@ -88,7 +88,7 @@ def steer_of(router):
 
 
 def read(router, steer):
-    """Packets by bucket."""
+    """Number of packets by bucket."""
     text = router.ask("GET", f"/v1/handlers/{steer}.loads")
     return None if text is None else [int(word) for word in text.split()]
 
@@ -99,13 +99,15 @@ def steps():
 
 
 def dealt(loads, queues):
-    """The fullest queue over the mean, when buckets are dealt out in turn, as at the start."""
+    """Load of the fullest queue relative to the mean, if buckets are assigned in turn, as at the start."""
     sums = [sum(loads[n::queues]) for n in range(queues)]
     return max(sums) * queues / sum(loads)
 
 
 def spread_out(loads, queues):
-    """The same when whole buckets are spread as evenly as a simple rule can: the largest first, to who has least."""
+    """Load of the fullest queue relative to the mean, if buckets are assigned greedily: the largest bucket first, to the
+    least loaded queue.
+    """
     sums = [0] * queues
     for load in sorted(loads, reverse=True):
         sums[sums.index(min(sums))] += load

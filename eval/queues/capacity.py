@@ -1,7 +1,9 @@
-"""One core and two: DPDK's testpmd, as two processes that share nothing, and Ashlar, which routes with a worker for each
-queue of a port. Packets come from an endless capture on the core that forwards them. All are started at first, and then have the
-cores in short turns, the others stopped, so that a machine that is slower for a while is so for all of a round. What a process is
-given of memory makes it faster or slower as long as it lives, so all are started anew several times."""
+"""Scaling from one core to two: DPDK's testpmd as two processes that share nothing, and Ashlar, which routes with one
+worker per queue of a port. Packets come from an endless capture on the core that forwards them. All programs are
+started first and then run in short turns while the others are stopped, so that a temporarily slower machine affects a
+whole round. The physical memory that a process gets affects its speed for its lifetime, so all are restarted several
+times.
+"""
 
 import pathlib
 import statistics
@@ -32,14 +34,14 @@ class Testpmd(peers.Dpdk):
 
 
 def route(here, cores):
-    """A router with a worker on each of `cores`, each of which routes from a queue of its own to a queue of its own."""
+    """A router with a worker on each of `cores`, each with a receive queue and a transmit queue of its own."""
     ports = lab.vdevs(frames.fixed(64), queues=len(cores))
     values = ["IN=net_pcap0", "OUT=net_null1", *runs.values_of("route")]
     return here.router(runs.CONF / "route.click", values, ports, cores, buffers=BUFFERS * len(cores))
 
 
 class Turns:
-    """Programs that run one after the other: all but those whose turn it is are stopped."""
+    """Programs that run in turns: all others are stopped."""
 
     def __init__(self, here):
         self.testpmds, self.routers = {}, {}
@@ -53,7 +55,7 @@ class Turns:
             one.go_on(False)
 
     def rate(self, kind, cores, seconds):
-        """Packets a second of testpmds or a router on these cores."""
+        """Packets a second of testpmd processes or a router on these cores."""
         processes = [self.testpmds[core] for core in cores] if kind == "testpmd" else [self.routers[cores]]
         for one in processes:
             one.go_on(True)
@@ -68,7 +70,7 @@ class Turns:
 
 
 def measure(here, starts, rounds, seconds, say):
-    """Rates by who, cores and round."""
+    """Measured rates by program, cores and round."""
     found = {}
     for start in range(starts):
         try:
@@ -84,11 +86,11 @@ def measure(here, starts, rounds, seconds, say):
 
 
 def gains(found, kind):
-    """Both cores at once over one of them (the mean of both alone), for each round."""
+    """Rate of both cores relative to one core (the mean of both alone), for each round."""
     ones = zip(*(found[f"{kind} {core}"] for (core,) in SINGLES))
     return [both / statistics.mean(one) for both, one in zip(found[f"{kind} 0 1"], ones)]
 
 
 def of_ceiling(found):
-    """Gain of a second worker over the gain of a second core, for each round."""
+    """Gain by a second worker relative to the gain by a second core, for each round."""
     return [ours / ceiling for ours, ceiling in zip(gains(found, "route"), gains(found, "testpmd"))]

@@ -1,5 +1,6 @@
-"""Buckets that move while packets pass: a load that lies on one worker is shared out, and workers follow a load that falls
-and rises. What came of it is computed from the records of paced.rs alone."""
+"""Moves of buckets under traffic: a load on one worker is spread over two, and workers follow a load that falls and
+rises. Results are computed only from the records of paced.rs.
+"""
 
 import json
 import math
@@ -34,7 +35,7 @@ EVENT = re.compile(r"^ *(\d+\.\d{3}s .*)$", re.MULTILINE)  # of what the balance
 
 
 class Paced(lab.Router):
-    """The router of paced.rs, which is asked as any other."""
+    """The router of paced.rs, queried like any other."""
 
     def __init__(self, here, records, profile, workers=2, conf=CONF, flows=FLOWS, values=()):
         self.socket = str(here.folder / f"{here.number()}.socket")
@@ -44,7 +45,9 @@ class Paced(lab.Router):
         lab.Process.__init__(self, command, here.folder / f"{here.number()}.log", stdin=subprocess.PIPE)
 
     def play(self):
-        """Runs the profile; gives what was seen of the machine and the router every tenth of a second, and what the balancer did."""
+        """Runs the profile. Returns observations of machine and router every tenth of a second, and the balancer's
+        actions.
+        """
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
         start, seen, events = time.monotonic(), [], {}
@@ -60,26 +63,28 @@ class Paced(lab.Router):
         return {"seen": seen, "events": [[at, event] for event, at in events.items()], "used": [[one["s"], one["used"]] for one in seen]}
 
     def turns(self):
-        """Milliseconds of each worker's longest turn since this was last asked, and the longest time in one in which others had
-        its core."""
+        """Milliseconds of each worker's longest turn since the last call, and the longest part of a turn in which other
+        programs had its core.
+        """
         each = json.loads(self.ask("POST", "/v1/turns") or "[]")
         return [[round(one[f"longest_{name}_ns"] / 1e6, 2) for name in ("turn", "wait")] for one in each]
 
     def used(self):
-        """Seconds of processor time of all threads."""
+        """Processor time in seconds of all threads."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / 100
 
 
 def stolen():
-    """Seconds that the machine's host has taken of each processor, as it says."""
+    """Stolen time: seconds that the hypervisor has taken from each processor, as it reports."""
     lines = pathlib.Path("/proc/stat").read_text().splitlines()
     return [int(line.split()[8]) / 100 for line in lines if re.match(r"cpu\d", line)]
 
 
 def capacity(here, folder):
-    """Packets a second that one of two workers carries, which are offered more than it can and of which half come by the other
-    one: the mean of a second and a half, so that what the machine takes away for itself is taken off."""
+    """Packets a second that one of two workers carries when it is offered more than it can carry, half of it through the
+    other worker. This is the mean of one and a half seconds, so that interruptions by the machine are deducted.
+    """
     path = folder / "capacity.records"
     router = here.keep(Paced(here, path, [(2, 3e5)]))
     router.wait_running()
@@ -91,7 +96,7 @@ def capacity(here, folder):
 
 
 def measure(here, folder, say, seconds=3):
-    """Both runs; gives what is not in the records."""
+    """Makes both runs; returns values that are not in the records."""
     if not PROGRAM.exists():
         raise machine.Failed(f"{PROGRAM} is missing: run `cargo build --release --locked -p ashlar --example paced`")
     carried = [capacity(here, folder)]
@@ -110,7 +115,7 @@ def held_ms(rate):
 
 
 def counted(router):
-    """Packets of each flow, as FlowCounter counts them."""
+    """Number of packets of each flow, as FlowCounter counts them."""
     text = router.ask("GET", "/v1/handlers/flows.flows")
     if text is None:
         raise machine.Failed(f"flows were not counted\n{router.output()[-2000:]}")
@@ -122,7 +127,7 @@ def counted(router):
 
 
 def all_on_one(router):
-    """Gives all buckets to worker 0, and leaves them there; whether there is a balancer that would not."""
+    """Assigns all buckets permanently to worker 0; returns true if there is a balancer that would change this."""
     balancer = tell(router, "balance", "off")
     buckets = int(router.ask("GET", f"/v1/handlers/{STEER}.buckets"))
     if not tell(router, "move", f"0-{buckets - 1} 0"):
@@ -131,7 +136,7 @@ def all_on_one(router):
 
 
 def rebalance(here, folder, rate, say, seconds):
-    """All buckets belong to worker 0, which has as much to do as it can; then somebody is to notice."""
+    """Profile in which all buckets first belong to worker 0, which is fully loaded; the balancer must notice."""
     offered = BUSY * rate
     router = here.keep(Paced(here, folder / "rebalance.records", [(seconds, offered)]))
     router.wait_running()
@@ -151,13 +156,14 @@ def rebalance(here, folder, rate, say, seconds):
 
 
 def tell(router, handler, value):
-    """Writes a handler. Returns true if the router did it."""
+    """Writes a handler. Returns true if the router accepted the value."""
     return router.ask("PUT", f"/v1/handlers/{STEER}.{handler}", value) is not None
 
 
 def scale(here, folder, rate, say, seconds):
-    """A load that the balancer spreads over two workers falls to a tenth, and rises again, in steps of a fifth or so: one step to ten times the load would
-    fill any ring before anybody can look."""
+    """Profile in which a load on two workers falls to a tenth and rises again, in steps of about a fifth. A single step
+    to ten times the load would fill any ring before the balancer could react.
+    """
     high = HIGH * rate
     down = [(RAMP / 10, high * 10 ** (-n / 10)) for n in range(1, 10)]
     profile = [(seconds, high), *down, (seconds, high / 10), *reversed(down), (seconds, high)]
@@ -174,13 +180,14 @@ def scale(here, folder, rate, say, seconds):
 
 
 def window_of(rate):
-    """Seconds in which all flows have as many packets: they come in turn."""
+    """Seconds in which all flows send the same number of packets: they take turns."""
     return math.ceil(WINDOW * rate / FLOWS) * FLOWS / rate
 
 
 def balanced_after(records, window=WINDOW):
-    """Seconds from the first packet until the workers' shares are within 10 % of the mean for HOLDS at least, and for how many seconds
-    of all that follow they are not; None twice if they never are."""
+    """Seconds from the first packet until the workers' shares stay within 10 % of the mean for at least HOLDS; and the
+    seconds after that in which they do not. None for both if they never do.
+    """
     counts = records.shares(window)
     counts = counts[:-1]  # the last window is not whole
     if counts.shape[1] < 2:
@@ -197,7 +204,8 @@ def say_seconds(value):
 
 
 def phases(records, raw):
-    """For each part of the profile: workers that sent packets in its second half, latency, and processor time."""
+    """For each part of the profile: number of workers that sent packets in its second half, latency, and processor time.
+    """
     seconds, latency, start, found = records.seconds(), records.latency_us(), 0, []
     for length, rate in raw["profile"]:
         if length < 1:  # on the way to another load
@@ -217,7 +225,9 @@ def phases(records, raw):
 
 
 def curve(records, step=0.1):
-    """For every tenth of a second in which packets were due: packets, workers that sent more than a hundredth of them, latency."""
+    """For every tenth of a second with due packets: packets, number of workers that sent more than a hundredth of them,
+    and latency.
+    """
     at = ((records.packets["due"].astype("i8") - records.start) / 1e9 / step).astype("i8")
     latency, found = records.latency_us(), []
     for n, counts in enumerate(records.shares(step)):
@@ -229,8 +239,9 @@ def curve(records, step=0.1):
 
 
 def machine_seen(records, raw):
-    """Time that the machine took away: the longest time in which a queue was not polled; the part of a worker's turn in which others had
-    its core; seconds that the host says it took; and the times at which packets found a ring full."""
+    """Time taken by the machine: longest time without a poll of a queue; part of a worker's turn in which others had its
+    core; seconds of stolen time; and the times at which packets found a ring full.
+    """
     unpolled, at, queue = records.unpolled()
     seen = [one for one in raw["seen"] if one["s"] <= sum(seconds for seconds, _ in raw["profile"])]
     turns = [[max(column) for column in zip(*worker)] for worker in zip(*(one["turns"] for one in seen))]
@@ -248,7 +259,7 @@ def summary(records, raw):
 
 
 def results(folder, raw):
-    """Results of raw records, for the lines of the figure."""
+    """Results of raw records, as lines of the figure."""
     found = {}
     for name in ("rebalance", "scale"):
         path = folder / f"{name}.records"

@@ -1,4 +1,4 @@
-"""The page of this folder: README.md and plot.svg, of raw/ and page.md."""
+"""Generates the page of this folder, README.md and plot.svg, from raw/ and page.md."""
 
 import json
 import pathlib
@@ -17,7 +17,7 @@ AROUND = 3  # samples of processor time on each side of a point of the curve
 
 
 def keep(raw):
-    """Writes what was measured to raw/, a file for each part."""
+    """Writes the measured data to raw/, one file for each part."""
     for part in ("capacity", "moves"):
         if part in raw:
             found = {"host": raw["host"], "command": COMMAND, part: raw[part]}
@@ -34,7 +34,7 @@ def load(part):
 
 
 def cores(used):
-    """Processors in use by time, of the processor time used until then."""
+    """Mean number of processors in use, computed from used processor time."""
     pairs = zip(used, used[2 * AROUND:])
     return [((t0 + t1) / 2, (u1 - u0) / (t1 - t0)) for (t0, u0), (t1, u1) in pairs]
 
@@ -67,7 +67,7 @@ def draw(axes, raw):
 
 
 def busy(*raw):
-    """A warning if the machine had other work while something was measured."""
+    """A warning if the machine had other work during a measurement."""
     load = max(float(one["host"]["load before"]) for one in raw)
     if load < figure.BUSY:
         return ""
@@ -86,7 +86,9 @@ def capacity_values(raw):
 
 
 def away(found):
-    """The longest time in which a queue was not polled, and others had a worker's core; what the host says that it took."""
+    """Longest time without a poll of a queue, longest time in which others had a worker's core, and stolen time as the
+    host reports it.
+    """
     if not (machine := found.get("machine")):
         return "not noted"
     wait = max(wait for _, wait in machine["turns ms"])
@@ -118,7 +120,7 @@ def moves_values(raw):
 
 
 def write():
-    """Makes plot and page of raw/."""
+    """Makes the plot and the page from raw/."""
     one, two = load("capacity"), load("moves")
     plot.write(HERE / "plot.svg", lambda axes: draw(axes, two), (13, 3.2), 4)
     hosts = {"command": f"    {COMMAND}", "capacity host": figure.host_table(one), "moves host": figure.host_table(two)}

@@ -1,5 +1,6 @@
-"""Records that paced.rs has written: which packets were due, and which left when, by which worker. All results are computed from these, and
-not from counters of the router."""
+"""Records of paced.rs: which packets were due, and which of them left when, by which worker. All results are computed
+from these, not from counters of the router.
+"""
 
 import pathlib
 import sys
@@ -33,8 +34,9 @@ class Records:
             raise machine.Failed(f"{path}: no packet came out")
 
     def due_of_flows(self):
-        """Number of packets of each flow that were due. Flow f comes by queue f modulo the number of queues; the flows of a queue take
-        turns."""
+        """Number of due packets of each flow. Flow f arrives at queue f modulo the number of queues; the flows of a
+        queue take turns.
+        """
         due, queues = [0] * self.flows, len(self.offered)
         for queue in range(queues):
             flows = range(queue, self.flows, queues)
@@ -43,21 +45,24 @@ class Records:
         return due
 
     def lost(self):
-        """Packets that were due and never came out, those that found a ring full among them; and packets that came out twice."""
+        """Number of due packets that never came out, including those that found a ring full; and number of packets that
+        came out twice.
+        """
         key = self.packets["flow"].astype("u8") << 32 | self.packets["number"]
         distinct = len(numpy.unique(key))
         return sum(self.due_of_flows()) - distinct, len(key) - distinct
 
     def missed(self):
-        """Packets lost because the ring of the receiving port was full."""
+        """Number of packets lost because the ring of the receiving port was full."""
         return int(self.offered[:, 1].sum())
 
     def deepest(self):
-        """Most packets that waited in the ring of a receive queue."""
+        """Maximum number of packets that waited in the ring of a receive queue."""
         return int(self.offered[:, 2].max())
 
     def unpolled(self):
-        """The longest time in which a receive queue was not polled, when that ended (both in seconds), and which queue."""
+        """Longest time without a poll of a receive queue, the time at which it ended (both in seconds), and the queue.
+        """
         worst = (0.0, 0.0, 0)
         for queue, windows in enumerate(self.polled):
             at = int(windows[:, 1].argmax())
@@ -68,7 +73,9 @@ class Records:
         return worst
 
     def spans(self):
-        """Times at which packets found a ring full: queue, from and to (seconds), packets, and polls in that time."""
+        """Intervals in which packets found a ring full: queue, start and end (seconds), number of packets, and number of
+        polls.
+        """
         found = []
         for queue, windows in enumerate(self.polled):
             at = numpy.flatnonzero(windows[:, 3])
@@ -79,8 +86,9 @@ class Records:
         return found
 
     def reordered(self):
-        """Packets that left after a later packet of their flow. Packets of one burst leave at the same time, in its order; at
-        the same nanosecond from two workers would count as whichever is read first."""
+        """Number of packets that left after a later packet of their flow. Packets of one burst leave at the same time,
+        in its order. Packets of two workers with equal times are compared in the order of the file.
+        """
         late = 0
         by_flow = numpy.argsort(self.packets["flow"], kind="stable")
         flow, number = self.packets["flow"][by_flow], self.packets["number"][by_flow].astype("i8")
@@ -93,12 +101,13 @@ class Records:
         return (self.packets["left"].astype("i8") - self.start) / 1e9
 
     def latency_us(self):
-        """From when each packet was due until it left."""
+        """Microseconds from each packet's due time until it left."""
         return (self.packets["left"].astype("i8") - self.packets["due"].astype("i8")) / 1e3
 
     def busy(self):
-        """Load of the first worker before a second one sent anything: the share of that time, from the first packet on, in which some
-        packet was due and had not left. It is exact for a worker that never rests while a packet waits."""
+        """Load of the first worker before a second one sent anything: the share of that time, from the first packet on,
+        in which some due packet had not left. It is exact for a worker that never pauses while a packet waits.
+        """
         worker = self.packets["worker"]
         others = numpy.flatnonzero(worker != worker[0])
         part = self.packets[:others[0]] if len(others) else self.packets
@@ -109,7 +118,7 @@ class Records:
         return 1 - idle / time if time > 0 else 0.0
 
     def shares(self, window):
-        """For every window of so many seconds, packets that were due in it: how many each worker sent."""
+        """For every window of `seconds`: the number of packets due in it that each worker sent."""
         at = ((self.packets["due"].astype("i8") - self.start) / 1e9 / window).astype("i8")
         workers = int(self.packets["worker"].max()) + 1
         counts = numpy.zeros((max(int(at.max()) + 1, 1), workers), "i8")
@@ -117,8 +126,9 @@ class Records:
         return counts
 
     def wrong_sources(self):
-        """Flows that did not keep the source address and port with which their first packet left, or that had those of
-        another flow: all go to one destination, so no two may have the same."""
+        """Flows whose source address or port changed after the first packet, or equals that of another flow: all flows
+        have one destination, so no two may have the same.
+        """
         source = self.packets["address"].astype("u8") << 16 | self.packets["port"]
         pairs = numpy.unique(numpy.stack([self.packets["flow"].astype("u8"), source]), axis=1)
         each = [numpy.unique(one, return_counts=True) for one in pairs]
@@ -126,12 +136,12 @@ class Records:
         return len(set(several.tolist()) | set(pairs[0][numpy.isin(pairs[1], shared)].tolist()))
 
     def wrong_counts(self, counted):
-        """Flows of which `counted`, their packets by flow, is not what came out."""
+        """Flows for which the counter `counted` differs from the number of packets that came out."""
         came = numpy.bincount(self.packets["flow"], minlength=self.flows)
         return sum(int(came[flow]) != counted.get(flow, 0) for flow in range(self.flows)) + len(set(counted) - set(range(self.flows)))
 
     def moves(self):
-        """Number of times that the next packet of a flow left by another worker than the one before."""
+        """Number of times that the next packet of a flow left through another worker than the previous one."""
         by_flow = numpy.argsort(self.packets["flow"], kind="stable")
         flow, worker = self.packets["flow"][by_flow], self.packets["worker"][by_flow]
         return int(((flow[1:] == flow[:-1]) & (worker[1:] != worker[:-1])).sum())

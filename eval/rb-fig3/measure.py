@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, Figure 3: the servers that a router of N ports takes, for four configurations."""
+"""RouteBricks, Figure 3: number of servers for a router of N ports, for four configurations."""
 
 import pathlib
 import sys
@@ -35,7 +35,7 @@ def kind(plan):
 
 
 def mesh_end(plans):
-    """The most ports of a mesh, and the greatest power of two among them."""
+    """Maximum number of ports of a mesh, and the greatest power of two not above it."""
     ports = [n for n, plan in plans.items() if plan["stages"] == 0]
     return max(ports), max(n for n in ports if n & (n - 1) == 0)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, Figure 6: six ways to share packets among cores, and what a queue between cores costs."""
+"""RouteBricks, Figure 6: six ways to share packets among cores, and the cost of a queue between cores."""
 
 import pathlib
 import sys

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, Figure 7: what multiple queues and batches give together, each switched off in turn."""
+"""RouteBricks, Figure 7: combined gain of multiple queues and batching, with each switched off in turn."""
 
 import pathlib
 import sys

@@ -20,7 +20,7 @@ def capture(size):
 
 
 def bits(size):
-    """Bits of a mean frame, frame check sequence counted as the paper does."""
+    """Bits of a mean frame, including frame check sequence as in the paper."""
     return 8 * (frames.mean_size(frames.mix()) if size == "mix" else size)
 
 

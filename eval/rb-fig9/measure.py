@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, Figure 9: cycles per packet against the input rate, empty polls factored out."""
+"""RouteBricks, Figure 9: cycles per packet against the input rate, without empty polls."""
 
 import pathlib
 import sys

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""RouteBricks' four servers live, beside the simulator under the same load; and RB10's reordering live."""
+"""RouteBricks' four servers with real traffic, compared with the simulator under the same load; and RB10's reordering.
+"""
 
 import json
 import os
@@ -31,7 +32,7 @@ PAIRS = {"uniform": 3, "permutation": 1, "adverse": 2, "incast": 1}  # of an inp
 
 
 def live(*words):
-    """The four servers; what cluster.py writes of its only load."""
+    """Measures the four servers: results that cluster.py writes for its only load."""
     machine.WORK.mkdir(parents=True, exist_ok=True)
     out = machine.WORK / "rb-live.json"
     out.unlink(missing_ok=True)
@@ -44,14 +45,14 @@ def live(*words):
 
 
 def simulated(*words):
-    """The simulator: cables and queues as cables.py makes them; servers that have all the processors they want."""
+    """Runs the simulator with cables and queues like those of cables.py, and servers with unlimited processors."""
     time, warmup = (str(1e3 * SECONDS * part) for part in (1 - SETTLE, SETTLE))
     return simulate("--rate", f"{RATE}Mbps", "--load", str(LOAD), "--time", time, "--warmup", warmup, "--c", "100",
                     "--headroom", "1.05", "--queue", "1", *words)
 
 
 def flow_of(frame):
-    """Fields that tell the flow of an IP packet in an Ethernet frame; None if the frame carries no IP."""
+    """Five-tuple of the IP packet in an Ethernet frame; None if the frame carries no IP."""
     at = 18 if frame[12:14] == b"\x81\0" else 14
     kind, ip = frame[at - 2:at], frame[at:]
     if kind == b"\x08\0" and len(ip) >= 20:
@@ -66,7 +67,7 @@ def flow_of(frame):
 
 
 def records():
-    """The trace as paced_host.py takes it, and what it is."""
+    """The trace in paced_host.py's format, and its description."""
     path, what = frames.real()
     data, at, flows, out = path.read_bytes(), 24, {}, bytearray()
     order = "<" if data[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1") else ">"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, Table 2: upper bounds of the parts of this machine."""
+"""RouteBricks, Table 2: upper bounds of the components of this machine."""
 
 import json
 import pathlib
@@ -15,7 +15,7 @@ CORES = [1, 2]
 
 
 def program():
-    """bounds.rs, built."""
+    """The compiled bounds.rs."""
     return lab.built(HERE / "bounds.rs", ["rustc", "--edition", "2024", "-O", "-C", "target-cpu=native"])
 
 

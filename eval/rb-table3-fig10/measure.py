@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, Table 3 and Figure 10: instructions and memory accesses of a packet."""
+"""RouteBricks, Table 3 and Figure 10: instructions and memory accesses per packet."""
 
 import pathlib
 import sys
@@ -38,17 +38,17 @@ def steps():
 
 
 def accesses(results, label):
-    """Loads and stores of a packet."""
+    """Loads and stores per packet."""
     return median(results, label, "Dr") + median(results, label, "Dw")
 
 
 def lines(results, label):
-    """Lines of a packet that the last-level cache did not hold."""
+    """Cache lines per packet that missed the last-level cache."""
     return median(results, label, "DLmr") + median(results, label, "DLmw")
 
 
 def limits(results, app):
-    """Packets per second that both cores, and that the memory, would bear."""
+    """Packets per second that both cores, and that the memory, could sustain."""
     bounds = figure.other("rb-table2")["results"]
     cores = 2 * median(results, f"{app} 64 32", "native rate")
     memory = median(bounds, "2 threads", "random write bytes") / LINE / lines(results, f"{app} 64 32")
@@ -56,8 +56,9 @@ def limits(results, app):
 
 
 def bottleneck(results):
-    """Resource that limits each application, and the gain of a server with four times the cores and twice the
-    memory."""
+    """Resource that limits each application, and the gain of a server with four times the cores and twice the memory
+    bandwidth.
+    """
     found = {}
     for app in APPS:
         cores, memory = limits(results, app)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""RouteBricks, 6.2: latency through one server, here in percentiles against load and batch settings."""
+"""RouteBricks, 6.2: latency through one server, as percentiles by load and batch settings."""
 
 import pathlib
 import sys
@@ -29,12 +29,12 @@ def steps():
 
 
 def source(raw, label, field):
-    """A field of what the source saw, the median of the rounds."""
+    """A field of the source's results: the median of the rounds."""
     return median({label: [one["source"] for one in raw["results"][label]]}, label, field)
 
 
 def offered(raw, label):
-    """Packets that the source had for the router, in millions a second."""
+    """Packets that the source offered to the router, in millions a second."""
     packets = source(raw, label, "sent") + source(raw, label, "refused")
     return packets / source(raw, label, "seconds") / 1e6
 
@@ -45,7 +45,9 @@ def lost(raw, label):
 
 
 def losses(raw, name):
-    """The rates at which a setting loses 1 % or more, in words; a loss that a higher rate does not have is no limit of the router."""
+    """Text with the rates at which a setting loses 1 % or more. A loss that does not occur at a higher rate is no limit
+    of the router.
+    """
     rates = [f"{rate:g}" for rate in RATES if lost(raw, f"{name} at {rate}") >= 0.01]
     return f"at {', '.join(rates)} Mpps wanted" if rates else "at none of these rates"
 

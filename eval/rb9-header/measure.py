@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""RouteBricks, 6.1: the header is processed once. Instructions per packet at a cluster's nodes, and of its options."""
+"""RouteBricks, 6.1: the header is processed once. Measures instructions per packet at a cluster's nodes, and the cost of
+its options.
+"""
 
 import pathlib
 import re
@@ -57,7 +59,9 @@ def steps():
 
 
 def cluster(results):
-    """Gbps of four servers of one core each: by the paper's rule (a server forwards 2R to 3R), and by the costs of nodes."""
+    """Gbps of four servers of one core each: by the paper's rule (a server forwards 2R to 3R), and by the measured costs
+    of nodes.
+    """
     alone = figure.other("rb-fig8")["results"]
 
     def gbps(app, size, packets=None):
@@ -77,18 +81,18 @@ def cluster(results):
 
 
 def times(results, name):
-    """Instructions, as a multiple of those of minimal forwarding."""
+    """Instructions as a multiple of those of minimal forwarding."""
     return median(results, name, "all") / median(results, LIKE, "all")
 
 
 def node_alone(results, where, more):
-    """Instructions of one node: those of a row with two, less those of the input node, which is in all rows."""
+    """Instructions of one node: those of a row with two nodes, minus those of the input node, which is in all rows."""
     before = 0 if where == "enter" else median(results, f"nodes-enter{more}", "all")
     return median(results, f"nodes-{where}{more}", "all") - before
 
 
 def short(file, function):
-    """A function's name without what is the same everywhere."""
+    """A function's name without the common prefix and suffix."""
     if function.startswith("0x"):
         return f"driver ({file.split('.so')[0]})"
     if file.startswith("libc") or file.startswith("ld-"):

@@ -1,5 +1,7 @@
-"""Virtual routers on one pair of interfaces: Linux namespaces with macvlan interfaces, and routers of one process with shares of
-AF_XDP ports. A frame's destination says whose it is; each router has 100 routes; all work for them is on one core."""
+"""Virtual routers on one pair of interfaces: Linux namespaces with macvlan interfaces, and routers of one process that
+share AF_XDP ports. A frame's destination address selects the router; each router has 100 routes; one core does all
+their work.
+"""
 
 import pathlib
 import random
@@ -29,7 +31,7 @@ def prefixes(number):
 
 
 def write_frames(path, count):
-    """A capture of IPv4 packets for routers in turn."""
+    """A capture of IPv4 packets for the routers in turn."""
     rng = random.Random(1)
     with open(path, "wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
@@ -45,7 +47,7 @@ def write_frames(path, count):
 
 
 class Namespaces(links.Veth):
-    """A namespace for each router; the kernel gives each its frames and routes them."""
+    """One namespace per router; the kernel distributes and routes frames."""
 
     def start_router(self, folder, core, log):
         host = self.spaces["router"]
@@ -65,7 +67,7 @@ class Namespaces(links.Veth):
 
 
 class Shares(links.Veth):
-    """A router of one process for each, with shares of two AF_XDP ports."""
+    """One process with a router for each, which share two AF_XDP ports."""
 
     def start_router(self, folder, core, log):
         text = ""
@@ -91,7 +93,7 @@ def of(kind, count):
 
 
 def measure(folder, words):
-    """Packets a second of routers of both kinds, in turns."""
+    """Packets a second of both kinds of routers, measured in turns."""
     raw = {}
     with machine.Hugepages():
         for _ in range(words.rounds):

@@ -1,4 +1,4 @@
-"""A source, a router, and a peer that is both the far end of its routes and a BGP speaker, in namespaces.
+"""Test bed of namespaces: a source, a router, and a peer that is both the destination of its routes and a BGP speaker.
 
     source s0 --- r0 router r1 --- d0 peer
     10.2.0.2      10.2.0.1   10.1.0.1/16   10.1.0.2, 10.1.0.3 (speaker), 10.1.1.1 to .255 (next hops)
@@ -39,7 +39,7 @@ def gateway_text(version, hop):
 
 
 class Bed:
-    """The namespaces, connected; who routes is up to the kind of router."""
+    """The connected namespaces; the kind of router is chosen by the caller."""
 
     def __init__(self):
         self.lab = net.Lab()
@@ -50,7 +50,7 @@ class Bed:
             raise
 
     def connect(self, space):
-        """Lays cables to where the router's devices are, and addresses the far ends."""
+        """Connects cables to the namespace with the router's devices, and addresses the far ends."""
         self.lab.link(self.source, "s0", space, "r0", queues=1)
         self.lab.link(space, "r1", self.peer, "d0", queues=1)
         for far, near, name in ((self.source, "s0", "r0"), (self.peer, "d0", "r1")):
@@ -68,12 +68,12 @@ class Bed:
             space.ip(f"address add {address} dev {name}{' nodad' if ':' in address else ''}")
 
     def batch(self, space, lines):
-        """Commands of iproute2."""
+        """Runs iproute2 commands as a batch."""
         path = self.lab.folder / "batch"
         path.write_text("".join(lines))
         space.ip(f"-batch {path}")
 
     def index(self, name):
-        """The number of an interface of the router."""
+        """Index of an interface of the router."""
         with self.router.entered():
             return socket.if_nametoindex(name)

@@ -1,4 +1,4 @@
-"""A BGP speaker that says what it is told, when it is told: one session, IPv4 and IPv6 (RFC 4271, RFC 4760)."""
+"""A scripted BGP speaker: one session that sends given messages at given times, IPv4 and IPv6 (RFC 4271, RFC 4760)."""
 
 import socket
 import struct
@@ -27,12 +27,12 @@ def attribute(flags, kind, value):
 
 
 def nlri(version, address, length):
-    """A prefix as updates hold it."""
+    """A prefix as encoded in updates (NLRI)."""
     return bytes([length]) + address.to_bytes(BITS[version] // 8)[:(length + 7) // 8]
 
 
 def open_message():
-    """With both families and numbers of four octets (RFC 5492, RFC 6793)."""
+    """An OPEN message with both address families and four-octet AS numbers (RFC 5492, RFC 6793)."""
     capabilities = b"".join(struct.pack("!BBHBB", 1, 4, AFI[version], 0, UNICAST) for version in (4, 6))
     capabilities += struct.pack("!BBI", 65, 4, birds.SPEAKER_AS)
     parameters = bytes([2, len(capabilities)]) + capabilities
@@ -41,7 +41,7 @@ def open_message():
 
 
 def update(event):
-    """The message of an event (RFC 4271, 4.3; RFC 4760, 3 and 4)."""
+    """The UPDATE message for an event (RFC 4271, 4.3; RFC 4760, 3 and 4)."""
     prefix = nlri(event.version, event.address, event.length)
     if event.hop is None:
         if event.version == 4:
@@ -60,11 +60,11 @@ def update(event):
 
 
 class Closed(Exception):
-    """The session has ended; the text says why."""
+    """The session has ended; the message has the reason."""
 
 
 class Speaker:
-    """A session with the router."""
+    """A BGP session with the router."""
 
     def __init__(self, space):
         self.socket = space.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -99,7 +99,7 @@ class Speaker:
             raise Closed(f"message {kind} {body.hex()} in place of {wanted}")
 
     def _read(self):
-        """Answers keepalives by keepalives, and passes over what the router has to say else."""
+        """Answers keepalives, and ignores the router's other messages."""
         try:
             while True:
                 kind, body = self._message()
@@ -111,7 +111,7 @@ class Speaker:
             self.failed = failed
 
     def replay(self, events, speed):
-        """Says all events at their seconds, `speed` times as fast; returns the greatest lateness in seconds."""
+        """Sends all events at their times, `speed` times as fast; returns the greatest lateness in seconds."""
         groups = {}
         for event in events:
             groups.setdefault(event.second, []).append(update(event))

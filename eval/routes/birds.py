@@ -1,4 +1,6 @@
-"""BIRD twice: one has the table as static routes and tells it by BGP, the other learns it and tells its kernel."""
+"""Two BIRD daemons: one has the table as static routes and announces it by BGP; the other learns it and exports it to
+its kernel.
+"""
 
 import re
 
@@ -10,7 +12,7 @@ NEVER = 100_000  # seconds: a scan of a million kernel routes holds BIRD up for 
 
 
 def feeder_conf(folder, routes):
-    """The configuration of the one with the table; its text goes into `folder`."""
+    """Configuration of the announcing daemon; the table's text is written to `folder`."""
     for version, all in routes.items():
         hops = {hop: bed.gateway_text(version, hop) for hop in range(1, HOPS + 1)}
         with open(folder / f"static{version}", "w") as out:
@@ -35,7 +37,7 @@ protocol bgp table{version} {{
 
 
 def router_conf(folder):
-    """The configuration of the one that learns; sessions with the table start when they are enabled."""
+    """Configuration of the learning daemon; its sessions start when they are enabled."""
     parts = [f"log stderr all;\nrouter id {bed.ROUTER[4]};\nprotocol device {{ scan time {NEVER}; }}\nprotocol direct {{ ipv4; ipv6; }}\n"]
     for version in (4, 6):
         parts.append(f"""
@@ -76,7 +78,7 @@ class Bird:
         return self.space.lab.run("birdc", "-s", str(self.socket), *words.split(), timeout=120).out
 
     def routes(self):
-        """Number of its routes, over all tables."""
+        """Number of routes over all tables."""
         return sum(map(int, re.findall(r"(\d+) of \d+ routes", self.ask("show route count"))))
 
     def resident_kb(self):
@@ -87,6 +89,6 @@ class Bird:
 
 
 def resident_kb(pid):
-    """Resident memory, hugepages not counted."""
+    """Resident memory without hugepages."""
     with open(f"/proc/{pid}/status") as status:
         return int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])

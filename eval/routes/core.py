@@ -1,4 +1,4 @@
-"""Other programs that ran on the worker's core, by the kernel's own record of switches (tracefs)."""
+"""Other programs that ran on the worker's core, from the kernel's trace of context switches (tracefs)."""
 
 import collections
 import contextlib
@@ -20,7 +20,7 @@ def _set(name, value):
 
 @contextlib.contextmanager
 def recorded():
-    """Has the kernel record switches on the worker's core."""
+    """Starts recording context switches on the worker's core."""
     if not FOLDER.parent.is_dir():
         raise machine.Absent("this kernel has no tracefs at /sys/kernel/tracing")
     FOLDER.mkdir(exist_ok=True)
@@ -34,8 +34,9 @@ def recorded():
 
 
 def absences(worker):
-    """The times that a thread was kept from its core since this was last asked: (microseconds, {who: microseconds}),
-    the longest first. Times at which it went to sleep are none."""
+    """Intervals in which a thread was kept from its core since the last call: (microseconds, {program: microseconds}),
+    the longest first. Voluntary sleeps do not count.
+    """
     found, away, by, since = [], None, None, None
     with open(FOLDER / f"per_cpu/cpu{lab.MEASURED}/trace") as lines:
         for switch in filter(None, map(SWITCH.search, lines)):

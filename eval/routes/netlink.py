@@ -1,4 +1,4 @@
-"""Routes into the kernel by netlink, a thousand to a system call; messages are made before anything is measured."""
+"""Adds routes to the kernel by netlink, a thousand per system call; messages are built before the measurement."""
 
 import itertools
 import socket
@@ -20,12 +20,13 @@ CHUNK = 64 << 10
 
 
 class Refused(Exception):
-    """The kernel did not take a message."""
+    """The kernel refused a message."""
 
 
 def messages(version, routes, hop, kind=NEWROUTE, flags=CREATE | REPLACE):
-    """Chunks of messages for routes (address, length, hop); `hop(number)` gives the attributes that say where a
-    route goes. Each chunk asks for one acknowledgement, by its last message."""
+    """Chunks of messages for routes (address, length, hop). `hop(number)` returns the attributes of a next hop. The last
+    message of each chunk requests an acknowledgement.
+    """
     size = BITS[version] // 8
     hops = {number: hop(number) for number in {number for _, _, number in routes}}
     tail = len(next(iter(hops.values())))
@@ -45,19 +46,21 @@ def messages(version, routes, hop, kind=NEWROUTE, flags=CREATE | REPLACE):
 
 
 def by_gateway(version, gateways, interface):
-    """Routes that name their gateway; `gateways(hop)` is its address as a number."""
+    """Messages for routes with a gateway; `gateways(hop)` is its address as a number."""
     size = BITS[version] // 8
     return lambda hop: struct.pack(
         f"=HH{size}s HHI", 4 + size, GATEWAY, gateways(hop).to_bytes(size), 8, OIF, interface)
 
 
 def by_object(base):
-    """Routes that name a next-hop object, whose number is `base` and that of the hop."""
+    """Messages for routes with a next-hop object, whose number is `base` plus that of the hop."""
     return lambda hop: struct.pack("=HHI", 8, NH_ID, base + hop)
 
 
 def objects(version, hops, base, gateways, interface):
-    """Chunks of messages that make, or replace, next-hop objects of these hops: `base` plus the hop's number."""
+    """Chunks of messages that create or replace the next-hop objects of these hops, numbered `base` plus the hop's
+    number.
+    """
     size = BITS[version] // 8
     body = struct.Struct(f"=IHHII BBBBI HHI HHI HH{size}s")
     flags = REQUEST | CREATE | REPLACE | ACK
@@ -69,7 +72,7 @@ def objects(version, hops, base, gateways, interface):
 
 
 class Sender:
-    """A route socket in a namespace (`space.socket` of tests/system/net.py makes it)."""
+    """A netlink socket in a namespace (made by `space.socket` of tests/system/net.py)."""
 
     def __init__(self, space):
         self.socket = space.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -78,7 +81,7 @@ class Sender:
         self.socket.bind((0, 0))
 
     def send(self, chunks):
-        """Sends all, and returns the seconds that the kernel took. An error of any message is raised."""
+        """Sends all messages, and returns the seconds that the kernel took. Raises an error for any refused message."""
         start = time.monotonic()
         for chunk in chunks:
             self.socket.send(chunk)
@@ -86,7 +89,7 @@ class Sender:
         return time.monotonic() - start
 
     def _answers(self):
-        """Reads until a positive acknowledgement."""
+        """Reads until an acknowledgement arrives."""
         while True:
             for kind, number, body in parts(self.socket.recv(64 << 10), "=IHHII"):
                 if kind == ERROR:
@@ -96,7 +99,9 @@ class Sender:
                     return
 
     def route(self, version, address):
-        """The gateway (bytes; None: the address itself) and the interface's number of a route; None if there is none."""
+        """The gateway (bytes; None: destinations are on the link) and the interface index of a route; None if there is
+        none.
+        """
         size = BITS[version] // 8
         head = struct.pack("=BBBBBBBBI", FAMILY[version], BITS[version], 0, 0, 0, 0, 0, 0, 0)
         body = head + struct.pack(f"=HH{size}s", 4 + size, DST, address.to_bytes(size))
@@ -109,7 +114,7 @@ class Sender:
 
 
 def parts(data, form):
-    """Messages, or attributes, of a buffer: type, number, and what is in them."""
+    """Messages or attributes in a buffer: type, number and content."""
     head, at = struct.Struct(form), 0
     while at + head.size <= len(data):
         length, kind, *more = head.unpack_from(data, at)

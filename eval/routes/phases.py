@@ -1,4 +1,4 @@
-"""Measurements of a router, one function each."""
+"""The phases of a measurement, one function each."""
 
 import random
 import socket
@@ -32,7 +32,9 @@ def make_objects(router):
 
 
 def burst(router, feed, form, version):
-    """All routes of a family in, then out: seconds until the kernel had taken them, and until all was in effect."""
+    """Adds all routes of a family, then removes them. Returns the seconds until the kernel had accepted them, and until
+    all were in effect.
+    """
     sender, hop, routes = netlink.Sender(router.space), hop_maker(router, form, version), feed.routes[version]
     result = {"routes": len(routes)}
     for name, kind, flags, wanted in (
@@ -52,7 +54,8 @@ def rate(bursts, name):
 
 
 def replace_object(router, feed):
-    """Seconds until another next hop is in effect for all routes of an object, for the object with most of them."""
+    """Seconds until another next hop is in effect for all routes of a next-hop object, for the object with most routes.
+    """
     version, index = 4, router.bed.index("r1")
     count = [0] * (HOPS + 1)
     for _, _, hop in feed.routes[version]:
@@ -77,7 +80,7 @@ def replace_object(router, feed):
 
 
 def frames_to(addresses):
-    """Probe frames for (version, address)."""
+    """Probe frames to destinations (version, address)."""
     return [
         probe.frame(version, (bed.MACS["r0"], bed.MACS["s0"]), int.from_bytes(socket.inet_pton(FAMILY[version], bed.SOURCE[version])), address)
         for version, address in addresses]
@@ -96,7 +99,7 @@ def add_static(router):
 
 
 class Window:
-    """Fate of probes, and times of the worker, while something is done."""
+    """Results of probes, and times of the worker, during an action."""
 
     def __init__(self, router, addresses, rate, seconds):
         self.router = router
@@ -115,12 +118,12 @@ class Window:
 
 
 def quiet(router, addresses, rate, seconds):
-    """Probes while nothing changes."""
+    """Results of probes while nothing changes."""
     return Window(router, addresses, rate, seconds).result()
 
 
 def probed(router, addresses, rate, action):
-    """Probes during an action, and what that gives."""
+    """Results of probes during an action, and the action's own result."""
     window = Window(router, addresses, rate, LONG)
     time.sleep(0.5)
     value = action()
@@ -130,7 +133,7 @@ def probed(router, addresses, rate, action):
 
 
 class Daemons:
-    """The two BIRDs of a router."""
+    """The two BIRD daemons of a router."""
 
     def __init__(self, router, feed, core):
         folder = router.bed.lab.folder
@@ -150,15 +153,17 @@ class Daemons:
 
 
 def churn(router, feed, speed):
-    """The events, told by a speaker of its own whose word counts more than the table's; the greatest lateness."""
+    """Replays the events through a third speaker, which is preferred over the table's; returns the greatest lateness.
+    """
     speaker = bgp.Speaker(router.bed.peer)
     late = speaker.replay(feed.events, speed)
     return {"speaker": speaker, "late": late}
 
 
 def moving(feed, most=400):
-    """Addresses that have a route at every moment, whatever the events: (those in prefixes that change, those
-    elsewhere). BIRD replaces a route in one step."""
+    """Addresses that have a route at every moment of the replay: (those in changing prefixes, those elsewhere). BIRD
+    replaces a route in one step.
+    """
     draw = random.Random(6)
     table = {v: {} for v in feed.routes}
     for version, routes in feed.routes.items():
@@ -190,7 +195,7 @@ def moving(feed, most=400):
 
 
 def differences(router, feed, count=300):
-    """Addresses within the table, and changing prefixes, that the router sends elsewhere than its kernel would."""
+    """Addresses in the table, and changing prefixes, for which the router's next hop differs from its kernel's."""
     draw = random.Random(7)
     chosen = [(v, r[0]) for v, all in feed.routes.items() for r in draw.sample(all, min(count, len(all)))]
     chosen += [(e.version, e.address) for e in draw.sample(feed.events, min(count, len(feed.events)))]

@@ -1,7 +1,7 @@
-"""Packets with numbers at a steady rate, and when each passed the two ends, by the kernel's clock.
+"""Numbered packets at a steady rate, with the kernel's timestamps of their passing the two ends.
 
-`probe.py send INTERFACE RATE SECONDS FILE` runs in the source's namespace: the file's lines are frames in hexadecimal, the
-number is filled in; SIGUSR1 ends it early. Captures at both ends are read when all is over.
+`probe.py send INTERFACE RATE SECONDS FILE` runs in the source's namespace. The file has frames in hexadecimal, one
+per line; the number is filled in. SIGUSR1 ends the program early. Captures at both ends are read afterwards.
 """
 
 import random
@@ -27,8 +27,9 @@ def checksum(data):
 
 
 def frame(version, macs, source, destination):
-    """A UDP datagram that ends with the mark and a place for a number; addresses are numbers. The UDP checksum
-    of IPv6 covers zeros in the number's place, and is not looked at by routers."""
+    """A UDP datagram that ends with the mark and a place for a number; addresses are numbers. The UDP checksum of IPv6
+    is computed with zeros in that place; routers do not check it.
+    """
     udp = struct.pack("!HHHH", PORT, PORT, 8 + 12, 0)
     if version == 4:
         head = struct.pack("!BBHHHBBHII", 0x45, 0, 40, 0, 0, 64, 17, 0, source, destination)
@@ -65,7 +66,7 @@ def send(interface, rate, seconds, path):
 
 
 class Capture:
-    """tcpdump at an interface, the probes only."""
+    """tcpdump at an interface, limited to probes."""
 
     def __init__(self, space, interface, direction):
         self.path = space.lab.folder / f"{interface}-{random.getrandbits(32):x}.pcap"
@@ -75,7 +76,7 @@ class Capture:
         self.process.wait_for("listening on", 30)
 
     def times(self):
-        """Ends it; nanoseconds by number, and how many packets came more than once."""
+        """Ends the capture; returns nanoseconds by number, and the number of duplicates."""
         time.sleep(1.5)  # the last block of the ring comes after a second
         self.process.stop()
         dropped = self.process.wait_for(r"(\d+) packets? dropped by kernel")
@@ -95,7 +96,7 @@ class Capture:
 
 
 class Probe:
-    """A stream of probes through the router, from its start to `result`."""
+    """A stream of probes through the router, from its creation to `result`."""
 
     def __init__(self, source, peer, frames, rate, seconds):
         self.frames, self.rate = frames, rate
@@ -110,8 +111,8 @@ class Probe:
         self.process.signal(signal.SIGUSR1)
 
     def result(self, timeout):
-        """Number of packets that were sent, lost and doubled; the numbers of lost ones; latency in microseconds,
-        sorted."""
+        """Numbers of packets sent, lost and duplicated; the numbers of the lost ones; sorted latencies in microseconds.
+        """
         self.process.wait_for(r"sent (\d+) refused (\d+)", timeout)
         (near, _), (far, again) = (capture.times() for capture in self.captures)
         lost = sorted(near.keys() - far.keys())

@@ -1,4 +1,6 @@
-"""The routers: Linux alone, or Ashlar with Linux behind it. Both have the same namespace for daemons and routes."""
+"""The routers under measurement: Linux alone, or Ashlar controlled by Linux. Both have the same namespace for daemons
+and routes.
+"""
 
 import json
 import os
@@ -17,7 +19,7 @@ CONF = machine.ROOT / "conf" / "linux-router.click"
 
 
 class Linux:
-    """The kernel routes by itself, on the worker's core."""
+    """The kernel as the router, on the worker's core."""
 
     name = "linux"
 
@@ -36,39 +38,40 @@ class Linux:
         self.steer(self.space)
 
     def steer(self, space):
-        """Has the kernel receive what comes by r0 and r1 on the worker's core (receive packet steering)."""
+        """Makes the kernel receive packets from r0 and r1 on the worker's core (receive packet steering)."""
         echoes = "; ".join(f"echo {1 << lab.MEASURED:x} > /sys/class/net/{name}/queues/rx-0/rps_cpus" for name in ("r0", "r1"))
         space.run("sh", "-c", f"mount -t sysfs none /sys; {echoes}")
 
     def address(self):
-        """Sets the interfaces up, as a machine's own configuration would."""
+        """Sets the interfaces up and gives them addresses."""
         self.space.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1, net__ipv4__conf__all__rp_filter=0)
         for name in ("r0", "r1"):
             self.space.ip(f"link set {name} up")
             self.bed.address(self.space, name)
 
     def kernel(self):
-        """Routes of the kernel by version; those that it makes itself count, too. Its table `local` is a part of `main`
-        as long as no rule comes between."""
+        """Number of the kernel's routes by IP version, including those that it makes itself. Table `local` counts as
+        part of `main` while no rule stands between them.
+        """
         with self.space.entered():
             four = open("/proc/thread-self/net/fib_triestat").read()
             six = open("/proc/thread-self/net/rt6_stats").read().split()
         return {4: int(re.search(r"Prefixes:\s+(\d+)", four)[1]), 6: int(six[3], 16)}
 
     def count(self):
-        """Routes by version of who forwards."""
+        """Number of routes by IP version in the forwarding router."""
         return self.kernel()
 
     def hop_of(self, address):
-        """Path of packets to an address, in the words of the router."""
+        """Next hop of packets to an address, in the router's own format."""
         return self.space.ip(f"route get {address}").out
 
     def differences(self, addresses):
-        """Pairs of (version, address) that go elsewhere than the kernel says, and where."""
+        """Pairs of (version, address) for which the next hop differs from the kernel's, with both next hops."""
         return []
 
     def wait_count(self, wanted, timeout):
-        """Waits until there are so many more than at the start, by version; returns when that was seen."""
+        """Waits until there are so many routes more than at the start, by IP version; returns the time."""
         end = time.monotonic() + timeout
         pause = 0.02 if self.name == "ashlar" else 0.1  # the kernel counts by walking its table
         while True:
@@ -80,17 +83,17 @@ class Linux:
             time.sleep(pause)
 
     def settle(self):
-        """Notes what there is before anything is measured."""
+        """Records the state before the measurement."""
         self.base = self.count()
 
     def pin(self):
-        """Has everything but forwarding run on the other core."""
+        """Moves everything except forwarding to the other core."""
 
     def unpin(self):
-        """Has everything run where there is room."""
+        """Lets everything run on any core."""
 
     def control_seconds(self):
-        """Processor time of all threads but the worker's; 0 if there are none."""
+        """Processor time of all threads except the worker's; 0 if there are none."""
         return 0
 
     def counts(self):
@@ -98,12 +101,13 @@ class Linux:
         return {}
 
     def drops(self):
-        """Packets that were dropped, by place and name, in words."""
+        """Dropped packets by place and name, as text."""
         return ""
 
     def worker_times(self):
-        """Microseconds of the worker's longest turn since the last call, and the longest parts of a turn in which it
-        had its core (`run`), others had (`wait`), and control took (`control`); None if there is no worker."""
+        """Microseconds of the worker's longest turn since the last call, and of the longest parts of a turn: running
+        (`run`), preempted (`wait`), and in control's service (`control`). None if there is no worker.
+        """
         return None
 
     def resident_mb(self):
@@ -114,7 +118,7 @@ class Linux:
 
 
 class Ashlar(Linux):
-    """Ashlar forwards, between devices in a namespace of their own and their TAP interfaces in that of the daemons."""
+    """Ashlar as the router, between devices in one namespace and their TAP interfaces in the daemons' namespace."""
 
     name = "ashlar"
     REALTIME = WHO = False
@@ -133,7 +137,7 @@ class Ashlar(Linux):
         self.pin()
 
     def follows(self):
-        """True if it answers, and has all that the kernel has announced."""
+        """True if the router responds, and has processed all announcements of the kernel."""
         if not self.process.running:
             raise machine.Failed(f"Ashlar has ended\n{self.process.said()}")
         try:
@@ -154,7 +158,7 @@ class Ashlar(Linux):
                 os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(1))
 
     def threads(self):
-        """Number of each thread, and whether it is the worker's."""
+        """Numbers of all threads; of each, true if it is the worker's."""
         for thread in os.listdir(f"/proc/{self.process.pid}/task"):
             with open(f"/proc/{self.process.pid}/task/{thread}/comm") as comm:
                 yield int(thread), comm.read().startswith("worker")
@@ -221,7 +225,7 @@ class Ashlar(Linux):
         return times
 
     def resident_mb(self):
-        """Everything that the process holds, hugepages too."""
+        """All memory of the process in MB, including hugepages."""
         with open(f"/proc/{self.process.pid}/status") as status:
             text = status.read()
         kb = [int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("VmRSS", "HugetlbPages")]

@@ -1,4 +1,5 @@
-"""Input of the routers: a default-free table and five minutes of events in it, real or made up by seed."""
+"""Input of the routers: a default-free routing table and five minutes of BGP events, recorded or generated from a seed.
+"""
 
 import importlib.util
 import random
@@ -19,7 +20,7 @@ FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 @dataclass(frozen=True)
 class Event:
-    """Event of a speaker at some second: a prefix is reached by a next hop, or (None) no longer."""
+    """A BGP event at some second: a prefix is announced with a next hop, or withdrawn (None)."""
 
     second: int
     version: int
@@ -30,7 +31,7 @@ class Event:
 
 @dataclass
 class Feed:
-    """Routes as (address, length, hop) for 4 and 6, events in the order of time, and where they are from."""
+    """Routes as (address, length, hop) for 4 and 6, events in order of time, and their origin."""
 
     routes: dict[int, list[tuple[int, int, int]]]
     events: list[Event]
@@ -41,7 +42,7 @@ class Feed:
 
 
 def text(version, address, length):
-    """A prefix as people write it."""
+    """A prefix as text."""
     return f"{socket.inet_ntop(FAMILY[version], address.to_bytes(BITS[version] // 8))}/{length}"
 
 
@@ -58,7 +59,7 @@ def _number(word):
 
 
 def _some(all, count):
-    """So many of a list, spread over all of it."""
+    """A number of entries of a list, evenly spread over it."""
     return all[::max(len(all) // count, 1)][:count]
 
 
@@ -68,7 +69,7 @@ def _real(version, count):
 
 
 def _real_events():
-    """The collector's peers become next hops: a peer keeps its number."""
+    """Recorded events. The collector's peers become next hops: a peer keeps its number."""
     events, hops, start = [], {}, None
     for line in _lines(CHURN):
         second, kind, prefix, _, peer = line.split()
@@ -79,7 +80,7 @@ def _real_events():
 
 
 def _workload():
-    """eval/bench/workload.py, by its path: who imports this module has paths of his own."""
+    """Loads eval/bench/workload.py by its path, because importing modules have other search paths."""
     spec = importlib.util.spec_from_file_location("workload", ROOT / "eval" / "bench" / "workload.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -87,8 +88,9 @@ def _workload():
 
 
 def _special(version):
-    """True if a prefix (address, length) overlaps one that no table has (daemons refuse it), or one that the test bed
-    uses."""
+    """True if a prefix (address, length) overlaps one that no real table contains (daemons refuse it), or one that the
+    test bed uses.
+    """
     known = [number[1:] for number in map(_number, SPECIAL) if number[0] == version]
 
     def special(address, length):
@@ -106,7 +108,7 @@ def _made(version, count):
 
 
 def _made_events(routes, count=40_000, prefixes=1700, seconds=300):
-    """A few prefixes flap all the time, as in the real ones: 19 announcements to a withdrawal."""
+    """Generated events: a few prefixes flap all the time, as in recorded ones, with 19 announcements per withdrawal."""
     draw = random.Random(20)
     flapping = [(v, *r[:2]) for v, all in routes.items() for r in draw.sample(all, min(prefixes // 2, len(all)))]
     events = []
@@ -117,7 +119,7 @@ def _made_events(routes, count=40_000, prefixes=1700, seconds=300):
 
 
 def feed(count4=None, count6=None):
-    """The table, or so many of its routes spread over all of it; made up where ../shared/data is missing."""
+    """The table, or a number of its routes evenly spread; generated if ../shared/data is missing."""
     real = (SHARED / "data" / "rib").is_dir()
     wanted = {4: count4 or COUNTS[4], 6: count6 or COUNTS[6]}
     routes = {version: (_real if real else _made)(version, count) for version, count in wanted.items()}

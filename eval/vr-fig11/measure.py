@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Virtual Routers, Figure 11: how two inputs share an output that is too slow for both."""
+"""Virtual Routers, Figure 11: two inputs that share an output too slow for both."""
 
 import pathlib
 import statistics
@@ -50,7 +50,7 @@ def steps():
 
 
 def point(results, label, n):
-    """Rates at a load: in by both inputs, out of both; medians over rounds."""
+    """Rates at a load: of both inputs, and of both at the output; medians over rounds."""
     return [statistics.median(r["points"][n][k] for r in results[label]) for k in range(4)]
 
 

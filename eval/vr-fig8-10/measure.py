@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Virtual Routers, Figures 8 and 10: which core does what part of the work."""
+"""Virtual Routers, Figures 8 and 10: assignment of forwarding work to cores."""
 
 import os
 import pathlib
@@ -43,7 +43,7 @@ def steps():
 
 
 def cost(results, name, kind):
-    """Cycles per packet of a placement's tasks of a kind, over rounds."""
+    """Cycles per packet of a placement's tasks of one kind, over rounds."""
     def one(result):
         mine = [s for task, s in result["stages"].items() if task.startswith(kind)]
         packets = sum(s["rate"] for s in mine)
@@ -53,7 +53,9 @@ def cost(results, name, kind):
 
 
 def by_model(results):
-    """Packets a second: both directions on one core each, measured too; and Figure 10's right side, four cores."""
+    """Packets a second by the model: with one core per direction, which is also measured; and for the right side of
+    Figure 10, with four cores.
+    """
     hz = results["crossing"][0]["hz"]
     inside, outside = (cost(results, "by-direction", kind) for kind in ("FromDevice", "ToDevice"))
     return {"by-direction": model.chain([(inside, 1), (outside, 1)], hz), "four cores": model.chain([(inside, 2), (outside, 2)], hz)}

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Virtual Routers, sections 3 and 4: one core, all cores, and what memory has to do with it."""
+"""Virtual Routers, sections 3 and 4: throughput of one core and of all cores, and the influence of memory."""
 
 import pathlib
 import sys

@@ -1,8 +1,8 @@
-"""Runs in the guest: takes requests from the second serial line, one JSON object a line, and answers each.
+"""Agent in the guest: takes requests from the second serial line, one JSON object per line, and answers each.
 
-A request is {"id", "command", "timeout"}, a command of bash, or {"id", "get"}, a path of the router's API. An answer is
-{"id", "status", "out"}. Requests run one beside the other. What asks often asks by the API: a program takes a second to
-start where every instruction is emulated.
+A request is {"id", "command", "timeout"} with a bash command, or {"id", "get"} with a path of the router's API. An
+answer is {"id", "status", "out"}. Requests run concurrently. Frequent queries use the API: where every instruction is
+emulated, starting a program takes a second.
 """
 
 import http.client

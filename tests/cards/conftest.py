@@ -1,4 +1,6 @@
-"""Fixtures of the tests on cards. `router`: a guest with two cards of a model, left to programs, one for each module."""
+"""Fixtures of the tests on cards. `router`: a guest with two cards of a model, bound to a driver for programs; one per
+module.
+"""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""FRR's daemons in a namespace of a guest, with files of their own."""
+"""FRR's daemons in a namespace of a guest, with their own files."""
 
 from guest import Guest
 from net import until
@@ -7,7 +7,7 @@ FPM = "fpm address 127.0.0.1 port 2620"
 
 
 class Frr:
-    """zebra with some options, and the daemons that `configuration` has a text for."""
+    """zebra with some options, and the daemons for which `configuration` has a text."""
 
     def __init__(self, guest: Guest, space: str, zebra: str = "", **configuration: str):
         self.run, self.folder = guest.run, f"/tmp/frr-{space}"
@@ -25,7 +25,7 @@ class Frr:
             until(lambda name=name: f"{name}.vty" in self.run(f"ls {self.folder}/run"), f"{name} of {space}", timeout=60)
 
     def vtysh(self, *commands: str) -> str:
-        """Answer of vtysh to commands, each as one types it."""
+        """Output of vtysh for commands, each as typed by a user."""
         words = " ".join(f'-c "{command}"' for command in commands)
         return self.run(f"ip netns exec {self.space} sh -c '{self.mounts} && exec vtysh {words}'")
 

@@ -63,7 +63,7 @@ class Gateway:
         self.guest.keep(f"{ROOT}/conf/ipsec-linux.click DEV0=p0 IF0=lan DEV1=p1 IF1=wan --netns gw --workers 1")
 
     def ping(self, to: str, count: int = 1, every: float = 0.2, source: str = "site", options: str = "") -> int:
-        """Number of echo requests, of `count`, that are answered."""
+        """Number of answered echo requests, out of `count`."""
         said = self.run(f"ip netns exec {source} ping -q -c {count} -i {every} -W 5 {options} {to}", ok=False,
                         timeout=60 + 2 * count * every)
         return int(re.search(r"(\d+) received", said)[1])
@@ -72,7 +72,7 @@ class Gateway:
         return self.guest.get(f"/v1/handlers/{handler}").splitlines()
 
     def sa(self, way: str) -> dict[str, str]:
-        """Words of the youngest association of a direction, by the word before."""
+        """Words of the newest association of a direction, each keyed by the word before it."""
         lines = [line for line in self.show("ipsec.sas") if line.startswith(way)]
         words = lines[-1].split()
         return {word: words[at + 1] for at, word in enumerate(words[:-1])}
@@ -81,7 +81,7 @@ class Gateway:
         return {name: int(n) for name, n in (line.split() for line in self.show(f"{element}.named_drops"))}
 
     def lost(self) -> dict[str, int]:
-        """Drops of the router while sealing and opening, by name."""
+        """Packets that the router dropped during encryption and decryption, by name."""
         named = {f"{e} {name}": n for e in ("seal", "own", "open") for name, n in self.drops(e).items()}
         return {name: n for name, n in named.items() if n and not name.endswith("keepalive")}
 
@@ -107,7 +107,7 @@ ip netns exec {space} bash -c 'mkdir -p /tmp/{space}/run; mount --bind /tmp/{spa
         until(lambda: "uptime" in self.swanctl(space, "--stats"), f"strongSwan in {space}", timeout=120)
 
     def load(self, space: str, text: str) -> None:
-        """Has strongSwan forget all of what it had, and take up a configuration."""
+        """Replaces strongSwan's whole configuration."""
         self.run(f"cat > /tmp/{space}/swanctl.conf <<'END'\n{text}\nEND")
         for line in self.swanctl(space, "--list-sas --raw").splitlines():
             if name := re.match(r"list-sa event \{(\S+) \{", line):
@@ -119,13 +119,15 @@ ip netns exec {space} bash -c 'mkdir -p /tmp/{space}/run; mount --bind /tmp/{spa
         return self.run(f"SWANCTL_DIR=/tmp/{space} swanctl {words} --uri unix:///tmp/{space}/vici 2>/dev/null", ok=False, timeout=120)
 
     def said(self, space: str) -> str:
-        """The end of what strongSwan has said."""
+        """The end of strongSwan's log."""
         return self.run(f"tail -n 60 /tmp/{space}/log")
 
 
 def connection(here: tuple[str, str], there: tuple[str, str], child: str = "", more: str = "", auth: tuple[str, str] | None = None,
                proposal: str = "aes128gcm16-esn-noesn") -> str:
-    """Text of a connection `t` with a child `c`: addresses and networks of both ends. `auth` says how each end proves who it is."""
+    """Text of a connection `t` with a child `c`: addresses and networks of both ends. `auth` says how each end
+    authenticates.
+    """
     ours, theirs = auth or (f"auth = psk\n id = {here[0]}", f"auth = psk\n id = {there[0]}")
     secret = "" if auth else 'secrets { ike { secret = "a secret of both"\n } }'
     return f"""connections {{ t {{ version = 2

@@ -1,9 +1,9 @@
 """A guest with emulated network cards: Debian's kernel over this machine's root, by QEMU.
 
-The root is read by 9p and written to in the guest's memory only, so everything that is installed here is there, the
-program under test included, and nothing is left behind. Each card's cable is in the hands of the test: a frame is a
-datagram of a UNIX socket. Commands run by an agent behind a serial line; cards are plugged and unplugged, and cables
-too, by QEMU's monitor (QMP). There is no KVM where the tests must run, so all limits of time are wide.
+The root is read by 9p, and writes stay in the guest's memory. So everything that is installed here is available
+there, including the program under test, and nothing is left behind. The test controls each card's cable: a frame is a
+datagram of a UNIX socket. Commands are run by an agent behind a serial line. QEMU's monitor (QMP) plugs and unplugs
+cards and cables. The test machines have no KVM, so all time limits are generous.
 """
 
 import contextlib
@@ -64,13 +64,13 @@ exec switch_root /new /bin/bash -c 'export PATH=/usr/sbin:/usr/bin:/sbin:/bin HO
 
 @cache
 def kernel() -> Path | None:
-    """The folder of the unpacked kernel."""
+    """Folder of the unpacked kernel."""
     found = sorted((ROOT / "target/cards").glob("linux-image-*"))
     return found[-1] if found else None
 
 
 def hidden() -> list[Path]:
-    """Folders of the project and the program that lie under /tmp or /run, where a guest has file systems of its own."""
+    """Folders of the project and the program below /tmp or /run, which are separate file systems in a guest."""
     return [folder for folder in (ROOT, Path(ASHLAR).resolve().parent) if folder.parts[1] in ("tmp", "run")]
 
 
@@ -109,12 +109,12 @@ class Cable:
                     self.received.append(frame)
 
     def send(self, *frames: bytes) -> None:
-        """Waits while the card takes no more, as a switch with flow control does."""
+        """Sends a frame; waits while the card accepts none, as a switch with flow control does."""
         for frame in frames:
             self._socket.sendto(frame, str(self.theirs))
 
     def offer(self, frame: bytes) -> bool:
-        """Sends a frame unless the card takes none now."""
+        """Sends a frame unless the card accepts none now."""
         try:
             self._socket.sendto(frame, socket.MSG_DONTWAIT, str(self.theirs))
         except OSError:
@@ -122,7 +122,7 @@ class Cable:
         return True
 
     def take(self) -> list[bytes]:
-        """Frames that have come since the last call."""
+        """Frames that have arrived since the last call."""
         taken, self.received = self.received, []
         return taken
 
@@ -140,7 +140,7 @@ class Cable:
 
 @dataclass
 class Tap:
-    """A cable that ends in a TAP interface of this machine, in a namespace: the kernel is the peer."""
+    """A cable that ends in a TAP interface of this machine, in a namespace: the peer is the kernel."""
 
     name: str
     queues: int = 1
@@ -150,7 +150,7 @@ class Tap:
         return f"tap,id={self.name},ifname={self.name},script=no,downscript=no,queues={self.queues}"
 
     def close(self) -> None:
-        """The interface goes with QEMU."""
+        """Does nothing: the interface disappears with QEMU."""
 
 
 def mac(number: int) -> str:
@@ -158,12 +158,13 @@ def mac(number: int) -> str:
 
 
 class Guest:
-    """A guest with two cards of a model; options of the model follow it: `virtio-net-pci,mq=on`."""
+    """A guest with two cards of a model; the model's options follow it: `virtio-net-pci,mq=on`."""
 
     def __init__(self, lab: Lab, model: str, *, taps: Namespace | None = None, queues: int = 1,
                  memory: int = 1280, cables: list | None = None, name: str = ""):
-        """With `taps` cables end in the interfaces n0 and n1 of that namespace, with so many queues; `cables` are others, one for
-        each card. Guests of one lab have names."""
+        """Starts a guest. With `taps`, cables end in the interfaces n0 and n1 of that namespace, with as many queues;
+        `cables` are other ends, one per card. Guests of one lab need names.
+        """
         self.lab, self.model = lab, model
         self.folder = lab.folder / name
         self.folder.mkdir(exist_ok=True)
@@ -267,7 +268,7 @@ class Guest:
         return ""
 
     def qmp(self, command: str, **arguments: object) -> dict:
-        """Asks QEMU's monitor."""
+        """Sends a command to QEMU's monitor."""
         self._qmp.write(json.dumps({"execute": command, "arguments": arguments}) + "\n")
         self._qmp.flush()
         while True:
@@ -283,19 +284,21 @@ class Guest:
         return self._wait(number, limit)
 
     def get(self, path: str) -> str | None:
-        """Answer of the router's API; `None` if it fails."""
+        """Response of the router's API; `None` if it fails."""
         answer = self._ask(180, get=path)
         return answer["out"] if answer["status"] == 200 else None
 
     def run(self, command: str, timeout: float = 180, ok: bool = True) -> str:
-        """Runs a command of bash in the guest; fails if it does, unless `ok` is false."""
+        """Runs a bash command in the guest; raises an error if the command fails, unless `ok` is false."""
         answer = self._ask(timeout + 60, command=command, timeout=timeout)
         if ok and answer["status"] != 0:
             raise Failed(f"`{command}` ended with {answer['status']} in the guest\n{answer['out']}\n{self.console()[-2000:]}")
         return answer["out"]
 
     def keep(self, words: str) -> None:
-        """Has `ashlar keep` run a router in the namespace `ports`, and waits until it answers. /run/keep.pid has its number."""
+        """Runs a router in the namespace `ports` under `ashlar keep`, and waits until it responds. /run/keep.pid has
+        keep's process number.
+        """
         self.run(f"ip netns exec ports setsid {PROGRAM} keep -- {PROGRAM} run {words} --socket /run/router.sock > /run/log 2>&1 & "
                  "echo $! > /run/keep.pid")
         try:
@@ -304,12 +307,12 @@ class Guest:
             raise Failed(f"{late}\n{self.run('tail -n 20 /run/log')}") from None
 
     def cards(self) -> list[dict]:
-        """The two cards as `ashlar ports` lists them, in their order."""
+        """The two cards as listed by `ashlar ports`, in their order."""
         found = json.loads(self.run(f"{PROGRAM} ports --json"))["cards"]
         return sorted(found, key=lambda card: card["address"])
 
     def link(self, number: int, up: bool) -> None:
-        """Plugs a card's cable in, or out."""
+        """Plugs a card's cable in or out."""
         self.qmp("set_link", name=f"card{number}", up=up)
 
     def unplug(self, number: int) -> None:
@@ -323,7 +326,7 @@ class Guest:
         self.qmp("device_add", driver=model, **switches, **self._card(number))
 
     def has_card(self, number: int) -> bool:
-        """True if QEMU still has the card: it goes when the guest has released it."""
+        """True if QEMU still has the card: QEMU removes it when the guest has released it."""
         answer = self.qmp("qom-list", path="/machine/peripheral")["return"]
         return any(entry["name"] == f"card{number}" for entry in answer)
 
@@ -337,7 +340,7 @@ class Router:
         self.addresses = [card["address"] for card in guest.cards()]
 
     def prepare(self, buffers: int = 8192) -> None:
-        """Leaves the cards to programs, with what that needs, as a user is told to do it."""
+        """Binds the cards to a driver for programs, by the commands that users are told."""
         run = self.guest.run
         # What `ashlar doctor` leaves to a person: the emulated IOMMU remaps no interrupts.
         run("modprobe vfio_iommu_type1; modprobe vfio-pci; "
@@ -348,11 +351,11 @@ class Router:
         run(f"{PROGRAM} doctor --fix --buffers {buffers} --frame-bytes 9018 two.click", timeout=120)
 
     def write(self, name: str, text: str) -> None:
-        """Writes a configuration; $A and $B are the cards."""
+        """Writes a configuration; $A and $B stand for the cards."""
         self.guest.run(f"cat > /run/{name}.click <<'END'\n{text}\nEND")
 
     def start(self, name: str | Path, options: str = "", timeout: float = 240) -> None:
-        """Runs a configuration, by its name or file, and waits until it answers."""
+        """Runs a configuration, given by its name or file, and waits until the router responds."""
         a, b = self.addresses
         file = f"/run/{name}.click A={a} B={b}" if isinstance(name, str) else name
         self.guest.run(f"setsid {PROGRAM} run {file} --buffers 8192 --socket /run/router.sock {options} "
@@ -369,7 +372,7 @@ class Router:
 
     @contextlib.contextmanager
     def running(self, name: str | Path, options: str = "") -> Iterator[None]:
-        """Runs a configuration, and ends it in the end."""
+        """Runs a configuration, and stops it at the end."""
         try:
             self.start(name, options)
             yield
@@ -389,7 +392,7 @@ class Router:
         return json.loads(self.guest.get("/v1/stats"))
 
     def port(self, number: int) -> dict:
-        """The router's entry of a card in its statistics."""
+        """The router's statistics entry for a card."""
         return next(p for p in self.stats()["ports"] if p["name"] == self.addresses[number])
 
     def counters(self, number: int) -> dict[str, int]:
@@ -397,6 +400,6 @@ class Router:
         return {c["name"]: c["value"] for c in self.port(number)["counters"]}
 
     def stop(self, signal: str = "TERM") -> None:
-        """Ends it and waits for its end."""
+        """Stops the router and waits for its end."""
         self.guest.run(f"pid=$(cat /run/pid); kill -{signal} $pid; "
                        "for i in $(seq 2400); do [ -e /proc/$pid ] || exit 0; sleep 0.05; done; exit 1")

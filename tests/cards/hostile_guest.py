@@ -1,8 +1,9 @@
-"""A guest that means harm: drives its virtio card (vhost-user) by hand, with rings that hold anything. Runs in the guest, as root.
+"""A hostile guest: it drives its virtio card (vhost-user) directly, with arbitrary content in the rings. Runs in the
+guest, as root.
 
     hostile_guest.py KIND SECONDS
 
-Says `attacking` when it has begun, and then how many times it rang.
+Prints `attacking` when it has started, and at the end the number of notifications sent.
 """
 
 import ctypes
@@ -27,7 +28,7 @@ def write(path: Path, text: str) -> None:
 
 
 class Memory:
-    """A huge page that lies together, so that its address is known."""
+    """A huge page, which is physically contiguous, so that its address is known."""
 
     def __init__(self):
         Path("/proc/sys/vm/nr_hugepages").write_text("8")
@@ -42,7 +43,7 @@ class Memory:
 
 
 class Card:
-    """The card's registers (virtio 1.2, 4.1.4), without a driver."""
+    """Registers of the card (virtio 1.2, 4.1.4), accessed without a driver."""
 
     def __init__(self):
         found = [d for d in Path("/sys/bus/pci/devices").iterdir() if (d / "device").read_text().strip() == "0x1041"]
@@ -69,7 +70,7 @@ class Card:
             config.write(struct.pack("<H", value))
 
     def end(self) -> None:
-        """Leaves the card as a driver expects it."""
+        """Leaves the card in the state that a driver expects."""
         self.put(0x14, "B", 0)
         self.command(0x6)
 
@@ -80,7 +81,7 @@ class Card:
         return self.bars[number]
 
     def put(self, offset: int, size: str, value: int) -> None:
-        """Writes a register by one access of its size."""
+        """Writes a register with one access of its size."""
         kind = {"B": ctypes.c_uint8, "H": ctypes.c_uint16, "I": ctypes.c_uint32}[size]
         bar, base = self.common
         kind.from_buffer(bar, base + offset).value = value
@@ -96,7 +97,7 @@ class Card:
         ctypes.c_uint16.from_buffer(bar, base + self.get(0x1E, "H") * self.step).value = queue
 
     def begin(self, rings: dict[int, int], wanted: int) -> None:
-        """Resets the card, and gives it rings at these addresses."""
+        """Resets the card, and sets its rings to these addresses."""
         self.put(0x14, "B", 0)
         while self.get(0x14, "B"):
             time.sleep(0.001)
@@ -137,7 +138,7 @@ class Ring:
 
 
 def attack(kind: str, ring: Ring, queue: int, dice: random.Random) -> None:
-    """Puts something into a ring."""
+    """Writes an attack of some kind into a ring."""
     flag = WRITE if queue == RECEIVE else 0
     room = ring.address + BUFFERS
     slots = [dice.randrange(SIZE) for _ in range(16)]

@@ -1,4 +1,4 @@
-"""Soak test of `make soak` for a router on cards and interfaces: for ten minutes, something happens to them every few seconds.
+"""Soak test of `make soak` for a router on cards and interfaces: for ten minutes, an event happens every few seconds.
 
 In a guest a router forwards between two cards and between two interfaces of the kernel, under traffic. Cards are unplugged and
 come back, cables too, interfaces are renamed, made anew, taken down and get another MTU, the router is reloaded. In the end
@@ -44,7 +44,7 @@ MEMORY_MAX = 16 << 10
 
 
 class Soak:
-    """A router in a guest, and what happens to it."""
+    """A router in a guest, and the events."""
 
     def __init__(self, lab: Lab, model: str, seed: int):
         self.rng, self.round = random.Random(seed), 0
@@ -90,7 +90,7 @@ class Soak:
         self.guest.run(f"ip link set {name} down; sleep 0.5; ip link set {name} up")
 
     def anew(self) -> None:
-        """An interface of the same name is another one."""
+        """Recreates an interface under the same name."""
         number = self.rng.randrange(2)
         space = ("far", "farther")[number]
         self.guest.run(f"ip link del x{number}; ip link add x{number} type veth peer name y{number}; ip link set y{number} netns {space}\n{ENDS}")
@@ -106,7 +106,7 @@ class Soak:
         return next(p for p in self.router.stats()["ports"] if p["name"] == name)["up"]
 
     def works(self) -> None:
-        """Everything crosses, both ways."""
+        """Checks that packets cross both ways."""
         here, there = self.guest.cables
         for one, other in ((here, there), (there, here)):
             def passes(one=one, other=other) -> bool:
@@ -120,7 +120,9 @@ class Soak:
         return {"memory": int(said[0]), "descriptors": int(said[1])}
 
     def balance(self) -> int:
-        """Fails unless what came was sent, dropped under a name, or waits. Returns what came."""
+        """Fails unless all received packets were sent, dropped under a name, or are held. Returns the number of received
+        packets.
+        """
         came = 0
         for counter, sender in (("a", "to_b"), ("b", "to_a"), ("c", "to_x1"), ("d", "to_x0")):
             def adds_up(counter=counter, sender=sender) -> bool:
@@ -142,7 +144,7 @@ class Soak:
 
 
 def run(model: str, seconds: float, seed: int, every: float, say=print) -> None:
-    """Raises what is wrong. Every kind of event happens once at least."""
+    """Runs the events; raises an error for any fault. Every kind of event happens at least once."""
     with Lab() as lab:
         soak = Soak(lab, model, seed)
         done, left, before = Counter(), [], None

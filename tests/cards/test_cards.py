@@ -29,7 +29,7 @@ pytestmark = pytest.mark.parametrize("router", MODELS, indirect=True, scope="mod
 
 
 def frame(number: int, size: int = 64, *, to: str = "02:00:00:00:99:01", vlan: int | None = None) -> bytes:
-    """A UDP datagram in a frame of so many bytes, without its checksum, that tells its number."""
+    """A UDP datagram in a frame of this size that contains its number; it has no checksum."""
     head = Ether(dst=to, src="02:00:00:00:99:02")
     if vlan is not None:
         head /= Dot1Q(vlan=vlan)
@@ -38,7 +38,9 @@ def frame(number: int, size: int = 64, *, to: str = "02:00:00:00:99:01", vlan: i
 
 
 def crosses(router, frames: list[bytes], way: tuple[int, int] = (0, 1), timeout: float = 180) -> None:
-    """Each frame leaves by the other card, in order. A few are under way at a time: what is lost is lost in the router."""
+    """Checks that each frame leaves through the other card, in order. Only a few are under way at a time, so any loss is
+    the router's.
+    """
     here, there = router.guest.cables[way[0]], router.guest.cables[way[1]]
     there.take()
     seen: list[bytes] = []
@@ -74,7 +76,7 @@ def ready(router) -> None:
 
 
 def quiet(router, counted: Callable[[], object] | None = None) -> None:
-    """Waits until nothing passes any more: until what is counted stays the same."""
+    """Waits until no packet is under way: until the counters stay the same."""
     counted = counted or (lambda: (router.number("a.count"), router.number("b.count")))
     counts = None
     def same() -> bool:
@@ -143,8 +145,9 @@ def test_a_reload_changes_what_a_card_hears(router):
             router.cli("reload --socket /run/router.sock")
 
             def comes() -> bool:
-                """Sends a frame for another station, then one for this station. Returns true if the first one arrives
-                too."""
+                """Sends a frame for another station, then one for this station. Returns true if the first one arrives,
+                too.
+                """
                 there.take()
                 here.send(frame(7), ours)
                 until(lambda: ours in there.received, "its own frame", timeout=180)
@@ -235,7 +238,9 @@ def test_a_router_ends_and_starts_while_a_card_is_away(router):
 
 
 def test_a_card_takes_over_the_address_and_the_mtu_of_its_interface(router):
-    """Whoever operates the kernel changes them there; the card has them again after it was unplugged."""
+    """The operator of the kernel changes address and MTU of the interface; the card still has them after it was
+    unplugged and plugged in again.
+    """
     guest, (a, b), cable = router.guest, router.addresses, router.guest.cables[0]
     peer = "02:00:00:00:99:02"
     guest.run("modprobe -a tun af_packet; ip netns add kernel; ip -n kernel link set lo up")
@@ -290,7 +295,7 @@ def test_a_card_takes_over_the_address_and_the_mtu_of_its_interface(router):
 
 @contextlib.contextmanager
 def traffic(guest, number: int):
-    """Frames reach a card as long as it takes them, a hundred a second."""
+    """Sends frames to a card as long as it accepts them, a hundred a second."""
     ends = threading.Event()
     def send() -> None:
         while not ends.wait(0.01):

@@ -1,4 +1,5 @@
-"""The control group of an isolated router (docs/routers.md, `memory`) where there is cgroup 2 with a bound of memory: Debian's kernel.
+"""The control group of an isolated router (docs/routers.md, `memory`), on a kernel with cgroup 2 and a memory
+controller: Debian's.
 
 Shows: all of the router's processes are in a group with its bounds, which goes with it; memory that no bound of a single program
 counts (shared mappings, System V's) counts there, and whoever takes too much of it is killed; the router starts again.
@@ -63,7 +64,7 @@ def running(guest: Guest) -> Iterator[Guest]:
 
 
 def router(guest: Guest) -> str:
-    """The number of the router's own process."""
+    """Process number of the isolated router itself."""
     return guest.run("pgrep -f '^/run/ashlar-isolated/held/red/program run' || true").strip()
 
 

@@ -1,9 +1,9 @@
-"""A guest that means harm to the program on the machine which has the other end of its virtio card (vhost-user, DPDK's library): it
-drives the card by hand, with rings that hold anything (hostile_guest.py). Beside it a router of the same process and worker forwards for
-two hosts.
+"""A hostile guest attacks the program that has the other end of its virtio card (vhost-user, DPDK's library). It drives
+the card directly, with arbitrary content in the rings (hostile_guest.py). A second router of the same process and
+worker forwards packets of two hosts meanwhile.
 
-Shows for each kind of attack: the process lives, the other router loses no packet of its own, and a guest that behaves has the card
-again. Prints the worker's turns.
+Shows for each kind of attack: the process lives, the other router loses no packet, and a well-behaved guest can use
+the card again. Prints the worker's turns.
 """
 
 import time
@@ -23,7 +23,7 @@ KINDS = ["loop", "far", "short", "heads", "jump", "indirect", "random", "doorbel
 
 
 class Beside(Bed):
-    """The same bed, and a router of its own for two hosts."""
+    """The same bed, with a second router for two hosts."""
 
     def connect(self) -> None:
         (self.lab.folder / "own.click").write_text(OWN)

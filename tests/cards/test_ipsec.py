@@ -1,8 +1,10 @@
-"""IPsec that the kernel of the router's namespace says, with a Linux kernel at the other end (gateway.py).
+"""IPsec controlled by the kernel of the router's namespace, with a Linux kernel at the other end (gateway.py).
 
-Shows: associations set by `ip xfrm` seal and open, both ways, and the kernel is told what passes; what is removed is not used;
-an association that the kernel gives other addresses (MIGRATE) goes on; strongSwan on both ends: a trap has the tunnel negotiated, keys change under traffic without a loss at the router, a limit of
-packets has strongSwan rekey, and both ends count the same; a router that is killed goes on with the same associations.
+Shows: associations set by `ip xfrm` encrypt and decrypt both ways, and their counters are reported to the kernel;
+removed ones are not used; an association whose addresses the kernel changes (MIGRATE) continues. With strongSwan at
+both ends, a trap policy starts the negotiation of a tunnel, keys change under traffic without a loss at the router, a
+limit of packets causes a rekey, and both ends count the same. A router that is killed continues with the same
+associations.
 """
 
 import re
@@ -66,7 +68,7 @@ sys.exit(f"the kernel's answer is {error}" if error else 0)
 
 
 def test_the_kernel_gives_associations_other_addresses(gateway):
-    """The tunnel of the test above, as an end moves: both kernels are told so, and the router takes it up."""
+    """One end of the tunnel moves: both kernels are notified, and the router uses the new address."""
     run, new = gateway.run, "192.0.2.51"
     run(f"cat > /run/migrate.py <<'END'{MIGRATE}END")
     before = gateway.sa("out"), gateway.sa("in"), gateway.lost()

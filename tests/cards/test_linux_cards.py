@@ -1,4 +1,5 @@
-"""Cards that Linux's own drivers have, by AF_XDP: virtio, whose driver runs XDP programs, and e1000e, for which the kernel does.
+"""Cards with Linux's own drivers, by AF_XDP: virtio, whose driver runs XDP programs, and e1000e, for which the kernel
+runs them.
 
 Shows for each: frames of all sizes cross both ways unchanged, in order, with their VLAN tags; what is for the guest's own
 address goes to its kernel, and the guest stays reachable while the router runs; a cable that is pulled out (virtio); a card that is unplugged
@@ -32,7 +33,7 @@ def router(request: pytest.FixtureRequest) -> Iterator[Router]:
 
 
 def up(router: Router) -> None:
-    """Waits until both interfaces are there, and brings them up."""
+    """Waits until both interfaces exist, and sets them up."""
     for name in ("eth0", "eth1"):
         until(lambda n=name: not router.guest.run(f"ip link set {n} up 2>&1", ok=False), name, timeout=120)
 

@@ -1,12 +1,12 @@
-"""A label-switching router that Linux controls, in a guest: its kernel has MPLS, that of the machine of the tests need not.
+"""A label-switching router that Linux controls, in a guest, because its kernel has MPLS and the test machine's may not.
 
     left eth0 --- p0 |ports| p1 --- eth0 right       Ashlar runs in `ports`; its TAP interfaces lan and wan are in `routing`, and
                     |     |                          so are `ip -f mpls route` and FRR. `left` and `right` have the kernel's MPLS.
                    lan   wan  routing
 
-Shows: labels are swapped, popped for the next router and popped here as the kernel's routes say, whatever sets them;
-what Ashlar does is what the kernel would do; a change, a lost link and another `input` take effect; packets with labels are
-taken only where the kernel takes them.
+Shows: labels are swapped, and popped for the next router or here, according to the kernel's routes, whoever sets
+them; Ashlar treats packets as the kernel would; a change, a lost link and another `input` take effect; labelled
+packets are accepted only where the kernel accepts them.
 """
 
 import json
@@ -83,13 +83,13 @@ class Router:
         self.start()
 
     def start(self, options: str = "") -> None:
-        """Starts it, and waits until it answers by its port."""
+        """Starts the router, and waits until it responds."""
         self.guest.keep(f"{ROOT}/conf/linux-mpls.click DEV0=p0 IF0=lan DEV1=p1 IF1=wan {options} --netns routing --workers 1")
         self.run(ROUTER)
         until(lambda: self.ping("10.0.1.1") == 1, "the router's own answer", timeout=60)
 
     def restart(self) -> None:
-        """Has `ashlar keep` start it anew. Its interfaces stay, with what was set on them."""
+        """Has `ashlar keep` restart the router. Its interfaces stay, with their settings."""
         def pid():
             said = self.guest.get("/v1/info")
             return json.loads(said)["pid"] if said else None
@@ -98,11 +98,11 @@ class Router:
         until(lambda: pid() not in (before, None), "the new router's answer", timeout=120)
 
     def stop(self) -> None:
-        """Ends it."""
+        """Stops the router."""
         self.run("kill $(cat /run/keep.pid); timeout 60 tail --pid=$(cat /run/keep.pid) -f /dev/null")
 
     def end_frr(self) -> None:
-        """Ends all of FRR: LDP waits long before it tries a neighbour again."""
+        """Stops all FRR daemons: LDP would wait long before it tries a neighbour again."""
         while self.frr:
             self.frr.popitem()[1].end()
 
@@ -113,7 +113,7 @@ class Router:
         self.run(f"ip -n {space} -f mpls route {words}")
 
     def labels(self, *wanted: str) -> None:
-        """Waits until the table has these lines, beside explicit null."""
+        """Waits until the label table has these lines, besides explicit null."""
         lines = ["0 pop - local", "2 pop - local", *wanted]
         until(lambda: self.show("mpls.table") == lines, f"the table {lines}", timeout=30)
 
@@ -127,20 +127,20 @@ class Router:
         return int(re.search(r"(\d+) received", said)[1])
 
     def by_kernel(self) -> int:
-        """Packets with labels that the kernel of `routing` has received from the ports."""
+        """Number of labelled packets that the kernel of `routing` has received from the ports."""
         return sum(self.mpls_of("routing", interface) for interface in ("lan", "wan"))
 
     def pushed(self) -> int:
-        """Frames with labels that the router has sent by its port to the right."""
+        """Number of labelled frames that the router has sent through its right port."""
         return self.mpls_of("right", "eth0")
 
     def mpls_of(self, space: str, interface: str) -> int:
-        """Packets with labels that a kernel has received from an interface."""
+        """Number of labelled packets that a kernel has received on an interface."""
         said = self.run(f"ip -n {space} -j stats show dev {interface} group afstats subgroup mpls")
         return sum(one["mpls_stats"]["rx"]["packets"] for one in json.loads(said))
 
     def crosses(self, source: str, to: str, count: int = 10) -> None:
-        """Packets cross with labels, and the kernel sees none of them."""
+        """Checks that labelled packets cross without reaching the kernel."""
         until(lambda: self.ping(to, source=source) == 1, f"a packet to {to}", timeout=60)
         before = self.by_kernel()
         assert self.ping(to, count, source) == count, self.show("mpls.table")
@@ -208,7 +208,7 @@ def test_labels_of_the_router_itself_are_popped_and_the_packet_is_routed(router)
 
 
 def test_packets_get_labels_where_a_route_says_so(router):
-    """Between the routers without labels, and between this one and the other end with two."""
+    """One label between routers without further labels, and two labels towards the other end."""
     router.run("ip -n left route replace 10.2.0.0/24 via 10.0.1.1 src 10.1.0.1; ip -n right -f mpls route replace 210 dev lo; "
                "ip -n left -6 route replace 2001:db8:f2::/64 via 2001:db8:1::1 src 2001:db8:f1::1; "
                "ip -n routing route replace 10.2.0.0/24 encap mpls 210/200 via 10.0.2.2; "
@@ -257,7 +257,7 @@ def test_a_link_that_goes_and_comes_back(router):
 
 
 def test_a_router_that_starts_finds_what_there_is(router):
-    """Routes, and from where labels are taken."""
+    """The routes, and the interfaces that accept labels."""
     before = router.show("mpls.table")
     assert "102 pop - local" in before and "100 swap 200 10.0.2.2 wan" in before
     router.restart()
@@ -267,13 +267,13 @@ def test_a_router_that_starts_finds_what_there_is(router):
 
 
 def ospf_of(router: Router, space: str) -> str:
-    """Configuration of OSPF in a namespace, which has a loopback address from now on."""
+    """OSPF configuration of a namespace, which also gets a loopback address."""
     router.run(f"ip -n {space} address replace {LOOPBACKS[space]}/32 dev lo")
     return "".join(OSPF_INTERFACE.format(name=name) for name in INTERFACES[space]) + OSPF.format(address=LOOPBACKS[space])
 
 
 def routed(router: Router, space: str, zebra: str = "") -> None:
-    """Runs OSPF and LDP in a namespace. The last router wants a label on all that it gets: explicit null."""
+    """Runs OSPF and LDP in a namespace. The last router requests a label on all packets: explicit null."""
     address, interfaces = LOOPBACKS[space], INTERFACES[space]
     ospf = ospf_of(router, space)
     label = "label local advertise explicit-null" if space == "right" else ""
@@ -282,7 +282,8 @@ def routed(router: Router, space: str, zebra: str = "") -> None:
 
 
 def ldp_works(router: Router) -> None:
-    """The label for the other end is swapped for its explicit null, and the one for the near end is popped."""
+    """Checks that the label for the far end is swapped for its explicit null, and the label for the near end is popped.
+    """
     for pattern in (r"\d+ swap 0 10\.0\.2\.2 wan", r"\d+ pop 10\.0\.1\.2 lan"):
         def is_there(pattern=pattern):
             return any(re.fullmatch(pattern, line) and int(line.split()[0]) not in (100, 300) for line in router.show("mpls.table"))
@@ -315,7 +316,7 @@ def test_segment_routing_of_ospf_sets_the_labels(router):
 
 
 def test_labels_come_by_fpm_as_well(router):
-    """The kernel has routes of its own, which do not count then."""
+    """The kernel has routes of its own, which are ignored then."""
     router.stop()
     router.start("--fpm")
     for words in (LAN, WAN):

@@ -1,8 +1,8 @@
 """Several queues of a virtio card: RSS, and its table following buckets that move (NIC1).
 
-Cables end in TAP interfaces of this machine, which have as many queues as the card. Shows: the card gives every frame to
-the queue that the software's hash says, so that none crosses to another worker; when buckets have moved, the card's own
-table follows, while frames pass, and none is lost or overtaken.
+Cables end in TAP interfaces of this machine, which have as many queues as the card. Shows: the card puts every frame
+into the queue that the software's hash predicts, so that no frame changes worker; after moves of buckets, the card's
+own table follows under traffic, and no frame is lost or overtaken.
 """
 
 import socket
@@ -58,7 +58,7 @@ def frame(flow: int, number: int) -> bytes:
 
 
 class Flows:
-    """Sends frames of all flows in turn, few at a time, and sees that each comes out, in its flow's order."""
+    """Sends frames of all flows in turn, few at a time, and checks that each comes out in its flow's order."""
 
     def __init__(self, ends):
         self.here, self.there = ends
@@ -82,7 +82,7 @@ class Flows:
         return self.came == self.sent
 
     def round(self) -> None:
-        """A frame of each flow; waits until all are there."""
+        """Sends one frame of each flow; waits until all have arrived."""
         for flow in range(FLOWS):
             self.here.send(self.heads[flow] + self.sent[flow].to_bytes(8, "big") + bytes(12))
             self.sent[flow] += 1
@@ -92,7 +92,7 @@ class Flows:
 
 
 def element(router, kind: str) -> str:
-    """The name of the element that stands for a part of CLASSIFY."""
+    """Name of the element that implements a part of CLASSIFY."""
     return next(name for name in (e["name"] for e in router.stats()["elements"]) if name.endswith(kind))
 
 

@@ -1,10 +1,10 @@
-"""A whole router on cards, DPDK's driver on both, and the kernel's hosts at the ends of the cables: conf/ip-router.click, and
+"""A whole router on two cards with DPDK's driver, and Linux hosts at the ends of the cables: conf/ip-router.click, and
 conf/linux-router.click with FRR in the guest and at the far end.
 
     end eth0 --- n0 card0 |guest| card1 n1 --- far --- lo 10.77.0.1, 10.88.0.1
 
-Shows: pings and traceroutes cross it, and a route that is added while it runs; routes of OSPF and BGP reach the router by the
-kernel of its namespace, and one that is withdrawn goes.
+Shows: pings and traceroutes cross it; a route can be added while it runs; routes of OSPF and BGP reach the router
+through its namespace's kernel, and disappear when they are withdrawn.
 """
 
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ HERE = {
 
 
 class Bed:
-    """The guest's router, an end behind its first card, another router behind its second."""
+    """The guest's router, a host behind its first card, and another router behind its second card."""
 
     def __init__(self, lab: Lab):
         cables, self.end = lab.namespace("cables"), lab.namespace("end")

@@ -1,8 +1,8 @@
-"""strongSwan on both ends of the gateway's tunnels, in the ways that it knows (gateway.py).
+"""strongSwan at both ends of the gateway's tunnels, in all its modes (gateway.py).
 
-Shows: certificates, and who has one of another authority is refused; transport mode; all four pairs of families; encapsulation
-in UDP where both ask for it and where a NAT is in between, whose port changes (MAPPING); either end changes its address
-(MOBIKE). Under traffic, what is sealed and opened is counted, and the router loses none of it.
+Shows: certificates, and refusal of one from another authority; transport mode; all four pairs of address families;
+UDP encapsulation, on request and through a NAT whose port changes (MAPPING); a change of address at either end
+(MOBIKE). Under traffic, encrypted and decrypted packets are counted, and the router loses none.
 """
 
 import re
@@ -35,23 +35,23 @@ def initiated(gateway: Gateway, space: str) -> None:
 
 
 def both_count(gateway: Gateway, packets: int) -> None:
-    """Both associations have counted so many packets, and nothing is lost."""
+    """Waits until both associations have counted so many packets; checks that nothing was lost."""
     assert (gateway.sa("out")["packets"], gateway.sa("in")["packets"]) == (str(packets), str(packets)), gateway.show("ipsec.sas")
 
 
 class Pings:
-    """Packets that go on and on, both ways, until they are asked for."""
+    """Continuous pings in both directions, until `end`."""
 
     def __init__(self, gateway: Gateway, to: str, every: float = 0.05, source: str = "site", options: str = ""):
         self.gateway = gateway
         gateway.run(f"rm -f /run/ping; ip netns exec {source} ping -i {every} {options} {to} > /run/ping 2>&1 & echo $! > /run/ping.pid")
 
     def answered(self) -> set[int]:
-        """The numbers of those that were."""
+        """Numbers of the answered requests."""
         return {int(n) for n in re.findall(r" bytes from .* icmp_seq=(\d+)", self.gateway.run("cat /run/ping"))}
 
     def go_on(self, more: int = 10, what: str = "packets") -> None:
-        """So many more are answered."""
+        """Waits until so many more requests are answered."""
         wanted = len(self.answered()) + more
         try:
             until(lambda: len(self.answered()) >= wanted, what, timeout=120)
@@ -60,7 +60,7 @@ class Pings:
             raise Failed("\n".join([str(late), *said])) from None
 
     def end(self) -> int:
-        """Ends them; how many were not answered before the last that was."""
+        """Ends the pings; returns how many were not answered, up to the last answered one."""
         self.gateway.run("kill -INT $(cat /run/ping.pid)")
         answered = self.answered()
         return max(answered) - len(answered)
@@ -70,7 +70,7 @@ class Pings:
 
 
 def certificates(gateway: Gateway, authority: str, *spaces: str) -> None:
-    """Makes a certificate authority, and a key and a certificate of it in each namespace. All trust the authority."""
+    """Makes a certificate authority, and a key and a certificate in each namespace. All trust the authority."""
     gateway.run(f"mkdir -p /tmp/ca; cd /tmp/ca; pki --gen --type ecdsa --size 256 --outform pem > {authority}.key; "
                 f"pki --self --ca --lifetime 10 --in {authority}.key --type ecdsa --dn 'CN={authority}' --outform pem > {authority}.pem")
     for space in spaces:
@@ -107,7 +107,7 @@ def test_certificates_prove_who_the_ends_are(gateway):
 
 
 def carries(gateway: Gateway, source: str) -> None:
-    """A stream of bytes, larger than a packet, gets from a namespace to the router's own address."""
+    """Sends a byte stream, larger than a packet, from a namespace to the router's own address."""
     gateway.run("head -c 100000 /dev/urandom > /tmp/stream; cd /tmp; "
                 "ip netns exec gw timeout 60 nc -l 192.0.2.1 5001 > /tmp/got & sleep 0.1; "
                 f"for i in $(seq 100); do ip netns exec {source} nc -N 192.0.2.1 5001 < /tmp/stream && break; done; wait; cmp /tmp/stream /tmp/got")
@@ -165,7 +165,7 @@ def test_both_ask_for_encapsulation_in_udp(gateway, family):
 
 
 def masquerade(gateway: Gateway, ports: str) -> None:
-    """The NAT gives the ports of the home's packets another range; what it knew of flows is gone."""
+    """Makes the NAT use another port range for the home's packets, and forget its flows."""
     gateway.run(f"""ip netns exec nat nft -f - <<'END'
 table ip nat
 delete table ip nat
@@ -179,14 +179,16 @@ END
 
 
 def by_will(now: dict[str, int], before: dict[str, int]) -> int:
-    """Number of packets dropped by the policy since `before`: while strongSwan changes addresses, there is no policy either way."""
+    """Number of packets dropped by policy since `before`: while strongSwan changes addresses, there is no policy in
+    either direction.
+    """
     more = {name: n - before.get(name, 0) for name, n in now.items() if n != before.get(name, 0)}
     assert set(more) <= {f"{element} {name}" for element in ("seal", "own") for name in ("policy", "no_sa")} | {"open policy"}, more
     return sum(more.values())
 
 
 def udp(gateway: Gateway) -> tuple[int, int]:
-    """The other end's UDP port, as both associations have it; zeros while one is being changed."""
+    """The peer's UDP port in both associations; zeros while one is being changed."""
     words = {line.split()[0]: line.split() for line in gateway.show("ipsec.sas")}
     if set(words) != {"in", "out"}:
         return 0, 0
@@ -238,7 +240,7 @@ def test_transport_mode_through_a_nat(gateway):
 
 
 def moves(gateway: Gateway, space: str, device: str, old: str, new: str, more: str = "") -> None:
-    """An interface has another address from now on."""
+    """Gives an interface another address."""
     gateway.run(f"ip netns exec {space} sysctl -qw net.ipv4.conf.{device}.promote_secondaries=1; "
                 f"ip -n {space} address add {new}/24 dev {device}; ip -n {space} address delete {old}/24 dev {device}; {more}")
 

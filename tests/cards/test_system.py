@@ -1,5 +1,5 @@
-"""System tests that need of a kernel what that of this machine may not have, run in a guest: Debian's kernel has bonds and macvlan. Where
-something is missing, tests/system skips them.
+"""System tests that need kernel features which the test machine's kernel may lack, run in a guest: Debian's kernel has
+bonds and macvlan. tests/system skips them where a feature is missing.
 """
 
 from collections.abc import Iterator

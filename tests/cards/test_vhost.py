@@ -1,8 +1,8 @@
-"""A port `vhost:`: a guest's virtio card is the port's other end (vhost-user). The guest is a virtual machine of a file of routers
-(`isolation = "machine"`), with a share of a port; its gate runs on this machine.
+"""A port `vhost:`, whose other end is a guest's virtio card (vhost-user). The guest is a virtual machine of a routers
+file (`isolation = "machine"`) with a share of a port; its gate runs on this machine.
 
-Shows: the link is up while a guest drives its card; packets, large ones and a stream of TCP pass both ways; a guest that is killed
-under traffic and another one in its place; a router that is killed and comes back while the guest goes on.
+Shows: the link is up while a guest drives its card; packets, super-frames and a TCP stream pass both ways; a guest is
+killed under traffic and another one takes its place; a router is killed and comes back while the guest goes on.
 """
 
 import hashlib
@@ -42,11 +42,11 @@ class Vhost:
                 f"memory-backend-memfd,id=ram,size={MEMORY}M,share=on", "-machine", "memory-backend=ram"]
 
     def close(self) -> None:
-        """The router has the socket."""
+        """Does nothing: the router owns the socket."""
 
 
 class Api(http.client.HTTPConnection):
-    """A router's API."""
+    """API of a router."""
 
     def __init__(self, path: Path):
         super().__init__("ashlar", timeout=30)
@@ -59,7 +59,7 @@ class Api(http.client.HTTPConnection):
 
 
 class Bed:
-    """A router between a guest and a namespace. `more` are further tables of its file."""
+    """A router between a guest and a namespace. `more` has further tables of its file."""
 
     more = ""
 
@@ -74,7 +74,7 @@ class Bed:
         self.boot()
 
     def connect(self) -> None:
-        """Makes what `more` needs."""
+        """Makes the connections that `more` needs."""
 
     def start(self) -> None:
         text = self.more + f"""
@@ -110,7 +110,7 @@ class Bed:
         return next(p for p in self.stats()["ports"] if p["name"].startswith("vhost:"))
 
     def dropped(self) -> int:
-        """Packets for the guest that had no room."""
+        """Number of packets for the guest that were dropped for lack of room."""
         senders = [e for e in self.stats()["elements"] if e["class"] == "ToDevice"]
         return sum(copy["drops"][e["drop_names"].index("full")] for e in senders for copy in e["copies"])
 

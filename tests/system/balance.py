@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`make balance`: three boxes behind a balancer are one router that speaks OSPF and BGP.
 
-The network is that of speakers.py: r1 and r2 are Linux as it is, with FRR, and r3 is Ashlar. Each is held to a rate: r1 and r2 by
-an nftables rule, r3 by an element, which drop what is more, so that two carry twice as much as one. Ends with lines
-`balance NAME VALUE` and fails if one misses its bound.
+The network is that of speakers.py: r1 and r2 are stock Linux with FRR, and r3 is Ashlar. Each is limited to a rate
+(r1 and r2 by an nftables rule, r3 by an element) and drops the excess, so that two carry twice as much as one. Prints
+lines `balance NAME VALUE`, and fails if a value misses its bound.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from speakers import SpeakerBed, converge  # noqa: E402
 
 
 def detection(bed: SpeakerBed, name: str) -> float:
-    """Milliseconds from the moment when a back end stops to forward until its buckets have moved."""
+    """Milliseconds from the moment when a back end stops forwarding until its buckets have moved."""
     all_up(bed)
     before = len(bed.journal())
     at = time.time()
@@ -35,7 +35,7 @@ def detection(bed: SpeakerBed, name: str) -> float:
 
 
 def restart_health(bed: SpeakerBed) -> None:
-    """Forgets failures, so that a back end comes back as soon as after its first one."""
+    """Forgets earlier failures, so that a back end returns as soon as after its first one."""
     bed.router.cli("set", "health.forget", "")
 
 
@@ -47,12 +47,12 @@ class Bound:
 
 
 def all_up(bed: SpeakerBed) -> None:
-    """Waits for boxes that were taken for down: a busy machine is late for their probes."""
+    """Waits until all boxes are up again: on a busy machine late probes may take them down."""
     until(lambda: all(bed.state(name) == "up" for name in bed.names), "all boxes to be up", timeout=60)
 
 
 def demonstrate(bed: SpeakerBed, asked: argparse.Namespace) -> list[Bound]:
-    """Measures, and says what is good enough."""
+    """Makes the measurements, and judges them."""
     values: list[Bound] = []
 
     def note(name: str, value: float, good: bool) -> None:

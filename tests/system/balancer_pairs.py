@@ -1,11 +1,11 @@
-"""Two balancers that stand in for each other in front of the same boxes.
+"""Two balancers that replace each other in front of the same boxes.
 
-VrrpBed: both have the same front ports, and FRR's vrrpd says whose they are.
+VrrpBed: both have the same front ports, and FRR's vrrpd decides which balancer owns each.
 
     lan eth0 --- bridge --- eth0 left, right eth2 --- bridge --- tags --- r1, r2
     wan eth0 --- bridge --- eth1
 
-EcmpBed: each has front ports of its own, and two next hops lead to them.
+EcmpBed: each has its own front ports, and hosts reach both by two next hops.
 
     lan eth1, wan eth1 --- eth0, eth1 left  eth2 --- bridge --- eth0 r1, r2
     lan eth2, wan eth2 --- eth0, eth1 right eth2 ---
@@ -51,7 +51,7 @@ interface {name}
 
 
 class TwoBed(Bed):
-    """Two balancers with the back ports at one switch."""
+    """Two balancers whose back ports are at one switch."""
 
     def begin_with(self, lab: Lab, names: list[str]) -> None:
         self.lab, self.names, self.runs = lab, names, 0
@@ -80,12 +80,12 @@ class TwoBed(Bed):
             space.sysctl(**{f"net__ipv4__conf__{device}__arp_ignore": 8, f"net__ipv6__conf__{device}__disable_ipv6": 1})
 
     def came_in(self, name: str) -> list[int]:
-        """Packets that came in at the two front ports of a balancer, by the kernel's count."""
+        """Number of packets received at the two front ports of a balancer, by the kernel's counters."""
         links = [json.loads(self.spaces[name].ip(f"-s -j link show {port}").out)[0] for port in ("eth0", "eth1")]
         return [link["stats64"]["rx"]["packets"] for link in links]
 
     def lose(self, name: str) -> None:
-        """A balancer is gone at once, with all cables."""
+        """Takes a balancer away at once, with all cables."""
         self.spaces[name].ip("link set eth2 down")
         for port in ("eth0", "eth1"):
             self.spaces[name].ip(f"link set {port} down")
@@ -98,7 +98,7 @@ class TwoBed(Bed):
 
 
 class VrrpBed(TwoBed, VlanBed):
-    """Two balancers with the same front ports: the left one has them, unless it is gone."""
+    """Two balancers with the same front ports: the left one owns them, as long as it runs."""
 
     def __init__(self, lab: Lab, names: list[str]):
         self.begin_with(lab, names)
@@ -148,7 +148,7 @@ class VrrpBed(TwoBed, VlanBed):
         self.routers[name].start(self.lab.folder / f"{name}.toml", "--netns", self.controls[name].name)
 
     def masters(self) -> dict[str, list[str]]:
-        """The balancers that have each front port."""
+        """The balancers that own each front port."""
         def has(router: AshlarRouter, number: int) -> bool:
             gate = router.elements("LinuxMaster")[2 * number]
             return router.cli("show", f"{gate}.master").strip() == "true"
@@ -157,7 +157,7 @@ class VrrpBed(TwoBed, VlanBed):
 
 
 class EcmpBed(TwoBed):
-    """Two balancers with front ports of their own: hosts and boxes have two next hops, and spread flows over them."""
+    """Two balancers with separate front ports: hosts and boxes have two next hops, and spread flows over them."""
 
     def __init__(self, lab: Lab, names: list[str]):
         self.begin_with(lab, names)

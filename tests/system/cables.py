@@ -1,7 +1,7 @@
-"""Cables of a given rate between namespaces: what a fast machine's links lack, a bottleneck.
+"""Cables of a given rate between namespaces, as bottlenecks: veth links alone have none on a fast machine.
 
-A cable is a bridge of two ports in a namespace of its own, each with a token bucket and a queue of fixed length in
-front of its end, so that neither end can send faster, whatever way its frames take to the interface.
+A cable is a bridge of two ports in a namespace of its own. Each port has a token bucket and a queue of fixed length,
+so neither end can send faster, whatever way its frames take to the interface.
 """
 
 import json
@@ -16,14 +16,14 @@ LEAST_BURST = 4096
 
 
 class Cables:
-    """The namespace through which all cables of a lab lead."""
+    """The namespace that contains all cables of a lab."""
 
     def __init__(self, lab: Lab):
         self.lab, self.space, self._count = lab, lab.namespace("cables"), 0
         self.space.sysctl(net__ipv6__conf__default__disable_ipv6=1)
 
     def connect(self, a: Namespace, a_name: str, b: Namespace, b_name: str, rate: float, mtu: int = 1500) -> None:
-        """Connects two interfaces, which it makes, by a cable that carries `rate` bit/s of frames each way."""
+        """Makes two interfaces and connects them by a cable that carries `rate` bit/s of frames in each direction."""
         number, bridge = self._count, f"c{self._count}"
         self._count += 1
         burst = max(LEAST_BURST, int(rate / 8 * BURST))
@@ -42,7 +42,7 @@ class Cables:
         self._batch("tc", queues)
 
     def dropped(self) -> int:
-        """Frames for which a queue had no room, heartbeats among them."""
+        """Number of frames dropped because a queue was full, including heartbeats."""
         queues = json.loads(self.space.run("tc", "-s", "-j", "qdisc", "show").out)
         return sum(queue["drops"] for queue in queues if queue["kind"] == "tbf")
 

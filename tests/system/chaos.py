@@ -1,4 +1,4 @@
-"""A router under load to which something happens every second: `chaos.py [--seconds 600] [--seed 1] [--every 1]`.
+"""Chaos test: a router under load with a random event every second: `chaos.py [--seconds 600] [--seed 1] [--every 1]`.
 
 What happens is drawn by the seed, which is printed: memory, disk and descriptors run out, the clock jumps, the process stands still
 or is ended in the middle of a reload, links go, hosts and clients of the API send garbage, and so do the other ends of a memif and
@@ -67,7 +67,7 @@ int clock_gettime(clockid_t id, struct timespec *time) {
 
 
 class Load:
-    """UDP packets both ways, as steadily as may be while hosts and links are troubled."""
+    """UDP packets in both directions, as steadily as possible while hosts and links are disturbed."""
 
     def __init__(self, network: Network, rate: float = 500.0):
         self.sent, self.came, self._rate, self._over = 0, 0, rate, threading.Event()
@@ -106,7 +106,7 @@ class Load:
 
 
 class Chaos:
-    """The network, its router, and what happens to it."""
+    """The network, its router, and the events."""
 
     def __init__(self, lab: Lab, seed: int):
         self.lab, self.rng, self.network = lab, random.Random(seed), Network(lab)
@@ -144,14 +144,14 @@ class Chaos:
         return path
 
     def _disk(self) -> None:
-        """A file system of its own, which is soon full."""
+        """A small file system of its own."""
         self.disk = self.lab.folder / "disk"
         self.disk.mkdir()
         self.lab.run("mount", "-t", "tmpfs", "-o", f"size={DISK}", "none", str(self.disk))
         self.lab.closing(subprocess.run, ["umount", "-l", str(self.disk)])
 
     def _clock(self) -> tuple[Path, dict[str, str]]:
-        """A clock that can be shifted, and the environment in which a process has it."""
+        """A clock that can be shifted, and the environment in which a process uses it."""
         source, library, clock = (self.lab.folder / name for name in ("clock.c", "clock.so", "clock"))
         source.write_text(CLOCK)
         clock.write_bytes(bytes(8))
@@ -164,7 +164,7 @@ class Chaos:
             file.write(struct.pack("q", seconds))
 
     def _memif(self):
-        """A router of its own whose other end anybody may be, and its socket."""
+        """A separate router with a memif that anyone may connect to, and its socket."""
         path = self.lab.folder / "memif.sock"
         file = self._file("memif", f'FromDevice("memif:role=server,id=0,socket={path},socket-abstract=no") -> Discard;\n')
         self.memif_socket = self.lab.folder / "memif-control.sock"
@@ -176,7 +176,7 @@ class Chaos:
         return process
 
     def _xdp(self):
-        """A router of its own, which sends back what comes to an AF_XDP port, and the port's peer."""
+        """A separate router that returns frames of an AF_XDP port, and the port's peer."""
         self.xdp_space, self.xdp_peer = self.lab.namespace("xdp"), self.lab.namespace("xdp-peer")
         self.lab.link(self.xdp_space, "x0", self.xdp_peer, "p0")
         self._xdp_queues(1, 1)
@@ -191,7 +191,7 @@ class Chaos:
         return process
 
     def _xdp_queues(self, here: int, there: int) -> None:
-        """The kernel wants as many queues that receive as there are at the other end that send; what it refuses stays."""
+        """Changes numbers of queues; the kernel may refuse combinations, and then nothing changes."""
         for space, interface, queues in ((self.xdp_space, "x0", here), (self.xdp_peer, "p0", there)):
             space.run("ethtool", "-L", interface, "rx", str(queues), "tx", str(queues), ok=None)
 
@@ -234,7 +234,7 @@ class Chaos:
         return 1024 * int(re.search(rf"^{name}:\s+(\d+)", status, re.MULTILINE)[1])
 
     def astray(self) -> int:
-        """Buffers that workers took and no element holds: the same at any time, but for those on their way."""
+        """Number of buffers that workers took and no element holds; constant, except for packets under way."""
         stats = self.router.stats()
         held = sum(copy["held"] for element in stats["elements"] for copy in element["copies"])
         return sum(worker["buffers"] for worker in stats["workers"]) - held
@@ -243,7 +243,7 @@ class Chaos:
         return {"descriptors": self.descriptors(), "memory": self.size("VmRSS"), "astray": self.astray()}
 
     def reload(self, file: Path, *, good: bool | None = True) -> str:
-        """Reloads; `good`: whether it must be taken (None: either)."""
+        """Reloads the router; `good` says whether it must succeed (None: either)."""
         words = ("--socket", str(self.router.socket), str(file), *self.router.definitions())
         done = self.lab.run(ASHLAR, "reload", *words, timeout=PATIENCE, ok=None)
         if good is not None and (done.status == 0) != good:
@@ -254,7 +254,7 @@ class Chaos:
 
     @contextlib.contextmanager
     def limited(self, what: int, most: int):
-        """The process may have this much of something, and later as before."""
+        """Limits a resource of the process for a time, then restores it."""
         soft, hard = resource.prlimit(self.pid, what)
         resource.prlimit(self.pid, what, (most, hard))
         try:
@@ -365,7 +365,8 @@ class Chaos:
             raise Failed(f"the memif's router ended with {self.memif.wait()}\n{self.memif.said()[-4000:]}")
 
     def xdp_peer_of_garbage(self) -> None:
-        """Frames of any length, and what a veth hands over that no wire would: super-frames and unfinished checksums."""
+        """Sends frames of any length, and frames that only a veth can deliver: super-frames and unfinished checksums.
+        """
         with self.xdp_peer.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
             out.bind(("p0", 0))
             for _ in range(200):
@@ -407,7 +408,7 @@ class Chaos:
     # ---- What is so at the end.
 
     def settle(self) -> None:
-        """Has the router have done once all that it does here, so that what it needs is there."""
+        """Uses every function of the test once, so that the router has allocated what these need."""
         self.reload(self.sound[1])
         self.reload(self.sound[0])
         until(self.crosses, "packets to cross", PATIENCE)
@@ -417,7 +418,7 @@ class Chaos:
         return all(self.network.client.run("ping", f"-{v}", *ping, SERVER.host[v], ok=None).status == 0 for v in (4, 6))
 
     def stream(self) -> bool:
-        """True if packets of both families pass both ways without a loss."""
+        """True if packets of both families pass both ways without loss."""
         streams = Streams(rate=100)
         for version in (4, 6):
             streams.add("there", self.network.client, self.network.server, version, SERVER.host[version])
@@ -427,7 +428,7 @@ class Chaos:
         return all(stream.sent and not stream.lost and not stream.doubled for stream in streams.streams)
 
     def finish(self) -> dict[str, int]:
-        """Everything is as before; what it is."""
+        """Checks that everything is as before; returns the measured state."""
         self._shift(0)
         self.answers()
         self.settle()
@@ -452,7 +453,7 @@ class Chaos:
 
 
 def run(seconds: float, seed: int, every: float, say=print) -> None:
-    """Raises what is wrong. Every kind happens once at least if there is time."""
+    """Runs the events; raises an error for any fault. Every kind of event happens at least once if there is time."""
     with Lab() as lab:
         chaos = Chaos(lab, seed)
         done, left = Counter(), []

@@ -45,7 +45,7 @@ def some_bytes(r, length):
 
 
 class Draw(random.Random):
-    """Random numbers, and what a class wants of packets."""
+    """Random numbers, and the packets that a class requires."""
 
     whole = False
     """True if no packet is cut off."""
@@ -59,13 +59,13 @@ class Draw(random.Random):
     """True if IP options may be wrong."""
 
     def cut(self, packet, chance):
-        """Perhaps a part of a packet."""
+        """A packet, possibly truncated."""
         length = self.randrange(len(packet) + 1) if self.random() < chance else len(packet)
         return packet if self.whole else packet[:length]
 
 
 def ip_options(r):
-    """A random option list, not padded."""
+    """A random list of IP options, not padded."""
     out = b""
     for _ in range(r.choice([1, 1, 1, 2, 3])):
         kind = r.randrange(8)
@@ -209,13 +209,13 @@ def ether_packet(r, inner=None):
 
 
 def stations(r):
-    """Frames that no group sends."""
+    """Frames with unicast source addresses."""
     frame = ether_packet(r)
     return frame[:6] + bytes([frame[6] & 0xFE]) + frame[7:] if len(frame) > 6 else frame
 
 
 def unicast(r):
-    """ARP replies from a station to a station, about hosts."""
+    """ARP replies between stations, about hosts."""
     a, b = r.choice(ETHERS[:2] + ETHERS[4:]), r.choice(ETHERS[:2])
     asking, asked = r.sample(ADDRESSES[:2] + ADDRESSES[3:7], 2)
     return eth_bytes(b) + eth_bytes(a) + bytes.fromhex("0806000108000604") + struct.pack(">H", r.choice([1, 1, 2])) + eth_bytes(
@@ -223,7 +223,7 @@ def unicast(r):
 
 
 def hosts6(r):
-    """An IPv6 packet from a host to a host, without ICMP."""
+    """An IPv6 packet between hosts, without ICMP."""
     while True:
         packet = ip6_packet(r)
         hosts = (bytes.fromhex("fe80") + bytes(13) + b"\2", bytes.fromhex("20010db8") + bytes(11) + b"\3")
@@ -232,7 +232,7 @@ def hosts6(r):
 
 
 def routed6(r):
-    """An IPv6 packet that has a destination."""
+    """An IPv6 packet with a destination that has a route."""
     while True:
         packet = ip6_packet(r)
         if len(packet) >= 40 and any(packet[24:40]):
@@ -252,7 +252,7 @@ def forced(proto):
 
 
 def whole_datagram(r, proto):
-    """No fragment, and as long as its header says."""
+    """A packet that is no fragment, and as long as its header says."""
     while True:
         packet = ip_packet(r, proto=proto)
         head = (packet[0] & 15) * 4 if packet else 0
@@ -266,7 +266,7 @@ def whole_datagram(r, proto):
 
 
 def ping(r):
-    """An ICMP message from a host to a host."""
+    """An ICMP message between hosts."""
     hosts = [ip_bytes(address) for address in ("10.0.0.1", "10.0.0.2", "10.1.2.3", "1.0.0.1", "2.0.0.2", "18.26.4.44")]
     while True:
         packet = whole_datagram(r, 1)
@@ -769,7 +769,7 @@ PER_OUTPUT = {"pattern", "class_pattern"}
 
 
 def once(entries):
-    """Entries of ARPResponder none of whose prefixes stands in an earlier one, or twice in itself."""
+    """Entries of ARPResponder without repeated prefixes."""
     alike = {"10/8": "10.0.0.0/8", "n4": "10.0.0.0/8", "n1:ipnet": "10.0.0.0/24", "10.0.0.1/24": "10.0.0.0/24", "n1": "10.0.0.1", "n1:ip": "10.0.0.1",
              "10.0.0.0/255.255.255.0": "10.0.0.0/24", "10.1.2.3/255.255.0.0": "10.1/16", "0/0": "0.0.0.0/0", "n2": "10.1.2.3"}
     seen, out = set(), []
@@ -842,7 +842,7 @@ def arguments(r, spec, inputs, outputs):
 
 @dataclass(frozen=True)
 class Case:
-    """One element and what happens to it."""
+    """A case: one element with its neighbours, packets and script."""
 
     spec: Spec
     args: tuple
@@ -943,7 +943,7 @@ SQUARE = {"EtherSwitch", "Hub", "AggregatePacketCounter"}
 
 
 def read(handler, argument=""):
-    """A step that reads a handler."""
+    """A script step that reads a handler."""
     return f'print "@{handler}"; print $(e.{handler} {argument})' if argument else f'print "@{handler}"; print $(e.{handler})'
 
 
@@ -1042,7 +1042,7 @@ class Result:
 
 
 class Peers:
-    """Both programs."""
+    """The two programs, Click and Ashlar."""
 
     def __init__(self, click, ashlar, folder):
         self.programs = ([click, "--simtime"], [ashlar, "click", "--simtime"])
@@ -1074,7 +1074,8 @@ class Peers:
         return out
 
     def handlers(self, spec):
-        """Handlers that both programs have of a class, from a configuration that both take, with their flags in Click."""
+        """Handlers of a class that both programs have, with their flags in Click, from a configuration that both accept.
+        """
         if spec.name in self.handlers_of:
             return self.handlers_of[spec.name]
         found = {}
@@ -1091,13 +1092,13 @@ class Peers:
 
 
 def listed_handlers(text):
-    """Names and flags that a handler `handlers` lists."""
+    """Names and flags listed by a handler `handlers`."""
     lines = (line.split() for line in text.splitlines())
     return {words[0]: words[1] for words in lines if len(words) == 2}
 
 
 def shared_flags(of_click, of_ashlar):
-    """Reads and writes that both programs have of a handler."""
+    """Read and write flags of a handler that both programs have."""
     return "".join(flag for flag in "rw" if flag in of_click and flag in of_ashlar)
 
 
@@ -1109,7 +1110,7 @@ UNORDERED = {"table", "tcp_table", "udp_table", "mappings", "tcp_mappings", "udp
 
 
 def answers(text):
-    """Output of a run, without the parts that may differ: white space at ends of lines, the order of tables, seconds left."""
+    """Output of a run, without parts that may differ: trailing white space, the order of tables, remaining seconds."""
     out, name = [], ""
     for section in re.split(r"^(@\w+)$", text, flags=re.MULTILINE):
         if section.startswith("@") and "\n" not in section:
@@ -1127,7 +1128,7 @@ STAMP = re.compile(r"\b(\d{1,10}\.\d{6})\d{3}\b")
 
 
 def settled(line):
-    """A line of Print, without nanoseconds by which Click's reading of the clock moves FIRST_TIMESTAMP."""
+    """A line of Print without nanoseconds, which Click's clock readings change in FIRST_TIMESTAMP."""
     def first_stamp(match):
         nanoseconds = int.from_bytes(bytes.fromhex(match[2]), "little")
         if 10**18 <= nanoseconds < 11 * 10**17:
@@ -1138,7 +1139,7 @@ def settled(line):
 
 
 def shown(result):
-    """Output of a run, without the parts that may differ."""
+    """Output of a run, without parts that may differ."""
     packets, messages = [], []
     for line in result.err.splitlines():
         (packets if re.match(r"o\d: ", line) else messages).append(settled(line))
@@ -1147,7 +1148,7 @@ def shown(result):
 
 
 def difference(a, b, wording):
-    """A word for the kind of difference, and two texts; None if there is none."""
+    """Kind of difference as a word, and the two differing texts; None if there is no difference."""
     if a.status < 0:
         return None  # the original crashed or did not end
     if (a.status == 0) != (b.status == 0):
@@ -1223,7 +1224,8 @@ def first_lines(a, b, count=6):
 
 
 def compare(peers, name, seed, cases, wording=False):
-    """The first difference among random cases of a class, shrunk, as a text; None if there is none. And counts."""
+    """The first difference among random cases of a class, shrunk, as text; None if there is none. Also returns counts.
+    """
     spec = SPECS[name]
     handlers = peers.handlers(spec)
     r = Draw(f"{name} {seed}")
@@ -1245,7 +1247,7 @@ def compare(peers, name, seed, cases, wording=False):
 
 
 def main():
-    """Compares by hand."""
+    """Command line for comparisons by hand."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--click", default=os.environ.get("CLICK_BIN"))
     parser.add_argument("--ashlar", default=os.environ.get("ASHLAR_BIN"))

@@ -1,9 +1,9 @@
 """The demonstration behind `make cluster`: four servers as one router (RB4), with real traffic by traffic matrices.
 
-Namespaces are made on this machine and taken away at the end, whatever happens. Cables are paced (cables.py): external
-ones carry R, internal ones 1.05 times 2R/N. For each matrix (loads.py) every host sends numbered, stamped UDP packets at
-an even pace; throughput, order, loss and latency come from what the hosts note of each packet, loads of links and the
-ways that packets took from the servers' own counts.
+Namespaces are made on this machine and always removed at the end. Cables are paced (cables.py): external ones carry
+R, internal ones 1.05 times 2R/N. For each matrix (loads.py) every host sends numbered, timestamped UDP packets at an
+even pace. Throughput, order, loss and latency are computed from the hosts' records of each packet; loads of links and
+paths of packets from the servers' counters.
 
 The exit status is 0 if the cluster came up and kept its bounds: each pair of an admissible matrix got 0.95 of what it sent,
 no link was given more than 1.05 of 2R/N, inputs shared an output that all wanted (Jain's index of 0.95), and no packet
@@ -50,7 +50,7 @@ def pairs(outcome: Outcome) -> None:
 
 
 def servers(outcome: Outcome) -> None:
-    """Prints the servers' own counts."""
+    """Prints the servers' own counters."""
     links, processed, spread = outcome.links(), outcome.processed(), outcome.spread()
     print("\n  what internal links were given in units of 2R/N, and what each server processed in units of R:")
     for a in NAMES:
@@ -75,7 +75,7 @@ def results(outcome: Outcome, before: str = "") -> None:
 
 
 def bounds(outcome: Outcome) -> dict[str, tuple[float, bool]]:
-    """Bounds by name: the measured value, and true if it holds."""
+    """Bounds by name: the measured value, and true if it is within the bound."""
     unnamed = outcome.lost_without_name()
     books = {"lost-without-name": (unnamed, unnamed == 0)}
     if outcome.load.trace:
@@ -117,7 +117,7 @@ def demonstrate(lab: Lab, asked: argparse.Namespace) -> int:
 
 
 def judge(outcomes: list[Outcome]) -> int:
-    """Prints the results, the first matrix's last and under plain names. The exit status."""
+    """Prints the results; those of the first matrix come last and under plain names. Returns the exit status."""
     first, *others = outcomes
     broken = False
     for outcome in others:

@@ -1,9 +1,9 @@
-"""Shared parts of the conformance cases of docs/conformance.md: a router between two links, with several stations on
-each, and words for the frames that must come out.
+"""Shared parts of the conformance cases of docs/conformance.md: a router between two links with several stations each,
+and functions that state which frames must leave.
 
-Scapy speaks for all stations. A case sends a packet and says exactly what leaves the router; whatever
-else leaves it by the end of the case (besides ARP requests and the like) is a fault. Bytes are compared
-whole, so TTL, checksum, options and padding need no assertion of their own.
+Scapy acts for all stations. A case sends a packet and states exactly what leaves the router. Any other frame that
+leaves by the end of the case (except ARP requests and the like) is a fault. Whole frames are compared, so TTL,
+checksum, options and padding need no separate assertion.
 
 The links are those of topology.py, the client's with a larger MTU than the server's. The cases run
 against the kernel's forwarding too (`ASHLAR_ROUTER=linux`); where it differs, `linux_differs` says so.
@@ -39,7 +39,7 @@ ERROR_MAX6 = 1280
 
 
 def linux_differs(why: str) -> pytest.MarkDecorator:
-    """For a case in which the kernel does something else, rightly or not."""
+    """Marks a case in which the kernel behaves differently, rightly or not."""
     return pytest.mark.xfail(KIND == "linux", reason=f"Linux: {why}", strict=True)
 
 
@@ -55,7 +55,7 @@ class Station:
 
 
 def l3(frame: Packet) -> bytes:
-    """Bytes behind the Ethernet header, as received."""
+    """Bytes after the Ethernet header, as received."""
     return frame.original[14:]
 
 
@@ -68,34 +68,34 @@ def chatter(frame: Packet) -> bool:
 
 
 def sum4(header: bytes) -> bytes:
-    """An IPv4 packet with the checksum of its header put right."""
+    """An IPv4 packet with a corrected header checksum."""
     length = (header[0] & 15) * 4
     zeroed = header[:10] + b"\0\0" + header[12:length]
     return header[:10] + checksum(zeroed).to_bytes(2, "big") + header[12:]
 
 
 def patch4(packet: bytes, *changes: tuple[int, bytes]) -> bytes:
-    """An IPv4 packet with bytes replaced at offsets, its header's checksum right again."""
+    """An IPv4 packet with bytes replaced at offsets, and a corrected header checksum."""
     for at, new in changes:
         packet = packet[:at] + new + packet[at + len(new):]
     return sum4(packet)
 
 
 def sum6(packet: bytes) -> int:
-    """The checksum over an ICMPv6 message right behind the IPv6 header: 0 if it is right."""
+    """The checksum over an ICMPv6 message directly after the IPv6 header; 0 if it is right."""
     message = packet[40:]
     return checksum(packet[8:40] + len(message).to_bytes(4, "big") + b"\0\0\0\x3a" + message)
 
 
 def one_hop(packet: bytes) -> bytes:
-    """The packet as it leaves a router that does nothing but pass it on."""
+    """The packet after forwarding by a plain router."""
     if packet[0] >> 4 == 6:
         return packet[:7] + bytes([packet[7] - 1]) + packet[8:]
     return patch4(packet, (8, bytes([packet[8] - 1])))
 
 
 class Probe:
-    """The router, seen from its links."""
+    """The router, as seen from its links."""
 
     def __init__(self, network: Network, wire: type[Wire] = Wire):
         self.network, self.wire = network, wire(network)
@@ -115,14 +115,14 @@ class Probe:
         return made
 
     def near_of(self, ip4: str) -> Station:
-        """The station on the client's link that has this address."""
+        """The station on the client's link with this address."""
         return next(station for station in self.near.values() if station.ip4 == ip4)
 
     # Packets.
 
     def udp4(self, *, src: str = "", dst: str = "", size: int | None = None, options: bytes = b"",
              load: bytes = b"", **fields) -> IP:
-        """A datagram from a to b that is like no other; `size` is its total length."""
+        """A unique UDP datagram from a to b; `size` is its total length."""
         self._count += 1
         fields.setdefault("id", self._count)
         fields.setdefault("ttl", TTL)
@@ -136,7 +136,7 @@ class Probe:
 
     def udp6(self, *, src: str = "", dst: str = "", size: int | None = None, ext: Packet | None = None,
              load: bytes = b"", **fields) -> IPv6:
-        """The same for IPv6; `ext` are extension headers."""
+        """A unique UDP datagram over IPv6; `ext` are extension headers."""
         self._count += 1
         fields.setdefault("hlim", TTL)
         head = IPv6(src=src or self.a.ip6, dst=dst or self.b.ip6, **fields)
@@ -162,14 +162,14 @@ class Probe:
         return data
 
     def flood(self, packets: list[bytes], frm: Station | None = None, kind: int = 0x800) -> None:
-        """Sends packets as fast as may be."""
+        """Sends packets as fast as possible."""
         frm = frm or self.a
         head = raw(Ether(src=frm.mac, dst=frm.end.router_mac, type=kind))
         for packet in packets:
             frm.end.tap.send(head + packet)
 
     def flood_whole(self, packets: list[bytes], kind: int = 0x800) -> None:
-        """Sends packets in bursts, each when the one before has passed: so no queue on the way is too short."""
+        """Sends packets in bursts, each when the previous one has passed, so that no queue overflows."""
         for burst in range(0, len(packets), BURST):
             self.flood(packets[burst:burst + BURST], kind=kind)
             self.wire.flush()
@@ -178,7 +178,7 @@ class Probe:
 
     def take(self, at: Station | End, what: str, match: Callable[[Packet], bool] | None = None,
              timeout: float = 2.0) -> Packet:
-        """The next frame that leaves the router there, chatter aside, or the next that matches."""
+        """The next frame that leaves the router on a link, without chatter, or the next one that matches."""
         end, seen = (at.end if isinstance(at, Station) else at), []
 
         def wanted(frame: Packet) -> bool:
@@ -200,20 +200,23 @@ class Probe:
         return got
 
     def gets(self, at: Station, packet: bytes) -> None:
-        """The router sends exactly this IP packet to this station, next of all."""
+        """Checks that the router sends exactly this IP packet to this station, as its next packet."""
         got = self.take(at, f"packet {packet.hex()}")
         if l3(got) != packet:
             raise Failed(f"wanted {packet.hex()}\n   got {l3(got).hex()}\n{got.show(dump=True)}")
 
     def crosses(self, packet: Packet | bytes, frm: Station | None = None, to: Station | None = None,
                 then: bytes | None = None, mac: str = "") -> None:
-        """The packet is forwarded, as `then` or else with a TTL (hop limit) one less, and nothing else."""
+        """Checks that the packet is forwarded, as `then` or else with a TTL (hop limit) reduced by one, and nothing
+        else.
+        """
         data = self.send(packet, frm, mac)
         self.gets(to or self.b, one_hop(data) if then is None else then)
 
     def body6(self, at: Station, length: int) -> bytes:
-        """Bytes behind the IPv6 header of the next packet there. It may come in fragments, in order: a router may cut
-        its own packets, so that they pass links of any MTU."""
+        """Bytes after the IPv6 header of the next packet on a link. It may arrive in fragments, in order: a router may
+        fragment its own packets for links of any MTU.
+        """
         body = b""
         while len(body) < length:
             packet = l3(self.take(at, f"byte {len(body)} of {length}"))
@@ -228,15 +231,16 @@ class Probe:
                 raise Failed(f"unexpected at {end.side.interface}: {left[0].show(dump=True)}")
 
     def swallows(self, packet: Packet | bytes, frm: Station | None = None, mac: str = "") -> None:
-        """The packet is dropped, and nobody hears of it."""
+        """Checks that the packet is dropped silently."""
         self.send(packet, frm, mac)
         self.nothing()
 
     def error4(self, packet: Packet | bytes, kind: int, code: int, *, frm: Station | None = None,
                rest: bytes = bytes(4), source: str = "", timeout: float = 2.0) -> IP:
-        """The packet is answered with this ICMP message, right in all its fields, and not forwarded.
-        `rest` is the second word of the message; `source` may be its source as well as the address
-        of the link (of a packet to the router itself, RFC 1122, 3.2.1.3 would have it)."""
+        """Checks that the packet is answered with this ICMP message, correct in all fields, and not forwarded. `rest` is
+        the second word of the message. `source` is an alternative source address; for packets to the router itself
+        RFC 1122, 3.2.1.3 requires it.
+        """
         frm = frm or self.a
         data = self.send(packet, frm)
         got = self.take(frm, f"ICMP {kind}/{code}", timeout=timeout)
@@ -263,9 +267,9 @@ class Probe:
 
     def error6(self, packet: Packet | bytes, kind: int, code: int, *, frm: Station | None = None, word: int = 0,
                timeout: float = 2.0, mac: str = "", source: tuple[str, ...] = ()) -> IPv6:
-        """The packet is answered with this ICMPv6 message, right in all its fields, and not forwarded.
-        `word` is its second word (a pointer, an MTU), `source` what its source may be besides the
-        address of the link."""
+        """Checks that the packet is answered with this ICMPv6 message, correct in all fields, and not forwarded. `word`
+        is its second word (a pointer, an MTU); `source` is an alternative source address.
+        """
         frm = frm or self.a
         data = self.send(packet, frm, mac)
         got = self.take(frm, f"ICMPv6 {kind}/{code}", timeout=timeout)
@@ -285,8 +289,9 @@ class Probe:
         return ip
 
     def only_so_many_wait(self, packets: list[bytes], stranger, kind: int = 0x800) -> None:
-        """Floods the router with packets to a stranger on a link, who then answers for its address: some have
-        waited, in order, the latest among them."""
+        """Floods the router with packets to an unknown station, which then answers for its address: some packets must
+        have waited, in order, including the latest.
+        """
         self.flood(packets, kind=kind)
         stranger.asked()
         stranger.answers()
@@ -299,7 +304,7 @@ class Probe:
         assert order == sorted(set(order)), "in order, and none twice"
 
     def next_hops(self, flow: Callable[[int], Packet]) -> set[str]:
-        """MACs that packets of 48 flows leave to; three of a flow leave to one."""
+        """MAC addresses to which packets of 48 flows leave; the three packets of a flow must leave to one."""
         used = set()
         for number in range(1, 49):
             macs = set()
@@ -317,21 +322,21 @@ class Probe:
     # The router's settings.
 
     def introduce(self) -> None:
-        """Has the router find all stations: a case that is not about that must not wait for it, nor
-        lose packets because too many wait."""
+        """Makes the router resolve all stations, so that cases about other things neither wait for it nor lose packets.
+        """
         for here, there in ((self.near, self.far), (self.far, self.near)):
             for n in STATIONS:
                 self.crosses(self.udp4(src=here[2].ip4, dst=there[n].ip4), here[2], there[n])
                 self.crosses(self.udp6(src=here[2].ip6, dst=there[n].ip6), here[2], there[n])
 
     def tidy(self) -> None:
-        """Takes away what is left of a case."""
+        """Removes remaining state of a case."""
         for prefix in list(self._routes):
             self.unroute(prefix)
 
     @contextlib.contextmanager
     def limited(self) -> Iterator[None]:
-        """Has the kernel limit its rate of errors, as Ashlar always does."""
+        """Sets the kernel's rate limit for ICMP errors, which Ashlar always has."""
         space = self.network.router_space
         if KIND == "linux":
             space.sysctl(net__ipv4__icmp_ratelimit=1000, net__ipv6__icmp__ratelimit=1000)
@@ -340,8 +345,7 @@ class Probe:
             space.sysctl(net__ipv4__icmp_ratelimit=0, net__ipv6__icmp__ratelimit=0)
 
     def route(self, prefix: str, *via: Station, local: bool = False) -> None:
-        """Has the router send a prefix to one of these stations, by their link-local addresses if
-        `local`."""
+        """Adds a route for a prefix through one of these stations, by their link-local addresses if `local`."""
         self._routes.add(prefix)
         six = ":" in prefix
         six_by = "ll6" if local else "ip6"
@@ -354,7 +358,7 @@ class Probe:
             self.network.router.cli("set", f"rt{6 if six else 4}.set", f"{prefix} {' | '.join(words)}")
 
     def unroute(self, prefix: str) -> None:
-        """Takes a route of `route` away."""
+        """Removes a route added by `route`."""
         self._routes.remove(prefix)
         six = ":" in prefix
         if KIND == "linux":
@@ -364,7 +368,7 @@ class Probe:
 
 
 def start(lab: Lab, *definitions: str) -> Probe:
-    """The router of conf/ip-router.click, or the kernel; `definitions` are Ashlar's."""
+    """Starts the router of conf/ip-router.click, or the kernel; `definitions` are Ashlar's."""
     network = Network(lab, client_mtu=CLIENT_MTU, server_mtu=SERVER_MTU, quiet=True, workers=1)
     if KIND == "linux":
         network.router.start()
@@ -388,7 +392,7 @@ def running() -> Iterator[Probe]:
 
 @pytest.fixture
 def probe(running: Probe, request: pytest.FixtureRequest) -> Iterator[Probe]:
-    """The router of the module; a case ends with the proof that nothing else came out."""
+    """The router of the module; each case ends with the check that nothing else has left."""
     running.wire.flush()
     for end in (running.wire.client, running.wire.server):
         end.clear()

@@ -4,7 +4,7 @@
 `lab`: an empty lab, for tests that build their own.
 `wire`: scapy at both ends of a running router, the hosts' stacks quiet; one per module, for speed.
 
-`ASHLAR_ROUTER=linux` runs the tests that ask for nothing of Ashlar's own against the kernel.
+`ASHLAR_ROUTER=linux` runs the tests that need no feature of Ashlar's own against the kernel.
 """
 
 import os
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Whatever the outcome of the tests: nothing of theirs is left."""
+    """Checks that the tests have left nothing behind, whatever their outcome."""
     if left := leftovers(f"ashlar-{os.getpid()}-"):
         print("\nleft behind:", *left, sep="\n  ", file=sys.stderr)
         session.exitstatus = 1
@@ -76,7 +76,7 @@ def wire() -> Iterator["Wire"]:
 
 @pytest.fixture(autouse=True)
 def _fresh_wire(request: pytest.FixtureRequest) -> None:
-    """A test on the wire sees only frames of its own."""
+    """Clears old frames, so that a test sees only its own."""
     if "wire" in request.fixturenames:
         wire = request.getfixturevalue("wire")
         wire.flush()

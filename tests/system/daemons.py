@@ -1,4 +1,4 @@
-"""Routing daemons as Debian ships them: FRR's and BIRD, each router's in a namespace and files of its own.
+"""Routing daemons as Debian ships them: FRR's and BIRD; each router's daemons have their own namespace and files.
 
 FRR's daemons use fixed paths (/etc/frr, /run/frr, /var/tmp/frr). Those of one router get a mount
 namespace of their own, where these are folders of the lab, so that nothing of the machine's is
@@ -26,7 +26,7 @@ KEEP = 30
 
 
 class _Daemons:
-    """Processes by name, the same for FRR and BIRD."""
+    """Processes by name, common to FRR and BIRD."""
 
     def __init__(self, space: Namespace):
         self.space = space
@@ -38,7 +38,7 @@ class _Daemons:
         return [name for name, process in self.processes.items() if process.running]
 
     def kill(self, *names: str) -> None:
-        """Kills those named (all if none is) by SIGKILL, at once, and waits until they are gone."""
+        """Kills the named daemons (all by default) by SIGKILL, at once, and waits until they have ended."""
         chosen = [self.processes[name] for name in names or self.running()]
         for process in chosen:
             process.signal(signal.SIGKILL)
@@ -46,12 +46,12 @@ class _Daemons:
             process.wait()
 
     def stop(self, *names: str) -> None:
-        """Ends those named (all if none is) by SIGTERM; the last started ends first."""
+        """Stops the named daemons (all by default) by SIGTERM, the last started first."""
         for name in names or reversed(self.running()):
             self.processes[name].stop()
 
     def said(self, lines: int = 15) -> str:
-        """The end of what each daemon said, for messages."""
+        """The end of each daemon's log, for messages."""
         parts = []
         for name, process in self.processes.items():
             state = "runs" if process.running else f"ended with {process.wait()}"
@@ -60,13 +60,13 @@ class _Daemons:
         return "\n".join(parts)
 
     def must_run(self) -> None:
-        """Fails if a daemon has ended that was not told to."""
+        """Fails if a daemon has ended without being told to."""
         if dead := set(self.processes) - set(self.running()):
             raise Failed(f"{', '.join(sorted(dead))} ended\n{self.said()}")
 
 
 class Frr(_Daemons):
-    """FRR in a namespace. `configuration` has a text per daemon; those are the daemons that run."""
+    """FRR in a namespace. `configuration` has one text per daemon; those daemons run."""
 
     def __init__(self, space: Namespace, configuration: dict[str, str], zebra: Iterable[str] = ()):
         super().__init__(space)
@@ -83,13 +83,13 @@ class Frr(_Daemons):
         (self.folder / "etc/vtysh.conf").touch()
 
     def _command(self, *words: str) -> list[str]:
-        """The command that runs `words` where FRR's paths are this router's."""
+        """The command that runs `words` with FRR's paths mapped to this router's files."""
         mounts = " && ".join(f"mount --bind {self.folder / ours} {theirs}" for ours, theirs in
                              (("etc", "/etc/frr"), ("run", "/run/frr"), ("tmp", "/var/tmp")))
         return ["sh", "-c", f'{mounts} && exec "$@"', "sh", *words]
 
     def start(self, *names: str) -> None:
-        """Starts those named (all if none is) that do not run, and waits until they answer."""
+        """Starts those named daemons that do not run, and waits until they respond."""
         for name in [n for n in self.names if n in (names or self.names) and n not in self.running()]:
             # Without the latter, IPv6 routes are replaced by deleting and adding them.
             more = ["-K", str(KEEP), "--v6-rr-semantics", *self.zebra] if name == "zebra" else []
@@ -104,36 +104,36 @@ class Frr(_Daemons):
                 raise Failed(f"{name} ended\n{self.said()}")
 
     def vtysh(self, *commands: str, ok: bool = True) -> str:
-        """Answer of vtysh to commands, each as one types it."""
+        """Output of vtysh for commands, each as typed by a user."""
         words = [word for command in commands for word in ("-c", command)]
         done: Done = self.space.run(*self._command("vtysh", *words), ok=(0,) if ok else None)
         return done.out
 
     def configure(self, *commands: str) -> None:
-        """Configuration commands, from the top level on."""
+        """Enters configuration commands, starting at the top level."""
         said = self.vtysh("configure terminal", *commands)
         if "%" in said:
             raise Failed(f"{self.space}: vtysh says to {commands}:\n{said}")
 
     def show(self, what: str) -> dict:
-        """`show WHAT json`; empty if the daemon does not answer now."""
+        """Result of `show WHAT json`; empty if the daemon does not respond now."""
         try:
             return json.loads(self.vtysh(f"show {what} json", ok=False) or "{}")
         except ValueError:
             return {}
 
     def bgp(self) -> dict[str, dict]:
-        """BGP's neighbours by address: state, and the second in which the session came up."""
+        """BGP's neighbours by address: state, and the second in which the session was established."""
         return self.show("bgp neighbors")
 
     def established(self) -> dict[str, int]:
-        """BGP sessions that are up: neighbour, and how often a session with it has come up."""
+        """Established BGP sessions: neighbour, and number of establishments."""
         return {name: peer.get("connectionsEstablished", 0) for name, peer in self.bgp().items()
                 if isinstance(peer, dict) and peer.get("bgpState") == "Established"}
 
 
 class Since(float):
-    """A time of day as BIRD tells it, which is now a millisecond more, now less."""
+    """A time of day as BIRD prints it, which varies by a millisecond."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Since) and abs(self - other) < 0.1
@@ -151,7 +151,7 @@ class Bird(_Daemons):
         self.file.write_text(configuration)
 
     def start(self, *words: str) -> None:
-        """Starts it and waits until it answers."""
+        """Starts BIRD and waits until it responds."""
         if "bird" in self.running():
             return
         self.socket.unlink(missing_ok=True)
@@ -161,11 +161,11 @@ class Bird(_Daemons):
         self.must_run()
 
     def birdc(self, command: str, ok: bool = True) -> str:
-        """Answer of birdc to a command."""
+        """Output of birdc for a command."""
         return self.space.run("/usr/sbin/birdc", "-s", str(self.socket), *command.split(), ok=(0,) if ok else None).out
 
     def established(self) -> dict[str, "Since"]:
-        """BGP sessions that are up: the protocol's name, and since when."""
+        """Established BGP sessions: the protocol's name, and the time of establishment."""
         found = {}
         for line in self.birdc("show protocols", ok=False).splitlines():
             match line.split():
@@ -176,7 +176,8 @@ class Bird(_Daemons):
 
 
 def wait_for(ask: Callable[[], object], what: str, seen: Callable[[], str], timeout: float = 30.0) -> float:
-    """Waits until `ask` says yes; returns the seconds it took. In vain: fails with what `seen` shows."""
+    """Waits until `ask` returns true; returns the seconds it took. On failure the message contains the result of `seen`.
+    """
     start = time.monotonic()
     try:
         until(ask, what, timeout)

@@ -1,8 +1,8 @@
-"""The demonstration behind `make run`: Ashlar between two Linux hosts, with real traffic.
+"""The demonstration of `make run`: Ashlar between two Linux hosts, with real traffic.
 
-Three network namespaces are made on this machine and taken away at the end, whatever happens. The
-exit status is 0 if every step succeeded. With a terminal the table of rates at the end runs until
-Ctrl-C; without one, or with `--seconds N`, for some seconds.
+Three network namespaces are made on this machine and always removed at the end. The exit status is 0 if every step
+succeeded. On a terminal, the final table of rates runs until Ctrl-C; without a terminal, or with `--seconds N`, it
+runs for some seconds.
 """
 
 import argparse
@@ -24,13 +24,13 @@ PICTURE = f"""
 
 
 class Steps:
-    """Runs steps, prints a line for each, remembers whether one failed."""
+    """Runs steps, prints a line for each, and records failures."""
 
     def __init__(self) -> None:
         self.failed = 0
 
     def run(self, name: str, step: Callable[[], str]) -> bool:
-        """`step` returns what to show behind the name, or fails."""
+        """Runs a step: `step` returns the text to show after the name, or raises an error."""
         try:
             line, mark = step(), "✓"
         except (Failed, OSError, ValueError, KeyError) as error:
@@ -86,7 +86,7 @@ def tcp(network: Network, version: int, reverse: bool, port: int) -> float:
 
 
 def tcp_rates(network: Network, steps: Steps, compared: dict | None = None) -> dict:
-    """A step for each version and direction; what they gave. `compared` has what Ashlar gave."""
+    """Adds a step for each IP version and direction; returns their results. `compared` has Ashlar's results."""
     rates: dict[tuple[int, bool], float] = {}
 
     def rate(version: int, reverse: bool) -> str:
@@ -120,7 +120,7 @@ def linux_instead(network: Network) -> str:
 
 
 def too_large(network: Network, version: int) -> str:
-    """A packet of 1628 (1648) bytes leaves the client, but does not fit the server's link."""
+    """A packet of 1628 (1648) bytes, which fits the client's link but not the server's."""
     network.client.ip(f"-{version} route flush cache")
     words = ["ping", f"-{version}", "-c1", "-W2", "-M", "do", "-s", "1600", "server"]
     done = network.client.run(*words, ok=None)
@@ -132,8 +132,9 @@ def too_large(network: Network, version: int) -> str:
 
 
 def table(network: Network, seconds: float | None) -> str:
-    """Traffic in the background and rates in the foreground: live until Ctrl-C (or `q`), or one
-    table, without the elements, of the rates over some seconds."""
+    """Shows rates while traffic runs in the background: a live table until Ctrl-C (or `q`), or one table without
+    elements after some seconds.
+    """
     traffic = [network.client.spawn("iperf3", "-c", "server", "-t0", "-i0", *words)
                for words in (["-4", "-P2"], ["-6", "-P2", "-R", "-p5202"])]
     how = "Ctrl-C ends it" if seconds is None else f"{seconds:g} s"
@@ -153,7 +154,7 @@ def table(network: Network, seconds: float | None) -> str:
 
 
 def watch(network: Network) -> None:
-    """The live table. Ctrl-C reaches it, too, and ends it: here it only ends the waiting."""
+    """Runs the live table. Ctrl-C ends the table, too; here it only ends the waiting."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     top = network.lab.attach(ASHLAR, "top", "--socket", str(network.router.socket))
     try:

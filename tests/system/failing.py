@@ -1,4 +1,4 @@
-"""RB4 whose cables and servers can fail while it runs, and what its servers note of that.
+"""RB4 with cables and servers that can fail while it runs, and the servers' journals of this.
 
 A cable that can fail goes through a router of its own, which drops or delays frames as it is told: nothing of it is
 in the servers.
@@ -36,12 +36,12 @@ FromDevice({a}-{b}, true, TIMESTAMP true) -> {a}{b} :: Classifier(12/88b6, -);
 
 
 def ask(path: str, method: str, target: str, body: str | None = None) -> str:
-    """Answer of the router at a socket."""
+    """Response of the router at a socket."""
     return asks(path, [(method, target, body)])[0]
 
 
 def asks(path: str, requests: Sequence[tuple[str, str, str | None]]) -> list[str]:
-    """Like `ask`, for several requests, one right after the other."""
+    """Responses to several requests, one right after the other."""
     connection, answers = _Connection(Path(path)), []
     try:
         for method, target, body in requests:
@@ -57,7 +57,8 @@ def asks(path: str, requests: Sequence[tuple[str, str, str | None]]) -> list[str
 
 @dataclass(frozen=True)
 class Note:
-    """A line of a server's journal: when (by this machine's clock, seconds), whose, what it says, and its own time."""
+    """A line of a server's journal: time (by this machine's clock, in seconds), server, text, and the server's own time.
+    """
 
     at: float
     server: str
@@ -66,7 +67,7 @@ class Note:
 
     @property
     def link(self) -> tuple[str, str] | None:
-        """The link that it tells of."""
+        """The link that the line is about."""
         pair, state, *_ = f"{self.text} ".split(" ")
         return tuple(pair.split("-")) if state in ("up", "down") else None
 
@@ -76,7 +77,7 @@ class Note:
 
     @property
     def late(self) -> float:
-        """For how many seconds the server did not look; 0 if it tells of something else."""
+        """Seconds for which the server did not run its checks; 0 if the line is about something else."""
         if not self.text.startswith("late "):
             return 0.0
         number = self.text.split()[1]
@@ -87,8 +88,9 @@ class Note:
 
 
 class Failing(Rb4):
-    """RB4 with cables that can fail between the pairs `cables`; a peer is dead after `dead` seconds of silence. `delta`:
-    how long flows keep their ways."""
+    """RB4 with cables between the pairs `cables` that can fail; a peer is dead after `dead` seconds of silence. `delta`
+    is the time for which flows keep their paths.
+    """
 
     def __init__(self, lab: Lab, rate: str, cables: Iterable[tuple[str, str]], dead: float = 0.04, delta: str = "100ms"):
         self.cables, self.dead = tuple(cables), dead
@@ -126,7 +128,7 @@ class Failing(Rb4):
         self._set(links, ("delay.delay",), f"{seconds}s", one_way)
 
     def mend(self, links: Iterable[tuple[str, str]]) -> None:
-        """Heartbeats pass last: a link for which they say that it is back would lose packets till then."""
+        """Repairs a cable. Heartbeats pass last: otherwise a link might count as up while it still loses packets."""
         links = tuple(links)
         self._set(links, ("delay.delay",), "0s", one_way=False)
         self._set(links, ("packets.drop_prob", "beats.drop_prob"), "0", one_way=False)
@@ -140,7 +142,7 @@ class Failing(Rb4):
         self.processes.pop(name).wait()
 
     def links_of(self, name: str) -> tuple[tuple[str, str], ...]:
-        """The links of a server, that one first."""
+        """The links of a server, its own name first."""
         return tuple((name, other) for other in NAMES if other != name)
 
     # ---- What servers say
@@ -149,7 +151,7 @@ class Failing(Rb4):
         return ask(self.socket(name), "GET", f"/v1/handlers/{urllib.parse.quote(handler)}")
 
     def up(self, name: str) -> set[tuple[str, str]]:
-        """The links that a server holds for up."""
+        """The links that a server considers up."""
         lines = (line.split() for line in self.read(name, "vlb.links").splitlines())
         return {tuple(pair.split("-")) for pair, state, *_ in lines if state == "up"}
 
@@ -165,7 +167,7 @@ class Failing(Rb4):
         return all(not self.up(name) & links for name in names)
 
     def offset(self, name: str) -> float:
-        """Seconds by which a server's clock is behind ours, from the quickest of some answers."""
+        """Seconds by which a server's clock is behind this one's, from the fastest of several responses."""
         answers = []
         for _ in range(5):
             before = time.time()
@@ -175,7 +177,7 @@ class Failing(Rb4):
         return min(answers)[1]
 
     def journal(self, since: float = 0.0, names: Iterable[str] | None = None) -> list[Note]:
-        """Notes of servers since a time, in the order of time."""
+        """Journal lines of servers since a time, in order of time."""
         notes = []
         for name in self.processes if names is None else names:
             offset = self.offset(name)
@@ -199,7 +201,7 @@ class Failing(Rb4):
         return dropped(stats)
 
     def named_drops(self) -> dict[str, int]:
-        """Packets between hosts that were dropped under a name, by server, and by the cables together."""
+        """Packets between hosts that were dropped under a name, by server, and by all cables together."""
         found = {}
         for name in self.processes:
             found[name] = on_the_way(self.drops(name))
@@ -209,9 +211,9 @@ class Failing(Rb4):
         return found
 
     def false_alarms(self, notes: list[Note], broken: Iterable[tuple[str, str]] = ()) -> list[Note]:
-        """Links that a server took out of use although they were not broken, and both ends looked in time.
+        """Links that a server took out of use although they were not broken, and both ends ran their checks in time.
 
-        A server that does not get its core for long is as silent as one that hangs: that others go round it is right.
+        A server that does not get its core for long is as silent as one that hangs, so it is right to avoid it.
         """
         lates = [(note.server, note.at - note.late, note.at) for note in notes if note.late]
 
@@ -223,7 +225,7 @@ class Failing(Rb4):
 
     @staticmethod
     def others(notes: list[Note], broken: Iterable[tuple[str, str]]) -> list[Note]:
-        """Links that a server took out of use although they were not broken, for whatever reason."""
+        """Links that a server took out of use although they were not broken, for any reason."""
         broken = {tuple(sorted(link)) for link in broken}
         return [note for note in notes if note.down and note.link not in broken]
 
@@ -240,13 +242,15 @@ def dropped(stats: dict) -> dict[str, int]:
 
 
 def on_the_way(drops: dict[str, int]) -> int:
-    """Number of packets between hosts among a server's drops. Answers to ARP end where they are learned."""
+    """Number of packets between hosts among a server's drops. ARP replies end where they are learnt, so they do not
+    count.
+    """
     return sum(n for what, n in drops.items() if what.startswith(ON_THE_WAY) and not what.endswith(" learned"))
 
 
 @contextlib.contextmanager
 def stopped(bed: Failing, name: str):
-    """A server hangs."""
+    """Hangs a server."""
     bed.processes[name].signal(signal.SIGSTOP)
     try:
         yield
@@ -255,7 +259,7 @@ def stopped(bed: Failing, name: str):
 
 
 def first_down(notes: list[Note], links: Iterable[tuple[str, str]], names: Iterable[str]) -> dict[str, float]:
-    """Time at which each of these servers had noted all of these links as down for the first time."""
+    """Time at which each of these servers had first recorded all of these links as down."""
     links, found = {tuple(sorted(link)) for link in links}, {}
     for name in names:
         first: dict[tuple[str, str], float] = {}

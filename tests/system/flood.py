@@ -1,4 +1,4 @@
-"""Sends what floods a router: `flood.py KIND INTERFACE RATE SECONDS ROUTER-MAC ARGUMENT...`, in a namespace.
+"""Sends a flood of packets to a router: `flood.py KIND INTERFACE RATE SECONDS ROUTER-MAC ARGUMENT...`, in a namespace.
 
 Kinds, with their arguments:
     arp ADDRESS          who-has ADDRESS, each from another sender of its /16
@@ -8,7 +8,7 @@ Kinds, with their arguments:
     syn FROM TO          TCP connections to TO's BGP, each from another port
     scan FROM NETWORK    UDP to every address of NETWORK in turn
 
-Prints `sending`, and at the end how many packets were sent in how many seconds. Frames are made before.
+Prints `sending`, and at the end the number of packets and seconds. Frames are made in advance.
 """
 
 import ipaddress
@@ -40,7 +40,7 @@ def ip(source: str, target, protocol: int, payload: bytes, ttl: int = 64) -> tup
 
 
 def transport(source: str, target, protocol: int, segment: bytes, at: int) -> bytes:
-    """A segment with its checksum, which belongs at byte `at`."""
+    """A segment with its checksum, whose field is at byte `at`."""
     a, b = ipaddress.ip_address(source), ipaddress.ip_address(target)
     whole = a.packed + b.packed + struct.pack("!HH", protocol, len(segment)) + segment + b"\0" * (len(segment) % 2)
     return segment[:at] + struct.pack("!H", checksum(whole)) + segment[at + 2:]
@@ -71,7 +71,7 @@ def nd(target: str, number: int) -> tuple[int, bytes]:
 
 
 def frames(kind: str, router: bytes, words: list[str]):
-    """The frames to send, without end or to be sent again from the start."""
+    """The frames to send: an endless sequence, or a list to be repeated."""
     def to(mac: bytes, made: tuple[int, bytes]) -> bytes:
         return mac + OURS + struct.pack("!H", made[0]) + made[1]
 

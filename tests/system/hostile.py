@@ -1,4 +1,5 @@
-"""A hostile tenant, run by `ashlar confine` (test_hostile_tenants.py): it tries what would get it out, and tells how each attempt ended.
+"""A hostile tenant, run by `ashlar confine` (test_hostile_tenants.py): it tries to break out, and reports the result of
+each attempt.
 
     hostile.py PLANE FOLDER OTHER SOCKET NETNS NUMBER INDEX LOCK
 
@@ -39,7 +40,7 @@ def attribute(kind, value):
 
 
 def ask(kind, flags, body):
-    """Sends a request, and gives the bodies of the answers; an error is raised."""
+    """Sends a request, and returns the bodies of the responses; raises an error response."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
         netlink.settimeout(2)
         netlink.send(struct.pack("=IHHII", 16 + len(body), kind, REQUEST | flags, 1, 0) + body)
@@ -75,7 +76,7 @@ def veth(name):
 
 
 def of_peer():
-    """The kernel has numbered the namespace of an interface's peer by itself."""
+    """Number that the kernel has assigned to the namespace of an interface's peer."""
     return attribute(TARGET_NETNSID, int(number))
 
 
@@ -109,7 +110,7 @@ def packets(option=None):
 
 
 def inherited():
-    """Descriptors that were open when it began."""
+    """Descriptors that were open at the start."""
     open_now = [number for number in os.listdir("/proc/self/fd") if int(number) > 2]
     # That of the list itself is closed again.
     found = [os.readlink(f"/proc/self/fd/{number}") for number in open_now if os.path.lexists(f"/proc/self/fd/{number}")]
@@ -126,7 +127,7 @@ def devices():
 
 
 def punched():
-    """Takes a page out of a file's memory."""
+    """Removes a page from a file's memory."""
     file = os.open("shared", os.O_RDWR | os.O_CREAT)
     os.ftruncate(file, 8192)
     if libc.fallocate(file, 3, ctypes.c_long(0), ctypes.c_long(4096)) < 0:
@@ -149,7 +150,7 @@ def unix(path, kind=socket.SOCK_STREAM):
 
 
 def capabilities():
-    """None in any set but the two."""
+    """Checks that no capability set contains anything but the two allowed ones."""
     lines = dict(line.split(":\t") for line in open("/proc/self/status").read().splitlines() if line.startswith("Cap"))
     if all(int(value, 16) & ~0x3000 == 0 for value in lines.values()):
         raise PermissionError

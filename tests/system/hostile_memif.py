@@ -62,7 +62,7 @@ class Ring:
 
 
 class Peer:
-    """A connection that stands."""
+    """An established connection."""
 
     def __init__(self, talk: socket.socket, attack: str):
         self.talk, self.attack = talk, attack
@@ -73,7 +73,7 @@ class Peer:
         talk.settimeout(5)
 
     def agree(self) -> None:
-        """Speaks as a server until both are connected."""
+        """Acts as a server until both sides are connected."""
         self.say(struct.pack("=H32s5HB", HELLO, b"hostile", VERSION, VERSION, 255, MOST_RINGS, MOST_RINGS, LONGEST))
         while True:
             said, files, _, _ = socket.recv_fds(self.talk, BYTES, 4)

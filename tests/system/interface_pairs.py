@@ -1,4 +1,4 @@
-"""Ashlar as the data plane of a Linux router: what its tables should say, by the kernel, and what they say."""
+"""Ashlar as the data plane of a Linux router: expected tables, computed from the kernel's, and actual ones."""
 
 import ipaddress
 import json
@@ -28,9 +28,9 @@ def configuration(ports: list[str]) -> str:
 
 
 class Paired:
-    """`ashlar run --netns`: its devices are in a namespace of their own, their TAP interfaces in that of the daemons.
+    """`ashlar run --netns`: its devices are in one namespace, its TAP interfaces in the daemons' namespace.
 
-    It is started by `ashlar keep`, which holds the TAP interfaces' queues and starts it again should it be killed.
+    `ashlar keep` starts it, holds the TAP interfaces' queues, and restarts it after a kill.
     """
 
     def __init__(self, lab: Lab, name: str, space: Namespace, ports: list[str], workers: int = 1):
@@ -44,7 +44,7 @@ class Paired:
         self.process: Process | None = None
 
     def start(self, kept: bool = True) -> None:
-        """Starts it and waits until its tables are those of the kernel."""
+        """Starts the router and waits until its tables equal the kernel's."""
         keep = [ASHLAR, "keep", "--"] if kept else []
         self.process = self.device_space.spawn(
             *keep, ASHLAR, "run", str(self.file), "--netns", self.space.name, "--socket", str(self.socket),
@@ -52,7 +52,7 @@ class Paired:
         self.wait()
 
     def wait(self, timeout: float = 20.0) -> None:
-        """Waits until the router answers and has heard all that the kernel says."""
+        """Waits until the router responds and has processed all messages of the kernel."""
         until(lambda: not self.running or self.netlink().get("synced") == 1, f"Ashlar beside {self.space}", timeout)
         if not self.running:
             raise Failed(f"{self.process} ended with {self.process.wait()}\n{self.process.said()}")
@@ -62,12 +62,12 @@ class Paired:
         return self.process is not None and self.process.running
 
     def pid(self) -> int:
-        """The router's own process, not its keeper's."""
+        """Process number of the router itself, not of its keeper."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0]) if children else self.process.pid
 
     def kill(self) -> int:
-        """Ends the router by SIGKILL; its keeper starts it again. The process that was."""
+        """Kills the router by SIGKILL; its keeper restarts it. Returns the old process."""
         pid = self.pid()
         os.kill(pid, 9)
         return pid
@@ -80,12 +80,12 @@ class Paired:
         return self.lab.run(ASHLAR, "show", "--socket", str(self.socket), what, ok=(0,) if ok else None).out
 
     def netlink(self) -> dict[str, int]:
-        """Counters of the thread that follows the kernel; empty if it does not answer."""
+        """Counters of the netlink thread; empty if it does not respond."""
         lines = self.show("netlink", ok=False).splitlines()
         return {name: int(value) for name, value in (line.split() for line in lines if len(line.split()) == 2)}
 
     def memory(self) -> int:
-        """Resident bytes."""
+        """Resident memory in bytes."""
         status = Path(f"/proc/{self.pid()}/status").read_text()
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
@@ -93,7 +93,7 @@ class Paired:
         return self.process.said() if self.process else "not started"
 
     def table(self, version: int) -> dict[str, str]:
-        """Ashlar's table: the hops of each prefix, as `_hops` writes them."""
+        """Ashlar's table: the hops of each prefix, in the format of `_hops`."""
         found = {}
         for line in self.show("rt4.table" if version == 4 else "rt6.table").splitlines():
             prefix, hops = line.split(None, 1)
@@ -102,7 +102,7 @@ class Paired:
         return found
 
     def differences(self) -> list[str]:
-        """Prefixes of which Ashlar's tables say something else than the kernel's."""
+        """Prefixes for which Ashlar's tables differ from the kernel's."""
         found = []
         for version in (4, 6):
             ours, kernel = self.table(version), kernel_table(self.space, version, self.ports)
@@ -111,7 +111,7 @@ class Paired:
         return found
 
     def agree(self, timeout: float = 10.0) -> None:
-        """Waits until Ashlar's tables say what the kernel's say."""
+        """Waits until Ashlar's tables equal the kernel's."""
         try:
             until(lambda: not self.differences(), f"the tables of {self.space} to be equal", timeout)
         except Failed:
@@ -124,8 +124,9 @@ def own(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> bool:
 
 
 def kernel_table(space: Namespace, version: int, ports: list[str]) -> dict[str, str]:
-    """Hops of each prefix by the kernel's tables. Of routes for one prefix, the table local comes before main, then the
-    least metric counts."""
+    """Hops of each prefix in the kernel's tables. For equal prefixes, table local precedes main, then the lowest metric
+    wins.
+    """
     best: dict[str, tuple[tuple[int, int], str]] = {}
     for route in json.loads(space.ip(f"-j -d -{version} route show table all").out or "[]"):
         table = route.get("table", "main")
@@ -141,7 +142,7 @@ def kernel_table(space: Namespace, version: int, ports: list[str]) -> dict[str, 
 
 
 def _hops(route: dict, ports: list[str]) -> str | None:
-    """A route's hops as Ashlar shows them; None if the kernel does not use the route."""
+    """A route's hops in Ashlar's format; None if the kernel does not use the route."""
     match route.get("type", "unicast"):
         case "local" | "broadcast" | "anycast" | "multicast":
             return "- local"
@@ -158,7 +159,7 @@ def _hops(route: dict, ports: list[str]) -> str | None:
 
 
 def _together(hops: Iterable[str]) -> str:
-    """Hops in one order, the same ones together, with the least weights that tell the same."""
+    """Hops in a normal order, equal ones merged, with weights reduced."""
     weights: dict[str, int] = {}
     for hop in hops:
         way, _, weight = hop.partition(" WEIGHT ")

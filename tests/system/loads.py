@@ -1,4 +1,4 @@
-"""Traffic that the hosts of a cluster send to each other, and its results by their own notes of every packet.
+"""Traffic between the hosts of a cluster, and results computed from the hosts' records of every packet.
 
 Matrices are named and made as in `ashlar cluster simulate`: parts of R, by input and output.
 
@@ -38,7 +38,7 @@ ADMISSIBLE = ("uniform", "permutation", "adverse")
 
 @dataclass
 class Load:
-    """Traffic to send: by `matrix`, or `trace`, from the first server to the last."""
+    """Traffic to send: by `matrix`, or `trace` from the first server to the last."""
 
     matrix: str
     rate: float  # R, bit/s of Ethernet frames
@@ -50,7 +50,7 @@ class Load:
 
     @property
     def parts(self) -> dict[str, dict[str, float]]:
-        """Parts of R by input and output."""
+        """Shares of R, by input and output."""
         return {NAMES[0]: {NAMES[-1]: 1.0}} if self.trace else MATRICES[self.matrix]
 
     @property
@@ -59,7 +59,7 @@ class Load:
         return self.trace is not None or self.matrix in ADMISSIBLE
 
     def share(self, a: str, b: str) -> float:
-        """Fair share of a pair, in bit/s of frames: all that it sends, or its fair part of the output."""
+        """Fair share of a pair, in bit/s of frames: all its traffic, or its fair part of the output."""
         asked = sum(row.get(b, 0.0) for row in self.parts.values()) * self.load
         return self.parts[a][b] * self.load * self.rate / max(1.0, asked)
 
@@ -74,7 +74,7 @@ class Load:
 
 @dataclass
 class Pair:
-    """Packets that one host got from another: flow, number, size, time of sending, time of arrival."""
+    """Packets that one host got from another: flow, number, size, sending time, arrival time."""
 
     sent: int = 0
     sent_bytes: int = 0
@@ -90,12 +90,12 @@ class Pair:
 
     @cached_property
     def latencies(self) -> list[float]:
-        """Microseconds, in ascending order."""
+        """Latencies in microseconds, in ascending order."""
         return sorted((came - at) / 1e3 for *_, at, came in self.arrivals)
 
     @cached_property
     def order(self) -> dict[str, int]:
-        """Flows with at least two packets, how many of them came in another order, late packets, runs of them."""
+        """Number of flows with at least two packets, of reordered flows, of late packets, and of runs of these."""
         newest, count = dict[int, int](), defaultdict[int, int](int)
         behind, any_late, late, runs = set[int](), set[int](), 0, 0
         for flow, number, *_ in self.arrivals:
@@ -112,19 +112,20 @@ class Pair:
                 "packets": len(self.arrivals)}
 
     def rate(self, window: tuple[int, int], overhead: int = 0) -> float:
-        """bit/s of what came between two times, of IP or with `overhead` bytes per packet."""
+        """bit/s of packets that arrived between two times, of IP or with `overhead` bytes per packet."""
         first, last = window
         return 8e9 * sum(size + overhead for _, _, size, _, came in self.arrivals if first <= came < last) / (last - first)
 
     def whole_rate(self, seconds: float) -> float:
-        """bit/s of IP of all that came of what was sent in that time."""
+        """bit/s of IP of all arrived packets that were sent in that time."""
         return 8 * sum(arrival[2] for arrival in self.arrivals) / seconds
 
 
 @dataclass
 class Counts:
-    """Counts of the servers themselves: bytes of frames by internal link and direction, packets by the reason for their way,
-    packets dropped under a name, by the cables, too."""
+    """Counters of the servers: bytes of frames by internal link and direction, packets by the reason for their path,
+    packets dropped by name, including drops of cables.
+    """
 
     links: dict[tuple[str, str], int]
     enters: dict[str, dict[str, int]]
@@ -160,8 +161,9 @@ class Outcome:
 
     @property
     def window(self) -> tuple[int, int]:
-        """The time of which rates are where an output has too much to do: what fills queues at first, and leaves them after
-        the end, is not in it."""
+        """The time in which rates at an overloaded output are measured. It excludes the filling of queues at the start
+        and their emptying at the end.
+        """
         return self.start + int(self.load.seconds * SETTLE * 1e9), self.start + int(self.load.seconds * 1e9)
 
     def rates(self) -> dict[tuple[str, str], float]:
@@ -171,7 +173,7 @@ class Outcome:
         return {pair: got.rate(self.window) for pair, got in self.pairs.items()}
 
     def shares(self) -> dict[tuple[str, str], float]:
-        """Parts of their shares that pairs got: of what was sent to them, or of their fair part of the output."""
+        """Throughput of pairs relative to their shares: of all their traffic, or of their fair part of the output."""
         if self.load.admissible:
             return {pair: got.came / max(got.sent, 1) for pair, got in self.pairs.items()}
         return {(a, b): got.rate(self.window, ETHER) / self.load.share(a, b) for (a, b), got in self.pairs.items()}
@@ -182,17 +184,17 @@ class Outcome:
         return {link: octets / full for link, octets in self.counts.links.items()}
 
     def processed(self) -> dict[str, float]:
-        """Bytes that each server processed, in units of R: those by its external port and by its internal links."""
+        """Bytes that each server processed, in units of R: through its external port and through its internal links."""
         full = self.load.rate / 8 * self.load.seconds
         return {a: (self.counts.enters[a]["bytes"] + sum(octets for (_, to), octets in self.counts.links.items() if to == a)) / full
                 for a in NAMES}
 
     def spread(self) -> dict[str, int]:
-        """Packets of all servers by the reason for their way."""
+        """Packets of all servers by the reason for their path."""
         return {what: sum(enter[what] for enter in self.counts.enters.values()) for what in next(iter(self.counts.enters.values()))}
 
     def balanced(self) -> float:
-        """The part of packets that went by a third node."""
+        """Share of packets that went through a third node."""
         spread = self.spread()
         return spread["phase1"] / max(1, spread["direct"] + spread["straight"] + spread["phase1"])
 
@@ -202,18 +204,18 @@ class Outcome:
                 ("flows", "reordered_flows", "late", "runs", "packets")}
 
     def lost_without_name(self) -> int:
-        """Packets that did not come, beyond what servers and cables say they dropped."""
+        """Number of missing packets beyond the drops that servers and cables report."""
         return max(0, sum(pair.lost for pair in self.pairs.values()) - self.counts.drops)
 
     def fairness(self) -> float:
-        """Jain's index over what pairs got of their shares."""
+        """Jain's index over the pairs' relative throughput."""
         return jain(list(self.shares().values()))
 
     def latencies(self) -> list[float]:
         return sorted(time for pair in self.pairs.values() for time in pair.latencies)
 
     def facts(self) -> dict:
-        """All of it as JSON takes it."""
+        """All results in JSON's types."""
         times = self.latencies()
         named = {"-".join(pair): value for pair, value in self.shares().items()}
         return {
@@ -240,7 +242,7 @@ def quantile(values: list[float], part: float) -> float:
 
 
 def run(bed: Rb4, load: Load) -> Outcome:
-    """Has all hosts send and note."""
+    """Makes all hosts send and record."""
     before = Counts.read(bed)
     start = bed.lab.folder / "start"
     start.unlink(missing_ok=True)

@@ -1,9 +1,9 @@
-"""Stock Linux boxes behind a balancer: the network that tests and `make balance` use.
+"""Stock Linux boxes behind a balancer: the network of the tests and of `make balance`.
 
     lan eth0 --- eth0 balancer eth2 --- bridge --- eth0 r1, r2, r3
     wan eth0 --- eth1
 
-Everything is a network namespace of this machine. The back ends are Linux as it is, set up by the commands that `ashlar balance
+Every machine is a network namespace here. The back ends are stock Linux, set up by the commands that `ashlar balance
 backend` prints.
 """
 
@@ -56,7 +56,7 @@ address = "10.255.0.1{number}"
 
 
 def text(names: list[str], more: str = "", lan: str = "", wan: str = "", each: str = "") -> str:
-    """A balancer's file. `each` is written into each back end, `{number}` being its own."""
+    """A balancer's file. `each` is written into each back end; `{number}` is replaced by its number."""
     backends = "".join(
         BACKEND.format(name=name, number=name[1:], more=each.replace("{number}", name[1:])) for name in names)
     return FILE.format(speakers=json.dumps(names), more=more, lan=lan, wan=wan) + backends
@@ -64,7 +64,7 @@ def text(names: list[str], more: str = "", lan: str = "", wan: str = "", each: s
 
 @dataclass
 class Outcome:
-    """Fate of the packets that one host sent to another."""
+    """Results of the packets that one host sent to another."""
 
     sent: int
     came: int
@@ -106,22 +106,22 @@ class Bed:
         self.runs = 0
 
     def describe(self, **more: str) -> str:
-        """The balancer's file."""
+        """Writes the balancer's file."""
         return text(self.names, **more)
 
     def cable(self, space: Namespace, name: str, port: str) -> None:
-        """A cable from a namespace to the switch."""
+        """Connects a namespace to the switch."""
         self.lab.link(space, name, self.switch, port)
         self.switch.ip(f"link set {port} master br0")
 
     def backend(self, name: str) -> None:
-        """A stock Linux box, set up as the program says."""
+        """A stock Linux box, set up by the printed commands."""
         box = self.boxes[name] = self.lab.namespace(name)
         self.cable(box, "eth0", f"to-{name}")
         self.set_up(name, box)
 
     def set_up(self, name: str, box: Namespace) -> None:
-        """Has a box's kernel do what a back end needs."""
+        """Configures a box's kernel as a back end."""
         script = self.lab.run(ASHLAR, "balance", "backend", str(self.file), "--name", name).out
         path = self.lab.folder / f"{name}.sh"
         path.write_text(script)
@@ -131,11 +131,11 @@ class Bed:
         self.router.start(self.file, *words)
 
     def balance(self, *words: str) -> str:
-        """`ashlar balance` of the running balancer."""
+        """Runs `ashlar balance` for the running balancer."""
         return self.lab.run(ASHLAR, "balance", words[0], "--socket", str(self.router.socket), *words[1:]).out
 
     def states(self) -> dict[str, list[str]]:
-        """The words about each back end."""
+        """State of each back end, as shown."""
         lines = self.router.cli("show", "lb.backends").splitlines()
         return {line.split()[0]: line.split()[1:] for line in lines}
 
@@ -151,7 +151,7 @@ class Bed:
         return [(float(line.split(" ", 1)[0]), line.split(" ", 1)[1]) for line in lines]
 
     def limit(self, name: str, packets: int) -> None:
-        """Has a back end drop what it would forward beyond a rate. Probes are not counted: routers send control first."""
+        """Limits the rate at which a back end forwards. Probes are exempt, as routers send control traffic first."""
         rules = ("add table ip hold", "add chain ip hold forward { type filter hook forward priority 0; }",
                  "flush chain ip hold forward", "add rule ip hold forward udp dport 3785 accept",
                  f"add rule ip hold forward limit rate over {packets}/second burst {max(packets // 50, 20)} packets drop")
@@ -161,20 +161,20 @@ class Bed:
         self.boxes[name].run("nft", "delete table ip hold")
 
     def crash(self, name: str) -> None:
-        """The box is gone at once, with all it has to say."""
+        """Takes a box away at once, without any notice."""
         self.switch.ip(f"link set to-{name} down")
 
     def revive(self, name: str) -> None:
         self.switch.ip(f"link set to-{name} up")
 
     def forwarded(self, name: str) -> int:
-        """Packets that a back end has forwarded, probes among them."""
+        """Number of packets that a back end has forwarded, including probes."""
         snmp = self.boxes[name].run("cat", "/proc/net/snmp").out.splitlines()
         ip = [line.split() for line in snmp if line.startswith("Ip:")]
         return int(dict(zip(ip[0], ip[1]))["ForwDatagrams"])
 
     def begin(self, rate: float, seconds: float, flows: int = 200, size: int = 100) -> "Load":
-        """Starts packets from lan to wan: so many a second."""
+        """Starts packets from lan to wan at a rate."""
         self.runs += 1
         return Load(self, self.runs, rate, seconds, flows, size)
 
@@ -247,7 +247,7 @@ class PairBed(Bed):
             router.start(self.lab.folder / f"{name}.toml", *words)
 
     def states_at_all(self) -> list[list[str]]:
-        """The words about the first back end, at each balancer."""
+        """State of the first back end at each balancer, as shown."""
         return [router.cli("show", "lb.backends").splitlines()[0].split() for router in self.routers]
 
     def tables_are_equal(self) -> bool:
@@ -301,7 +301,7 @@ class Load:
 
 
 def exactly(one: socket.socket, size: int) -> bytes:
-    """So many bytes that come, or fewer if the other end closes."""
+    """Reads exactly this number of bytes, or fewer if the other end closes."""
     data = b""
     while len(data) < size and (more := one.recv(size - len(data))):
         data += more
@@ -309,7 +309,7 @@ def exactly(one: socket.socket, size: int) -> bytes:
 
 
 class Connection:
-    """A TCP connection from lan to wan that is open until it is closed."""
+    """A TCP connection from lan to wan, open until it is closed."""
 
     def __init__(self, bed: Bed, port: int):
         self.listener = bed.wan.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -323,7 +323,7 @@ class Connection:
         self.there.settimeout(20)
 
     def works(self) -> bool:
-        """True if bytes go both ways."""
+        """True if bytes pass both ways."""
         for a, b in ((self.here, self.there), (self.there, self.here)):
             a.sendall(b"hello")
             if exactly(b, 5) != b"hello":
@@ -331,7 +331,7 @@ class Connection:
         return True
 
     def transfer(self, size: int) -> bool:
-        """True if so many bytes arrive as they were sent."""
+        """True if this number of bytes arrives unchanged."""
         block = bytes(i * 7 % 251 for i in range(65536))
         sent, came = hashlib.sha256(), hashlib.sha256()
 

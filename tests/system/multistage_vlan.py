@@ -1,7 +1,7 @@
 """Boxes behind a balancer with a VLAN for each front port.
 
-The boxes are Linux as it is. A kernel without VLAN interfaces gives them none: `tags` is an Ashlar between the switch and the boxes
-that takes the tags off, and a box has a cable for each VLAN, with the name and the Ethernet address of a sub-interface.
+The boxes are stock Linux. Some kernels have no VLAN interfaces: so `tags`, an Ashlar between the switch and the
+boxes, removes the tags. A box then has a cable for each VLAN, with the name and Ethernet address of a sub-interface.
 """
 
 from multistage import Bed, text
@@ -47,7 +47,7 @@ class VlanBed(Bed):
         self.set_up(name, box)
 
     def tagged(self, name: str) -> str:
-        """Takes tags off and puts them on, for a box."""
+        """Configuration that removes and adds tags for a box."""
         return "".join(f"FromDevice({a}, PROMISC true) -> ToDevice({b});\n" for port in PORTS
                        for trunk, access in [(port.replace("eth0", name), f"{name}-{port}")]
                        for a, b in ((trunk, access), (access, trunk)))

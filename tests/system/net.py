@@ -1,4 +1,4 @@
-"""Networks of namespaces for system tests and the demonstration: made, used, and taken away whole.
+"""Networks of namespaces for system tests and the demonstration, which are always removed completely.
 
 A `Lab` owns all it makes: network namespaces, processes, sockets and one temporary folder. Their
 names begin with `ashlar-PID-`, so several runs share a machine. `with Lab() as lab:` takes
@@ -35,11 +35,11 @@ _numbers = itertools.count()
 
 
 class Failed(AssertionError):
-    """Something in a network is not as it should be; the text says what, with what was seen."""
+    """A network is not in the expected state; the message says what was expected and observed."""
 
 
 def until(ask: Callable[[], Found], what: str, timeout: float = 5.0) -> Found:
-    """Asks again and again until the answer is true, and returns it; fails after `timeout` seconds."""
+    """Calls a function repeatedly until its result is true, and returns the result; fails after `timeout` seconds."""
     end = time.monotonic() + timeout
     pause = 0.001
     while True:
@@ -53,7 +53,7 @@ def until(ask: Callable[[], Found], what: str, timeout: float = 5.0) -> Found:
 
 
 class Process:
-    """A running program. Its output is read as it comes, so it never blocks on a full pipe."""
+    """A running program. Its output is read continuously, so it never blocks on a full pipe."""
 
     def __init__(self, command: Sequence[str], env: dict[str, str], cwd: str | None = None):
         self.command = list(command)
@@ -91,7 +91,7 @@ class Process:
         return self._popen.poll() is None
 
     def wait_for(self, pattern: str, timeout: float = 10.0, since: int = 0) -> re.Match:
-        """Waits until the output or the error output (from character `since` on) has `pattern`."""
+        """Waits until the output or the error output (from character `since` on) matches `pattern`."""
         end = time.monotonic() + timeout
         with self._news:
             while True:
@@ -120,7 +120,7 @@ class Process:
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
-        """The program gets no processor meanwhile."""
+        """Stops the program for the duration of a `with` block."""
         self.signal(signal.SIGSTOP)
         try:
             yield
@@ -128,7 +128,7 @@ class Process:
             self.signal(signal.SIGCONT)
 
     def stop(self, timeout: float = 5.0) -> int:
-        """Ends the program by SIGTERM, by SIGKILL if that takes too long; returns its status."""
+        """Ends the program by SIGTERM, or by SIGKILL if that takes too long; returns its status."""
         self.signal(signal.SIGTERM)
         try:
             return self.wait(timeout)
@@ -138,7 +138,7 @@ class Process:
 
 
 class Done:
-    """Output and status of a program that has ended."""
+    """Output and status of an ended program."""
 
     def __init__(self, process: Process, status: int):
         self.command, self.status = str(process), status
@@ -158,7 +158,7 @@ class Namespace:
         return self.name
 
     def inside(self, *command: str) -> list[str]:
-        """The command that runs `command` in the namespace; the process is that of `command`."""
+        """The command that runs `command` in the namespace; the process is that of `command` itself."""
         return ["ip", "netns", "exec", self.name, *command]
 
     def run(self, *command: str, **more) -> Done:
@@ -172,9 +172,9 @@ class Namespace:
         return self.lab.run("ip", "-n", self.name, *words.split())
 
     def flush(self, words: str) -> None:
-        """Runs an iproute2 command that deletes what it finds, such as `flush("neigh flush dev eth0")`, until
-        there is nothing more. The kernel also deletes by itself, and iproute2 gives up at the first entry that
-        went after it had looked."""
+        """Runs an iproute2 command that deletes all entries, such as `flush("neigh flush dev eth0")`, until none is
+        left. The kernel also deletes entries itself, and iproute2 gives up at the first one that has disappeared.
+        """
         gone = ("No such file or directory", "No such process", "Cannot assign requested address")
 
         def done() -> bool:
@@ -193,7 +193,7 @@ class Namespace:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Moves the calling thread in; sockets made meanwhile stay in."""
+        """Moves the calling thread into the namespace; sockets made there stay there."""
         with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.name}") as here:
             _setns(here.fileno())
             try:
@@ -202,7 +202,7 @@ class Namespace:
                 _setns(home.fileno())
 
     def socket(self, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A socket here, closed with the lab at the latest."""
+        """A socket in the namespace, closed with the lab at the latest."""
         with self.entered():
             made = socket.socket(family, kind, protocol)
         self.lab.closing(made.close)
@@ -232,11 +232,11 @@ class Lab:
         self.close()
 
     def closing(self, undo: Callable, *args: object) -> None:
-        """Has `undo` called when the lab is closed, last come first."""
+        """Registers `undo` to be called when the lab is closed, in reverse order."""
         self._undo.callback(undo, *args)
 
     def close(self) -> None:
-        """Takes everything away, in reverse order. Signals wait until it is done."""
+        """Removes everything in reverse order. Signals are delayed until this is done."""
         if self._closed:
             return
         self._closed = True
@@ -255,7 +255,7 @@ class Lab:
         return process
 
     def run(self, *command: str, timeout: float = 30.0, ok: Sequence[int] | None = (0,), **more) -> Done:
-        """Runs a program to its end; fails unless its status is one of `ok` (`None`: any)."""
+        """Runs a program to its end; fails unless its status is in `ok` (`None`: any)."""
         process = self.spawn(*command, **more)
         done = Done(process, process.wait(timeout))
         if ok is not None and done.status not in ok:
@@ -263,7 +263,7 @@ class Lab:
         return done
 
     def attach(self, *command: str) -> subprocess.Popen:
-        """Starts a program that speaks to the terminal itself; the lab ends it."""
+        """Starts a program that uses the terminal directly; the lab ends it."""
         with _signals_later():
             popen = subprocess.Popen(command, env={**os.environ, MARK: f"{self.name}-"})
             self.closing(popen.wait)
@@ -271,8 +271,9 @@ class Lab:
         return popen
 
     def namespace(self, name: str, hosts: Sequence[tuple[str, str]] = (), add: Sequence[str] = ("ip", "netns", "add")) -> Namespace:
-        """Makes a namespace by the command `add`, loopback up, no address assigned by the kernel on its own account.
-        Programs run in it know the `hosts`, pairs of address and name."""
+        """Makes a namespace by the command `add`, with loopback up and without automatic addresses. Programs run in it
+        know the `hosts`, pairs of address and name.
+        """
         made = Namespace(self, f"{self.name}-{name}")
         with _signals_later():
             subprocess.run([*add, made.name], check=True)
@@ -289,7 +290,7 @@ class Lab:
         return made
 
     def link(self, a: Namespace, a_name: str, b: Namespace, b_name: str, queues: int = 2) -> None:
-        """Connects two namespaces by a veth pair, `queues` queues at both ends, both up."""
+        """Connects two namespaces by a veth pair with `queues` queues at both ends, and sets both ends up."""
         n = f"numtxqueues {queues} numrxqueues {queues}"
         a.ip(f"link add name {a_name} {n} type veth peer name {b_name} {n} netns {b.name}")
         a.ip(f"link set {a_name} up")
@@ -298,8 +299,9 @@ class Lab:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """Holds signals back between making something and noting that it has to go. Children must not
-    inherit a blocked signal, so handlers are replaced instead of a mask being set."""
+    """Delays signals between making something and registering its removal. Children must not inherit a blocked signal,
+    so handlers are replaced instead of setting a mask.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -320,14 +322,14 @@ def _delete_namespace(name: str) -> None:
 
 
 def _make_with_parent(folder: Path) -> None:
-    """Makes a folder. Another lab may take the parent away when it becomes empty."""
+    """Makes a folder. Another lab may remove the parent when it becomes empty, so this retries."""
     while not folder.exists():
         with contextlib.suppress(FileNotFoundError):
             folder.mkdir(parents=True)
 
 
 def _remove_with_parent(folder: Path) -> None:
-    """Takes a folder away, and its parent if it was the last one there."""
+    """Removes a folder, and its parent if that is then empty."""
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()
@@ -343,7 +345,7 @@ def stop_on_signals() -> None:
 
 
 def leftovers(prefix: str) -> list[str]:
-    """Leftovers of labs whose names begin with `prefix`."""
+    """Remains of labs whose names begin with `prefix`."""
     left = [f"namespace {p.name}" for p in Path("/run/netns").glob(f"{prefix}*")]
     left += [f"file {p}" for p in Path(tempfile.gettempdir()).glob(f"{prefix}*")]
     left += [f"file {p}" for p in Path("/etc/netns").glob(f"{prefix}*")]
@@ -357,7 +359,7 @@ def leftovers(prefix: str) -> list[str]:
 
 
 def left_behind(lab: Lab) -> list[str]:
-    """Leftovers of a closed lab, once the kernel has had time to remove it."""
+    """Remains of a closed lab, after the kernel has had time to remove it."""
     with contextlib.suppress(Failed):
         until(lambda: not leftovers(lab.name + "-"), "nothing to be left")
     return leftovers(lab.name + "-")

@@ -1,11 +1,12 @@
-"""Four routers in a ring, a host behind each, and real routing daemons: two FRR on Ashlar, BIRD and FRR on Linux.
+"""Four routers in a ring, with a host behind each, and real routing daemons: FRR on two Ashlar routers, BIRD and FRR on
+two Linux routers.
 
             hb                       A router has interfaces to-NEIGHBOUR and lan. Router NUMBER:
             |                          loopback  10.255.0.NUMBER      fd00:255::NUMBER
             b  BIRD                    lan       10.1.NUMBER.1/24     fd00:1:NUMBER::1/64, its host ::2
-          /   \\                       beyond    10.2.NUMBER.0/24     fd00:2:NUMBER::/64, at the host, which is ::1
+          /   \                       beyond    10.2.NUMBER.0/24     fd00:2:NUMBER::/64, at the host, which is ::1
     ha1 - a1    a2 - ha2             Link LINK of the ring, the end at router NUMBER:
-          \\   /                       10.0.LINK.NUMBER/24            fd00:0:LINK::NUMBER/64
+          \   /                       10.0.LINK.NUMBER/24            fd00:0:LINK::NUMBER/64
             l  FRR                   OSPFv2 and OSPFv3 carry the links and the loopbacks. BGP carries the rest: the routers
             |                        are AS 65001, a full mesh between loopbacks; each host is an AS of its own (BIRD) that
             hl                       announces what is beyond it. BFD watches links and the sessions with hosts.
@@ -45,12 +46,12 @@ def loopback(name: str, version: int) -> str:
 
 
 def host(name: str, version: int, number: int = 2) -> str:
-    """The host behind a router; number 1 is the router itself."""
+    """A host behind a router, by number; number 1 is the router itself."""
     return f"10.1.{NUMBERS[name]}.{number}" if version == 4 else f"fd00:1:{NUMBERS[name]}::{number}"
 
 
 def beyond(name: str, version: int, number: int | None = 1) -> str:
-    """The address of a host that only BGP leads to; `None`: its network."""
+    """The address of a host that is reachable only by BGP; `None`: its network."""
     if version == 4:
         return f"10.2.{NUMBERS[name]}.{number}" if number else f"10.2.{NUMBERS[name]}.0/24"
     return f"fd00:2:{NUMBERS[name]}::{number}" if number else f"fd00:2:{NUMBERS[name]}::/64"
@@ -67,7 +68,7 @@ def on_link(link: int, name: str, version: int) -> str:
 
 
 def links(name: str) -> dict[int, str]:
-    """The ring's links at a router, and who is at the other end."""
+    """The ring's links at a router, each with the neighbour."""
     return {link: (set(ends) - {name}).pop() for link, ends in RING.items() if name in ends}
 
 
@@ -78,21 +79,22 @@ def sessions(name: str, version: int) -> list[tuple[str, str, int]]:
 
 
 def connects(name: str, other: str) -> bool:
-    """True if a BGP speaker opens the connection: routers do to hosts and to higher numbers. With two connections at
-    once FRR 8.4 may forget that it agreed on graceful restart."""
+    """True if a BGP speaker opens the connection: routers do so to hosts and to routers with higher numbers. With two
+    simultaneous connections FRR 8.4 may forget the negotiated graceful restart.
+    """
     return name in NUMBERS and (other not in NUMBERS or NUMBERS[name] < NUMBERS[other])
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Settings that the daemons are to have."""
+    """Settings of the daemons."""
 
     bfd: bool = True
     dead: int = DEAD
 
 
 def frr(name: str, wanted: Wanted) -> dict[str, str]:
-    """FRR's configuration, a text per daemon."""
+    """FRR's configuration, one text per daemon."""
     top = f"hostname {name}\n"
     bfd = f"""bfd
  profile ring
@@ -204,7 +206,7 @@ protocol ospf v{3 if version == 6 else 2} ospf{version} {{
 
 
 def host_bird(name: str, wanted: Wanted) -> str:
-    """BIRD's configuration of a host: it announces what is beyond it; its own routes are fixed."""
+    """BIRD's configuration of a host: it announces the network beyond it; its own routes are static."""
     text = _bird_top("beyond", host(name, 4))
     for version in (4, 6):
         local = f"{host(name, version)} as {AS + NUMBERS[name]}"
@@ -214,7 +216,7 @@ def host_bird(name: str, wanted: Wanted) -> str:
 
 
 class Router:
-    """A router of the ring: its namespace, its daemons, and Ashlar if that forwards."""
+    """A router of the ring: its namespace, its daemons, and Ashlar if it forwards."""
 
     def __init__(self, ring: "Ring", name: str, dut: str):
         self.ring, self.name = ring, name
@@ -228,14 +230,14 @@ class Router:
                         else Frr(self.space, frr(name, ring.wanted)))
 
     def start(self) -> None:
-        """Forwarding, addresses and daemons."""
+        """Starts forwarding, addresses and daemons."""
         if self.ashlar:
             self.ashlar.start()
         self.address()
         self.daemons.start()
 
     def address(self) -> None:
-        """Gives the interfaces their addresses, as the machine's own configuration would."""
+        """Sets the interfaces' addresses."""
         self.space.sysctl(net__ipv4__ip_forward=1, net__ipv6__conf__all__forwarding=1,
                           net__ipv4__fib_multipath_hash_policy=1)
         number = NUMBERS[self.name]
@@ -249,7 +251,7 @@ class Router:
             self.space.ip(f"address replace {host(self.name, version, 1)}/{bits} dev lan")
 
     def said(self) -> str:
-        """All about the router that a failure's message can use."""
+        """State of the router, for failure messages."""
         routes = "".join(self.space.ip(f"-{version} route").out for version in (4, 6))
         ashlar = f"\nashlar of {self.name}:\n{self.ashlar.said()}" if self.ashlar else ""
         if isinstance(self.daemons, Bird):
@@ -261,7 +263,7 @@ class Router:
 
 
 class Ring:
-    """The whole network; `start` brings it up, `converge` waits until all hosts reach each other."""
+    """The whole network; `start` starts it, `converge` waits until all hosts reach each other."""
 
     def __init__(self, lab: Lab, dut: str = KIND, wanted: Wanted = Wanted()):
         self.lab, self.wanted = lab, wanted
@@ -295,14 +297,14 @@ class Ring:
         return f"{name}-{link}"
 
     def cut(self, link: int) -> None:
-        """Cuts a link in its middle: both ends keep their carrier, nothing passes."""
+        """Cuts a link in its middle: both ends keep their carrier, but nothing passes."""
         self.cables.ip(f"link set {self._end(link, RING[link][0])} nomaster")
 
     def mend(self, link: int) -> None:
         self.cables.ip(f"link set {self._end(link, RING[link][0])} master link{link}")
 
     def unplug(self, link: int, name: str) -> None:
-        """Takes the carrier from a router's end of a link."""
+        """Removes the carrier at a router's end of a link."""
         self.cables.ip(f"link set {self._end(link, name)} down")
 
     def plug(self, link: int, name: str) -> None:
@@ -315,13 +317,13 @@ class Ring:
             edge.start()
 
     def unreached(self) -> list[str]:
-        """Pairs of hosts that do not reach each other, all tried at once, one packet each."""
+        """Pairs of hosts that do not reach each other; all are tried at once with one packet each."""
         tries = {(a, b, v): self.hosts[a].spawn("ping", f"-{v}", "-c1", "-W1", "-I", beyond(a, v), beyond(b, v))
                  for a in NUMBERS for b in NUMBERS for v in (4, 6) if a != b}
         return [f"{a} to {b} by IPv{v}" for (a, b, v), ping in tries.items() if ping.wait() != 0]
 
     def streams(self, rate: float = 100.0, between: tuple[str, ...] = tuple(NUMBERS)) -> Streams:
-        """Streams between all these hosts, both ways, IPv4 and IPv6."""
+        """Streams between all these hosts, in both directions, IPv4 and IPv6."""
         made = Streams(rate)
         for a in between:
             for b in between:
@@ -330,8 +332,9 @@ class Ring:
         return made
 
     def quiet(self, seconds: float = 6.0, timeout: float = 60.0) -> None:
-        """Waits until OSPF has said nothing new for longer than its MinLSInterval (5 s): a change while a
-        neighbour restarts gracefully ends that (RFC 3623, 3.2)."""
+        """Waits until OSPF has sent no update for longer than its MinLSInterval (5 s): an update while a neighbour
+        restarts gracefully would end the restart (RFC 3623, 3.2).
+        """
         bird, seen = self.routers["b"].daemons, {"": 0.0}
 
         def still() -> bool:
@@ -345,7 +348,7 @@ class Ring:
         wait_for(still, "OSPF to be quiet", self.said, timeout)
 
     def restart_announced(self, name: str) -> None:
-        """Has OSPF's neighbours of a router on FRR know that it will restart, and waits until they do."""
+        """Makes an FRR router announce its restart to its OSPF neighbours, and waits until they know it."""
         said = self.routers[name].daemons.vtysh("graceful-restart prepare ip ospf", "graceful-restart prepare ipv6 ospf")
         if "%" in said:
             raise Failed(f"{name} cannot restart gracefully: {said}")
@@ -363,29 +366,30 @@ class Ring:
         wait_for(lambda: all(known(other) for other in links(name).values()), f"{name}'s neighbours to know", self.said)
 
     def established(self) -> dict[str, dict]:
-        """The BGP sessions that are up, by router."""
+        """Established BGP sessions, by router."""
         return {name: router.daemons.established() for name, router in self.routers.items()}
 
     def peered(self) -> bool:
-        """True if every BGP session is up."""
+        """True if every BGP session is established."""
         return all(len(up) == sum(len(sessions(name, v)) for v in (4, 6)) for name, up in self.established().items())
 
     def whole(self) -> bool:
-        """True if OSPF uses every link: to the opposite router there are two ways, for IPv4 and IPv6."""
+        """True if OSPF uses every link: the opposite router has two paths, for IPv4 and IPv6."""
         opposite = {"a1": "a2", "a2": "a1", "b": "l", "l": "b"}
         return all(router.space.ip(f"-{v} route show {loopback(opposite[name], v)}").out.count("nexthop via") == 2
                    for name, router in self.routers.items() for v in (4, 6))
 
     def converge(self, timeout: float = 60.0) -> float:
-        """Waits until OSPF uses every link, every BGP session is up and every host reaches every other;
-        returns the seconds."""
+        """Waits until OSPF uses every link, every BGP session is established, and every host reaches every other.
+        Returns the seconds.
+        """
         took = wait_for(self.whole, "OSPF over all links", self.said, timeout)
         took += wait_for(self.peered, "all BGP sessions", lambda: f"{self.established()}\n{self.said()}", timeout)
         return took + wait_for(lambda: not self.unreached(), "all hosts reach each other",
                                lambda: f"{self.unreached()}\n{self.said()}", timeout)
 
     def agree(self, timeout: float = 10.0) -> None:
-        """Waits until the tables of every Ashlar are those of its kernel."""
+        """Waits until the tables of every Ashlar equal those of its kernel."""
         for router in self.routers.values():
             if router.ashlar:
                 router.ashlar.agree(timeout)

@@ -1,4 +1,4 @@
-"""A host that sends numbered UDP packets at a given pace to others, and notes what comes.
+"""A host that sends numbered UDP packets to others at a given pace, and records arriving ones.
 
     paced_host.py PLAN
 
@@ -40,13 +40,13 @@ Due = tuple[float, str, int, int, int]
 
 
 def sizes(mean: int) -> tuple[int, int]:
-    """The least and the greatest size of packets of such a mean: as far from it as fits a frame, at most by half."""
+    """The smallest and the greatest packet size for this mean: as far from it as a frame allows, at most by half."""
     spread = min(mean // 2, MTU - mean)
     return mean - spread, mean + spread
 
 
 def even(plan: dict) -> Iterator[Due]:
-    """Each target's packets, one in each slot, at any time of it: slots are as long as their packets' bytes take.
+    """Packets to the targets, one at a random time in each slot; a slot is as long as its packet's bytes take.
 
     Packets of one size, evenly sent, would leave a paced cable like a clock's ticks, and which of several cables wins
     the room in a full queue would be the same each time (S. Floyd and V. Jacobson, "On Traffic Phase Effects in
@@ -74,7 +74,7 @@ def even(plan: dict) -> Iterator[Due]:
 
 
 def replayed(plan: dict) -> Iterator[Due]:
-    """The trace, one packet when the bytes of the one before it are over."""
+    """The trace: each packet follows when the bytes of the previous one are over."""
     records = list(RECORD.iter_unpack(Path(plan["trace"]).read_bytes()))
     flows, due, first = 1 + max(flow for _, flow in records), 0.0, 0
     numbers = defaultdict[int, int](int)

@@ -3,8 +3,8 @@
     host ha eth0 --- eth0 server a        Server number N (a is 1): 10.0.N.1/24  fd00:N::1/64, its host ::2 and .2.
                           to-b --- to-a server b ...      A full mesh of veth pairs between the servers.
 
-A bed can have more servers than these four, which `describe` appends to the file, and cables that carry no more than a
-given rate (see cables.py) instead of plain veth pairs.
+A bed can have more servers than these four, which `describe` appends to the file. Its cables can be limited to a rate
+(cables.py) instead of being plain veth pairs.
 """
 
 import itertools
@@ -43,9 +43,10 @@ def internal(rate: float, servers: int = len(NAMES)) -> float:
 
 
 class Rb4:
-    """Servers and hosts; nothing runs yet. `rate`: R; links have 2R/N. `options`: lines for [cluster]. `names`: the
-    servers, all of which are cabled; the file names the first four until it is written anew. `paced`: R in bit/s,
-    which cables of external ports carry, and internal ones what `internal` says."""
+    """Servers and hosts, not yet running. `rate` is R; links have 2R/N. `options` are lines for [cluster]. `names` are
+    the servers, which are all cabled; the file names the first four until it is rewritten. `paced` is R in bit/s, the
+    rate of external cables; internal ones have that of `internal`.
+    """
 
     def __init__(self, lab: Lab, rate: str = "10Gbps", mtus: dict[str, int] | None = None, options: str = "",
                  names: tuple[str, ...] = NAMES, paced: float | None = None, delta: str = "100ms"):
@@ -81,8 +82,9 @@ class Rb4:
             space.ip(f"link set {name} mtu {mtu}")
 
     def describe(self, names: tuple[str, ...] = NAMES) -> None:
-        """Writes the cluster's file: conf/cluster.toml, with sockets in the lab's folder, MTUs and R of its own, and the
-        servers behind the fourth appended. Links have what their file leaves to the default, 2R/N."""
+        """Writes the cluster's file: conf/cluster.toml with sockets in the lab's folder, other MTUs and R, and servers
+        beyond the fourth appended. Links have the default rate, 2R/N.
+        """
         text = FILE.read_text()
         text = re.sub(r'^rate = "5Gbps"\n', "", text, flags=re.MULTILINE)
         text = text.replace('rate = "10Gbps"', f'rate = "{self.rate}"')
@@ -101,7 +103,7 @@ class Rb4:
         self.file.write_text(text)
 
     def _quiet(self, name: str) -> None:
-        """The kernel of a server leaves its interfaces to the router."""
+        """Stops the kernel of a server from using its interfaces."""
         space = self.servers[name]
         for interface in ("eth0", *self.inside(name)):
             space.sysctl(**{f"net__ipv4__conf__{interface}__arp_ignore": 8,
@@ -121,7 +123,7 @@ class Rb4:
         return str(self.lab.folder / f"{name}.sock")
 
     def start(self, *words: str, names: tuple[str, ...] = NAMES) -> None:
-        """Runs the servers' routers, and waits until all run. `words` are further arguments."""
+        """Starts the servers' routers, and waits until all run. `words` are further arguments."""
         for name in names:
             self.processes[name] = self.servers[name].spawn(
                 ASHLAR, "cluster", "up", str(self.file), "--server", name, *words)
@@ -155,21 +157,21 @@ class Rb4:
         return sum(sum(copy["drops"]) for copy in found["copies"])
 
     def passed_on(self, name: str) -> int:
-        """Packets that a server got from others and sent to others: as an intermediate node."""
+        """Number of packets that a server forwarded between others, as an intermediate node."""
         found = next(e for e in self.elements(name) if e["name"] == "transit")
         return sum(sum(copy["sent"][:len(self.inside(name))]) for copy in found["copies"])
 
     def cables_dropped(self) -> int:
-        """Frames that paced cables dropped."""
+        """Number of frames that paced cables dropped."""
         return self._cables.dropped() if self._cables else 0
 
     def refused(self, names: tuple[str, ...] | list[str]) -> int:
-        """Packets that input nodes dropped as their links were full."""
+        """Number of packets that input nodes dropped because their links were full."""
         found = [next(e for e in self.elements(name) if e["name"] == "enter") for name in names]
         return sum(copy["drops"][e["drop_names"].index("full")] for e in found for copy in e["copies"])
 
     def drops(self) -> str:
-        """Drops of all servers that run, for messages."""
+        """Drops of all running servers, for messages."""
         lines = []
         for server in self.processes:
             for element in self.elements(server):

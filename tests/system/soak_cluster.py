@@ -1,4 +1,4 @@
-"""Soak test of `make soak` for a running cluster: no false alarm for long, and failures that are found soon.
+"""Soak test of `make soak` for a running cluster: no false alarms for a long time, and quick detection of failures.
 
 RB4 in namespaces; each host sends eight tenths of R, most of it to the next one, so that servers pass others' packets
 on. First nothing fails: each link that a server takes out of use is a false alarm. Then each kind of failure in turn,
@@ -71,7 +71,7 @@ def result(name: str, value: object) -> None:
 
 
 class Books:
-    """Counts of all servers from the creation of this object to the question."""
+    """Counters of all servers, relative to the creation of this object."""
 
     def __init__(self, bed: Failing):
         self.bed = bed
@@ -91,13 +91,13 @@ class Books:
         return {what: count - self._before[what] for what, count in self._read().items()}
 
     def third(self) -> float:
-        """The part of packets that went by a third server."""
+        """Share of packets that went through a third server."""
         found = self.since()
         return found["passed"] / max(1, found["entered"])
 
 
 def spread(bed: Failing) -> float:
-    """Waits until as many packets go by third servers as ever will: quotas for straight ways are full at first."""
+    """Waits until third servers carry their full share: at the start, full quotas let packets take direct paths."""
     def part() -> float | None:
         books = Books(bed)
         until(lambda: books.since()["entered"] > 400, "packets to enter", 20)
@@ -116,7 +116,7 @@ def bring_up(lab: Lab, cables: tuple[tuple[str, str], ...] = ()) -> Failing:
 
 
 def quiet(minutes: float) -> bool:
-    """Nothing fails. Whether nobody said that something did, and everything came once."""
+    """Runs without failures. Returns true if no server reported one, and everything arrived once."""
     with Lab() as lab:
         bed = bring_up(lab)
         start, books = time.time(), Books(bed)
@@ -154,7 +154,7 @@ def quiet(minutes: float) -> bool:
 
 
 def booked(streams: Streams, counts: dict[str, int] | None) -> Counter:
-    """Fate of all packets. `counts`: None if they went with a server."""
+    """Fate of all packets. `counts`: None if they were lost with a server."""
     found = Counter({"doubled": sum(stream.doubled for stream in streams.streams)})
     if counts:
         found.update({"lost-without-name": streams.lost - counts["named"], "looped": counts["looped"],
@@ -163,12 +163,14 @@ def booked(streams: Streams, counts: dict[str, int] | None) -> Counter:
 
 
 def balanced(found: Counter) -> bool:
-    """True if each packet is accounted for, and came once. A refused packet is lost, and judged as such."""
+    """True if each packet is accounted for and arrived at most once. A refused packet counts as lost, and is judged as
+    such.
+    """
     return not any(value for name, value in found.items() if name != "refused")
 
 
 class Failures:
-    """A kind of failure at servers or at cables: trials until as many count as are asked for."""
+    """A kind of failure at servers or at cables: trials until the requested number is valid."""
 
     def __init__(self, kind: Kind, at_server: bool, trials: int):
         self.kind, self.at_server, self.trials = kind, at_server, trials
@@ -199,7 +201,7 @@ class Failures:
         return self.good and median < BOUND and lost <= most
 
     def _cables(self) -> tuple[tuple[str, str], ...]:
-        """Cables that are to fail, and no more: a program carries their frames, which needs a core, too."""
+        """Cables that will fail, and no more: a program carries their frames, which needs a core, too."""
         if not self.kind.cables:
             return ()
         turn = len(self.third)
@@ -207,7 +209,9 @@ class Failures:
         return tuple(pair for pair in MESH if name in pair) if self.at_server else (MESH[turn % len(MESH)],)
 
     def _together(self) -> None:
-        """Some trials with the same routers. The books balance at the end, unless a server was killed that kept some."""
+        """Some trials with the same routers. Packet accounting must balance at the end, unless a killed server held some
+        of it.
+        """
         with Lab() as lab:
             bed = bring_up(lab, self._cables())
             books = Books(bed)

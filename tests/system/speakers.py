@@ -1,4 +1,4 @@
-"""Boxes with FRR behind a balancer, each front port a VLAN inside, and a neighbour outside that speaks OSPF and BGP.
+"""Boxes with FRR behind a balancer, where each front port is a VLAN inside, and an outside neighbour with OSPF and BGP.
 
     lan eth0 --- eth0 balancer eth2 --- bridge --- tags --- eth0, eth0.101, eth0.102 r1, r2
     wan eth0 --- eth1                          --- eth0 r3: Ashlar, whose namespace has FRR
@@ -71,7 +71,7 @@ def ospf(interface: str, router: str, networks: list[str], priority: int, more: 
 
 
 def boxes_frr(names: list[str], name: str, speaks: bool) -> dict[str, str]:
-    """FRR's configuration on a box. A box that never speaks for the router hears the others by iBGP."""
+    """FRR's configuration on a box. A box that never speaks for the router learns routes from the others by iBGP."""
     own = f"10.255.0.1{name[1:]}"
     others = [f"10.255.0.1{other[1:]}" for other in names if other != name]
     mesh = "\n".join(f" neighbor {other} remote-as 65001\n neighbor {other} timers connect 1" for other in others)
@@ -111,7 +111,8 @@ class SpeakerBed(VlanBed):
         self.set_up(name, self.controls[name])
 
     def ashlar_box(self, name: str) -> None:
-        """Ashlar as a box, which the Linux of its control namespace steers. What comes from the lan is held to a rate."""
+        """Ashlar as a box, controlled by the Linux of its control namespace. Packets from the lan are limited to a rate.
+        """
         file = self.lab.folder / f"{name}.click"
         text = (ROOT / "conf/linux-router.click").read_text()
         ports = "=> port1 :: Port($IF1, $DEV1, 1) => rt4,"
@@ -138,7 +139,9 @@ class SpeakerBed(VlanBed):
             frr.start()
 
     def routes(self, space: Namespace) -> dict[str, str]:
-        """Routes to what is behind the neighbour, by the protocol that told the box of them: the protocol, or nothing."""
+        """Routes to networks behind the neighbour, by the protocol from which the box learnt them; empty if there is
+        none.
+        """
         found = {}
         for kind, address in BEYOND.items():
             words = space.ip(f"route show to match {address}").out.split()
@@ -150,7 +153,7 @@ class SpeakerBed(VlanBed):
         return "Full" in json.dumps(self.neighbour.show("ip ospf neighbor"))
 
     def sessions(self) -> tuple:
-        """Number of times that the neighbour's sessions with the router have come up."""
+        """Number of times that the neighbour's sessions with the router were established."""
         return self.neighbour.established(), self.changes()
 
     def changes(self) -> int:
@@ -165,12 +168,12 @@ class SpeakerBed(VlanBed):
 
 
 def crosses(bed: SpeakerBed) -> bool:
-    """True if packets reach all that is behind the neighbour, and their answers come back."""
+    """True if packets reach all networks behind the neighbour, and answers come back."""
     return all(ping(bed.lan, address) for address in BEYOND.values())
 
 
 def converge(bed: SpeakerBed, speaker: str) -> float:
-    """Waits until the neighbour and a box that speaks know each other; returns the seconds it took."""
+    """Waits until the neighbour and a speaking box know each other; returns the seconds it took."""
     started = time.monotonic()
     seen = bed.said
     wait_for(lambda: bed.routes(bed.control(speaker)) == {"ospf": "ospf", "bgp": "bgp"}, "the speaker to have routes", seen, 60)

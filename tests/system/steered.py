@@ -1,4 +1,4 @@
-"""A router of conf/linux-router.click, what it forwards by, and what the kernel beside it says.
+"""A router of conf/linux-router.click: its own tables, compared with those of its kernel.
 
     cables far0, far1 --- wan0, wan1 devices, the router; their TAP interfaces eth0, eth1 in `daemons`
     cables far2 ----------------------------------------------------------- other0 in `daemons`
@@ -22,7 +22,7 @@ ALWAYS = {4: ("224.0.0.0/4", "255.255.255.255/32"), 6: ("ff00::/8", "fe80::/10")
 
 
 class Bed:
-    """The router and its surroundings. `far`: where the other ends are, if not all in `cables`."""
+    """The router and its surroundings. `far` has the namespaces of the other ends, if they are not all in `cables`."""
 
     def __init__(self, lab: Lab, far: list[Namespace] | None = None):
         self.lab = lab
@@ -71,7 +71,7 @@ class Bed:
         return json.loads(self.daemons.run("ip", "-json", *words.split()).out or "[]")
 
     def wanted(self, version: int) -> dict[str, frozenset | tuple]:
-        """Routes of the kernel, in the same form."""
+        """Routes of the kernel, in the same format."""
         links = {link["ifname"]: link for link in self.json("link show")}
         best: dict[str, tuple] = {}
         routes = self.json(f"-details -{version} route show table all")
@@ -104,7 +104,7 @@ class Bed:
         return frozenset((*to, weight if len(weights) > 1 else 1) for to, weight in weights.items())
 
     def agree(self, after: str) -> None:
-        """Waits until the router forwards as the kernel does."""
+        """Waits until the router's routes equal the kernel's."""
         for version in (4, 6):
             def same(version: int = version) -> bool:
                 # The kernel is asked twice: what changes by itself (addresses of IPv6) is no difference.
@@ -126,7 +126,7 @@ def addresses(number: int) -> tuple[str, str]:
 
 
 def full(dst: str, version: int) -> str:
-    """A prefix with its length, as the router writes it."""
+    """A prefix with its length, in the router's format."""
     if dst == "default":
         return "0.0.0.0/0" if version == 4 else "::/0"
     return str(ipaddress.ip_network(dst))

@@ -1,4 +1,4 @@
-"""Steady streams of numbered packets between hosts, and what became of every packet."""
+"""Steady streams of numbered packets between hosts, and the fate of every packet."""
 
 import select
 import socket
@@ -34,8 +34,9 @@ class Stream:
         return len(self.sent) - len(self.seen)
 
     def outages(self) -> list[tuple[float, float]]:
-        """Times of losses: the seconds at which the first of each row of lost packets was sent, and for how long none
-        came through (from there to the next packet that arrived)."""
+        """Outages: for each row of lost packets, the second at which the first of them was sent, and the seconds until
+        the next packet that arrived.
+        """
         found: list[tuple[float, float]] = []
         start = None
         for number, at in enumerate(self.sent):
@@ -55,7 +56,7 @@ class Stream:
 
 
 class Streams:
-    """Streams that run side by side from `with` to its end, each `rate` packets per second, in turn."""
+    """Streams that run in parallel from `with` to its end, each with `rate` packets per second, in turn."""
 
     def __init__(self, rate: float = 200.0, size: int = 64):
         self.rate, self.payload = rate, bytes(size - NUMBER.size)
@@ -64,7 +65,7 @@ class Streams:
         self._threads = [threading.Thread(target=job, daemon=True) for job in (self._send, self._receive)]
 
     def add(self, name: str, source: Namespace, sink: Namespace, version: int, address: str) -> Stream:
-        """A stream to `address`, which is the sink's. Each has a port of its own, so hashes tell them apart."""
+        """Adds a stream to `address`, which is the sink's. Each stream has its own port, so hashes distinguish them."""
         receiver = udp(sink, version)
         receiver.setblocking(False)
         sender = source.socket(FAMILY[version], socket.SOCK_DGRAM)
@@ -121,7 +122,7 @@ class Streams:
             pass
 
     def stop(self) -> None:
-        """Ends the sending, and waits for what is on its way."""
+        """Stops sending, and waits for packets under way."""
         if not self._over.is_set():
             self._over.set()
             sender, receiver = self._threads
@@ -133,7 +134,7 @@ class Streams:
                 stream.sink.close()
 
     def warm(self, timeout: float = 5.0) -> None:
-        """Waits until every stream has come through once."""
+        """Waits until a packet of every stream has arrived."""
         until(lambda: all(stream.seen for stream in self.streams), "the first packet of every stream", timeout)
 
     @property
@@ -148,7 +149,7 @@ class Streams:
         return max(stream.longest() for stream in self.streams)
 
     def report(self) -> str:
-        """Streams that lost packets, with their outages, for messages."""
+        """Streams with losses and their outages, for messages."""
         lines = [f"{stream.name}: {stream.lost} of {len(stream.sent)} lost, out at "
                  + ", ".join(f"{at - stream.sent[0]:.2f} s for {long:.3f} s" for at, long in stream.outages()[:8])
                  for stream in self.streams if stream.lost]

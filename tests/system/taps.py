@@ -1,4 +1,4 @@
-"""Raw frames of an interface, with the kernel's time stamps."""
+"""Raw frames of an interface, with the kernel's timestamps."""
 
 import select
 import socket
@@ -19,7 +19,7 @@ VLAN_VALID = 1 << 4
 
 @dataclass(frozen=True)
 class Frame:
-    """A frame as it crossed an interface."""
+    """A frame that crossed an interface."""
 
     data: bytes
     time_ns: int
@@ -31,13 +31,14 @@ class Frame:
 
     @property
     def l3(self) -> bytes:
-        """Bytes behind the Ethernet header, padding included."""
+        """Bytes after the Ethernet header, including padding."""
         return self.data[14:]
 
 
 class Tap:
-    """Sees the frames of an interface, and can send some. The kernel keeps them until they are asked
-    for, with the time of their passing, so no thread reads along."""
+    """Captures frames of an interface, and can send some. The kernel stores them with timestamps until they are read, so
+    no thread is needed.
+    """
 
     def __init__(self, space: Namespace, interface: str = "eth0", *, outgoing: bool = True,
                  room: int = 64 << 20):
@@ -56,7 +57,7 @@ class Tap:
         return self.socket.fileno()
 
     def take(self) -> list[Frame]:
-        """The frames since the last call, as far as the kernel has them."""
+        """The frames since the last call."""
         frames = []
         while True:
             try:
@@ -75,7 +76,7 @@ class Tap:
             frames.append(Frame(data, stamp, address[2] == PACKET_OUTGOING))
 
     def collect(self, enough: Callable[[list[Frame]], bool], what: str, timeout: float = 5.0) -> list[Frame]:
-        """Takes frames until there are `enough`."""
+        """Reads frames until `enough` returns true."""
         end, frames = time.monotonic() + timeout, self.take()
         while not enough(frames):
             if time.monotonic() > end:
@@ -86,8 +87,9 @@ class Tap:
         return frames
 
     def lost(self) -> int:
-        """Frames that did not fit the kernel's buffer since the last call: a test that loses some
-        cannot judge."""
+        """Number of frames since the last call that did not fit the kernel's buffer: a test that loses some cannot
+        judge.
+        """
         return struct.unpack("II", self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))[1]
 
     def send(self, frame: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Ports by AF_XDP carry real traffic and leave the kernel what is its own.
+"""AF_XDP ports carry real traffic, and leave the kernel the packets to its own addresses.
 
 Shows: ping, UDP and TCP both ways byte by byte, IPv4 and IPv6, and frames of 9,000 bytes; a machine that is reached by the
 interface that a router has, by addresses that come and go; an interface that goes down, disappears and comes back, and gets
@@ -45,7 +45,7 @@ def counters(router: AshlarRouter) -> dict[str, int]:
 
 
 def has_program(network: Network) -> list[bool]:
-    """True, for each of the router's interfaces, if an XDP program is attached."""
+    """For each of the router's interfaces, true if an XDP program is attached."""
     shown = [network.router_space.run("ip", "link", "show", name).out for name in ("eth0", "eth1")]
     return ["xdp" in text for text in shown]
 
@@ -140,7 +140,7 @@ def test_an_interface_goes_down_disappears_and_comes_back(network):
 
 @pytest.mark.parametrize("sending", ["1", "2"])
 def test_queues_that_an_interface_gets_are_served(network, sending):
-    """The second receive queue comes later; the second one to send is there before it or not."""
+    """An interface gets a second receive queue while the router runs; its second transmit queue may already exist."""
     router, space = network.router, network.router_space
     router.workers = int(sending)
     network.client.run("ethtool", "-L", "eth0", "rx", "2", "tx", "1")
@@ -154,7 +154,7 @@ def test_queues_that_an_interface_gets_are_served(network, sending):
     far = udp(network.server, 4)
 
     def all_arrive() -> bool:
-        """True if datagrams of many flows, which spread over the queues, arrive."""
+        """True if datagrams of many flows, which spread over the queues, all arrive."""
         near = [udp(network.client, 4) for _ in range(32)]
         for number, sender in enumerate(near):
             sender.sendto(bytes([number]), (SERVER.host[4], port(far)))

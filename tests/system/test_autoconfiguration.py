@@ -1,6 +1,6 @@
-"""A Linux host finds the router and makes its addresses by itself (RFC 4861, 6.2; RFC 4862).
+"""A Linux host finds the router and configures its addresses itself (RFC 4861, 6.2; RFC 4862).
 
-The configuration is conf/ip-router.click with what its comment says is to be added.
+The configuration is conf/ip-router.click with the lines that its comment suggests.
 """
 
 import re

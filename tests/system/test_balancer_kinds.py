@@ -1,4 +1,6 @@
-"""Balancers of the paper's three kinds: DTX is test_multistage's; here are DTX-n, with several back ports, and ODB, behind a graph."""
+"""Balancers of the paper's three kinds: DTX-n with several back ports, and ODB after a graph; test_multistage.py tests
+DTX.
+"""
 
 import json
 import re
@@ -16,8 +18,8 @@ BACKS = ("eth2", "eth3", "eth4")
 
 
 class ManyBacksBed(Bed):
-    """Three back ports, which the switch takes for one: frames never go from one to another, and what is flooded goes to the
-    first one only."""
+    """Three back ports that the switch treats as one: it forwards no frames between them, and floods only to the first.
+    """
 
     def describe(self, **more: str) -> str:
         return super().describe(**more).replace('back = "eth2"', f"back = {json.dumps(BACKS)}")
@@ -33,7 +35,7 @@ class ManyBacksBed(Bed):
             self.switch.run("bridge", "link", "set", "dev", port, "isolated", "on", *flood.split())
 
     def sent(self) -> list[int]:
-        """Packets that each back port has sent, by the kernel's count."""
+        """Number of packets that each back port has sent, by the kernel's counter."""
         links = [json.loads(self.space.ip(f"-s -j link show {name}").out)[0] for name in BACKS]
         return [link["stats64"]["tx"]["packets"] for link in links]
 
@@ -56,7 +58,9 @@ def test_three_back_ports_share_the_flows_in_order(lab):
 
 
 def test_a_graph_decapsulates_and_filters_before_the_balancer(lab):
-    """The lan comes in two VLAN tags, and a filter is before the wan: `ashlar balance text`, changed by a researcher."""
+    """The lan arrives in two VLAN tags, and a filter precedes the wan: a user has modified the output of `ashlar balance
+    text`.
+    """
     bed = Bed(lab, ["r1", "r2"])
     # An access switch puts the host's frames into VLAN 20 of the provider's VLAN 10.
     access = lab.namespace("access")

@@ -1,4 +1,4 @@
-"""Two balancers that stand in for each other: by VRRP, and behind two next hops."""
+"""Two balancers that replace each other: by VRRP, or as two next hops."""
 
 import time
 
@@ -12,7 +12,9 @@ pytestmark = [pytest.mark.ashlar, pytest.mark.long]
 
 
 def strict(bed) -> None:
-    """Boxes pass packets of connections only whose beginning they have seen: both directions have to meet at a box."""
+    """Makes boxes pass only packets of connections whose beginning they have seen: so both directions must meet at a
+    box.
+    """
     for box in bed.boxes.values():
         box.sysctl(net__netfilter__nf_conntrack_tcp_loose=0)
         box.run("nft", "add table ip f; add chain ip f forward { type filter hook forward priority 0; policy drop; }; "

@@ -1,4 +1,4 @@
-"""Click's own configurations that need no device, by Click itself and by `ashlar click`.
+"""Click's own configurations without devices, run by Click itself and by `ashlar click`.
 
 Shows: for the same input both print the same and end with the same status, or the difference is named here. `CLICK_BIN`
 names Click's user-level program and `CLICK_CHECKOUT` a checkout of its repository; without them all is skipped.
@@ -45,7 +45,7 @@ def configurations():
 
 
 def run(program, name, folder):
-    """Status and lines that a program prints; it is stopped after three seconds of simulated time."""
+    """Status and output lines of a program; it is stopped after three seconds of simulated time."""
     file = folder / "case.click"
     file.write_text((CONF / f"{name}.click").read_text() + "\nzz_end :: Script(wait 3.0017, stop);\n")
     with subprocess.Popen(
@@ -63,7 +63,7 @@ def run(program, name, folder):
 
 
 def said(lines):
-    """Output of packets and scripts, without warnings, and with names for random values."""
+    """Output of packets and scripts, without warnings, and with random values replaced by names."""
     for line in lines:
         if "warning: " in line or line.startswith(("While ", "/")) or ".click:" in line:
             continue

@@ -1,4 +1,4 @@
-"""Configurations that others wrote, from the folders `conf` of Click and FastClick, by `ashlar click`.
+"""Third-party configurations, from the `conf` folders of Click and FastClick, run by `ashlar click`.
 
 Shows: each starts as it is, or is refused with what it lacks: a class of Click's kernel module, of radios, of its own
 TCP, of FastClick's middleboxes or traffic generator, a translator, an interface of its author's machine.

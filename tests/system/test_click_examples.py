@@ -1,4 +1,4 @@
-"""Configurations of Click's kind, unmodified, by `ashlar click`: with the kernel as the other end.
+"""Unmodified configurations for Click, run by `ashlar click` with the kernel as the other end.
 
 Shows: KernelTun and KernelTap reach the kernel and are reached by it, push and pull; an IPRewriter
 between a program and itself makes a proxy; FromDevice hands on what an interface receives; timed
@@ -65,7 +65,7 @@ s -> TimedSink(0.005);
 
 @contextlib.contextmanager
 def click(space: Namespace, text: str, tmp_path: Path) -> Iterator[Process]:
-    """Runs a configuration; at the end it must stop when it is told to."""
+    """Runs a configuration; it must stop at the end when it is told to."""
     file = tmp_path / "test.click"
     file.write_text(text)
     router = space.spawn(ASHLAR, "click", str(file))

@@ -1,4 +1,4 @@
-"""Random configurations of single classes, by Click itself and by `ashlar click`.
+"""Random configurations of single classes, run by Click itself and by `ashlar click`.
 
 Shows: what leaves by each port with its time and annotations, what handlers answer, and whether a configuration is taken
 are the same. `CLICK_BIN` names Click's user-level program; without it all classes are skipped. `CLICK_CASES` is the number

@@ -1,4 +1,4 @@
-"""Four servers as one router (conf/cluster.toml): what hosts on its external ports see."""
+"""Four servers as one router (conf/cluster.toml), as seen by hosts on its external ports."""
 
 import itertools
 import json
@@ -26,7 +26,7 @@ PAIRS = list(itertools.permutations(NAMES, 2))
 
 @pytest.fixture(scope="module")
 def bed():
-    """A cluster of which port d takes packets of 1300 bytes only."""
+    """A cluster whose port d accepts packets of at most 1300 bytes."""
     with Lab() as lab:
         made = Rb4(lab, mtus={"d": 1300})
         made.start("--workers", "2")
@@ -108,7 +108,7 @@ def test_every_address_of_the_router_answers_everywhere(bed, version):
 
 
 def test_nobody_outside_can_speak_as_a_node_does(bed):
-    """A frame in the form of the internal ones, to the port's own address and to that of a node, is no such frame."""
+    """Frames from outside that look like internal ones, to the port's address and to a node's address, are refused."""
     tap = Tap(bed.hosts["a"])
     victim = Tap(bed.hosts["b"], outgoing=False)
     victim.take()
@@ -127,7 +127,7 @@ def test_nobody_outside_can_speak_as_a_node_does(bed):
 
 
 def test_what_passes_inside_is_nothing_to_a_server_that_gets_it_from_outside(bed):
-    """Frames of an internal link, packets and heartbeats, sent again by a host, as they were and to the port's own address."""
+    """A host replays frames of an internal link, data and heartbeats, unchanged and with the port's own address."""
     inside, outside, victim = Tap(bed.servers["a"], "to-b"), Tap(bed.hosts["a"]), Tap(bed.hosts["b"], outgoing=False)
     inside.take()
     answered(bed.hosts["a"], "-4", "-c3", "-s100", host("b", 4))
@@ -154,7 +154,7 @@ def test_what_passes_inside_is_nothing_to_a_server_that_gets_it_from_outside(bed
 
 
 def refusals(bed, name: str) -> dict[str, int]:
-    """Frames that a server's transit and heartbeats refused, as none of the cluster."""
+    """Number of frames that a server's transit and heartbeat elements refused as foreign."""
     found = {}
     for element in bed.elements(name):
         if element["name"] in ("transit", "beat"):
@@ -219,7 +219,9 @@ def test_servers_without_traffic_sleep_between_heartbeats(bed):
 
 
 def test_the_other_servers_go_round_one_that_is_killed(lab):
-    """Each sends to one other far more than R/N, so that much goes by third nodes, the killed one among them."""
+    """Each server sends to one other server far more than R/N, so that much traffic passes third nodes, including the
+    killed one.
+    """
     # Other work of the machine is no failure of a server.
     bed = Rb4(lab, "2Mbps", options='heartbeat = "20ms"\ndead = "160ms"')
     bed.start()
@@ -244,8 +246,9 @@ def test_the_other_servers_go_round_one_that_is_killed(lab):
 
 
 def test_a_fifth_and_a_sixth_server_join_under_traffic_without_a_lost_packet(lab):
-    """Each of the first four sends three quarters of R to one other, more than its link carries, so that third nodes carry
-    packets, too; then the new two do the same."""
+    """Each of the first four servers sends three quarters of R to one other server, more than its link carries, so that
+    third nodes carry packets, too; then the new two do the same.
+    """
     rate = 0.9
     # Other work of the machine is no failure of a server.
     bed = Rb4(lab, f"{rate:g}Mbps", names=MORE, options='heartbeat = "50ms"\ndead = "400ms"')

@@ -1,4 +1,4 @@
-"""Failures of cables and servers in a running cluster: each is found, packets go round it, and it comes back by itself.
+"""Failures of cables and servers in a running cluster: each is detected, packets avoid it, and it comes back by itself.
 
 How fast depends on whether processes get their cores: times are printed (`pytest -s`) and judged by `make soak`
 (soak_cluster.py). That a server that was not run for long is taken for dead is right, and no false alarm; so that this
@@ -32,9 +32,9 @@ def bed():
 
 
 class Load:
-    """Streams between hosts, each more than a link carries, so that much goes by third servers; and what became of them.
+    """Streams between hosts, each with more traffic than a link carries, so that much of it passes third servers.
 
-    Packets are small: what a host on a busy machine sends late and at once is then not more than servers let pass.
+    Packets are small, so that a late burst of a host on a busy machine is not more than servers let pass.
     """
 
     def __init__(self, bed: Failing, pairs: str, rate: float = 400):
@@ -51,7 +51,7 @@ class Load:
         return self
 
     def spread(self) -> None:
-        """Waits until much goes by third servers."""
+        """Waits until much traffic passes third servers."""
         counts = {name: self.bed.count(name, "enter.phase1") for name in self.sources}
         until(lambda: all(self.bed.count(n, "enter.phase1") > was + 50 for n, was in counts.items()), "spreading", 20)
 
@@ -62,13 +62,15 @@ class Load:
         return [len(stream.sent) for stream in self.streams.streams]
 
     def go_on(self, marks: list[int], count: int = 300) -> None:
-        """Waits until so many more packets have been sent, and some of these have come."""
+        """Waits until so many more packets have been sent, and some of these have arrived."""
         until(lambda: all(len(s.sent) > mark + count for s, mark in zip(self.streams.streams, marks, strict=True)), "traffic", 20)
 
     def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int], ends: list[int]) -> None:
-        """Nothing else was held for broken, and what was sent from the marks, when all knew, to the ends has come.
+        """Checks that nothing else was considered broken, and that packets arrived which were sent between the marks
+        (when all servers knew) and the end.
 
-        If a server was not run for long, others rightly went round it for a while: what was sent then may be lost.
+        If a server did not get its core for long, others rightly avoided it for a while: packets of that time may be
+        lost.
         """
         assert self.bed.false_alarms(notes, broken) == []
         others = self.bed.others(notes, broken)
@@ -83,7 +85,7 @@ class Load:
             pytest.skip(f"servers were not run in time: of {len(sent)} packets {len(judged)} could be judged; {others}")
 
     def missing(self) -> int:
-        """Packets that were sent, did not come, and were not dropped under a name by a server that still runs."""
+        """Packets that were sent, did not arrive, and were not dropped under a name by a server that still runs."""
         after = self.bed.named_drops()
         dropped = sum(count - self.drops.get(name, 0) for name, count in after.items())
         return self.streams.lost - dropped
@@ -94,7 +96,7 @@ class Load:
 
 
 def straight(bed: Failing, a: str, b: str) -> int:
-    """Packets that server a has sent by its own link to b as an input node."""
+    """Number of packets that server a, as input node, has sent directly to b."""
     own = [other for other in NAMES if other != a].index(b)
     return bed.sent(a, "enter")[own]
 

@@ -1,5 +1,6 @@
-"""Servers that share nothing but an IP network: a cluster whose internal links pass over UDP or VXLAN; one whose
-servers share memory; and VXLAN with Linux at the other end."""
+"""Clusters without cables of their own: internal links over UDP or VXLAN on an IP network, or in shared memory; and
+VXLAN with Linux at the other end.
+"""
 
 import itertools
 import json
@@ -31,14 +32,14 @@ def under(name: str) -> str:
 
 
 class Underlay(Rb4):
-    """Rb4 whose servers are stations of one IP network, on which there is a stranger, too."""
+    """Rb4 whose servers are stations of one IP network, together with a stranger."""
 
     def __init__(self, lab: Lab, over: str, **more):
         self.over = over
         super().__init__(lab, options=f'key = "{KEY}"\nheartbeat = "20ms"\ndead = "160ms"', **more)
 
     def join(self, rate):
-        """A bridge."""
+        """Connects all servers to a bridge."""
         self.network, self.stranger = self.lab.namespace("net"), self.lab.namespace("stranger")
         self.network.ip("link add name bridge type bridge mcast_snooping 0")
         for name, space in (*self.servers.items(), ("stranger", self.stranger)):
@@ -62,7 +63,7 @@ class Underlay(Rb4):
         self.file.write_text(text)
 
     def drops(self, name: str) -> dict[str, int]:
-        """Packets dropped by elements of the node and of the underlay: by element and name."""
+        """Packets dropped by elements of the node and of the underlay, by element and name."""
         found = {}
         for element in self.elements(name):
             for at, reason in enumerate(element["drop_names"]):
@@ -110,7 +111,7 @@ def test_flows_have_source_ports_of_their_own(bed):
     source = bytes(map(int, host("b", 4).split(".")))
 
     def carried(frames):
-        """Frames that have come to a; the answers of its host go the other way."""
+        """Frames that arrived at a; the answers of its host go the other way."""
         return [f.data for f in frames if f.outgoing and source in f.data[42:]]
 
     data = carried(tap.collect(lambda all_: len(carried(all_)) >= 28, "packets of most flows"))
@@ -220,7 +221,7 @@ def test_the_other_servers_go_round_one_that_is_killed(lab):
 
 
 class Memory(Rb4):
-    """Rb4 whose servers run on one machine and share memory: memif."""
+    """Rb4 whose servers run on one machine and share memory (memif)."""
 
     def join(self, rate):
         pass
@@ -258,7 +259,7 @@ def test_servers_on_one_machine_share_memory(lab, workers, options):
 
 
 def test_linux_takes_and_sends_what_the_vxlan_classes_do(lab):
-    """host - router - VXLAN device of Linux: the router is one end of the tunnel, and the host is in it."""
+    """host - router - VXLAN device of Linux: the router is one end of the tunnel, and the host's frames are inside."""
     near, middle, far = lab.namespace("near"), lab.namespace("middle"), lab.namespace("far")
     lab.link(near, "eth0", middle, "inner")
     lab.link(middle, "outer", far, "eth0")

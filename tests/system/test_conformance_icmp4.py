@@ -1,4 +1,4 @@
-"""Demands of RFC 1812 on ICMP, 4.3 and 5.2.7, and on options, 4.2.2 and 5.3.13 (docs/conformance.md)."""
+"""Requirements of RFC 1812 on ICMP, 4.3 and 5.2.7, and on options, 4.2.2 and 5.3.13 (docs/conformance.md)."""
 
 import struct
 import time
@@ -23,7 +23,7 @@ def echo(probe: Probe, dst: str = OWN[0], load: bytes = b"ping", options: bytes 
 
 
 def replied(probe: Probe, request: Packet) -> IP:
-    """The router's reply to an echo request: right in address, checksums, identifiers and data."""
+    """The router's reply to an echo request, checked for addresses, checksums, identifiers and data."""
     data = probe.send(request)
     got = probe.take(probe.a, "an echo reply")
     answer = l3(got)
@@ -54,7 +54,9 @@ def test_all_data_of_an_echo_request_comes_back(probe: Probe, size: int):
 
 
 def test_a_fragmented_echo_request_is_reassembled_and_answered(probe: Probe):
-    """The request is as long as the largest MTU of the attached networks at least, and also comes in disorder."""
+    """The request is at least as long as the largest MTU of the attached networks, and its fragments also arrive out of
+    order.
+    """
     for order in (1, -1):
         request = echo(probe, load=bytes(range(256)) * 6 + b"end", id=order & 0xfff)
         for piece in fragment(request, 600)[::order]:
@@ -83,7 +85,7 @@ def test_a_reply_has_the_type_of_service_and_precedence_of_the_request(probe: Pr
 
 @linux_differs("answers unicast in a broadcast frame")
 def test_an_echo_request_to_a_broadcast_is_not_answered(probe: Probe):
-    """A router may stay silent; Ashlar does, lest it be used to multiply traffic."""
+    """A router may be silent; Ashlar is, so that it cannot be used to multiply traffic."""
     for address in ("10.0.1.255", "255.255.255.255", "224.0.0.1"):
         probe.swallows(echo(probe, address), mac=BROADCAST)
     probe.swallows(echo(probe), mac=BROADCAST)
@@ -104,7 +106,7 @@ def test_timestamps_of_an_echo_request_are_completed_and_come_back(probe: Probe)
 
 @linux_differs("accepts no source routes by default")
 def test_the_source_route_of_an_echo_request_is_reversed(probe: Probe):
-    """A route that ended here: from a by 10.0.1.4 to the router, so back by 10.0.1.4 to a."""
+    """The route ended here: from a by 10.0.1.4 to the router; so the reply goes by 10.0.1.4 to a."""
     gateway = probe.near[4]
     route = bytes([0x83, 7, 8, *map(int, gateway.ip4.split("."))])
     probe.send(echo(probe, options=route), gateway)
@@ -114,7 +116,7 @@ def test_the_source_route_of_an_echo_request_is_reversed(probe: Probe):
 
 
 def test_what_a_router_should_not_answer_is_not_answered(probe: Probe):
-    """Information requests (4.3.3.7), unknown types (4.3.2.1), replies, and what RFC 6918 retired."""
+    """Information requests (4.3.3.7), unknown types (4.3.2.1), replies, and types that RFC 6918 retired."""
     for kind in (0, 1, 2, 7, 14, 15, 16, 17, 18, 37, 42, 200, 255):
         message = bytes([kind, 0, 0, 0]) + b"\0\1\0\1" + bytes(8)
         total = checksum(message)
@@ -145,7 +147,7 @@ def test_a_closed_port_of_the_router_is_answered(probe: Probe):
 
 
 def test_a_host_that_does_not_answer_is_unreachable(probe: Probe):
-    """3.3.2: one of the packets that waited is answered, when asking has been in vain, and not before."""
+    """3.3.2: one of the waiting packets is answered, and only when address resolution has failed."""
     packet = probe.udp4(dst="10.0.2.99")
     probe.error4(packet, UNREACHABLE, 1, timeout=6.0)
 
@@ -220,7 +222,7 @@ def test_there_is_no_error_about_a_bad_header(probe: Probe):
 
 
 def test_the_rate_of_errors_is_limited(probe: Probe):
-    """A flood gets some answers, and far fewer than it has packets; its end is waited for."""
+    """A flood gets some answers, but far fewer than it has packets; the test waits for the end of the limit."""
     packets = [raw(probe.udp4(ttl=1)) for _ in range(4000)]
     with probe.limited():
         probe.flood(packets)
@@ -233,7 +235,7 @@ def test_the_rate_of_errors_is_limited(probe: Probe):
 
 
 def recovered(probe: Probe) -> None:
-    """Waits until the limit allows errors again: the next cases need them."""
+    """Waits until the rate limit allows errors again, for the next cases."""
     end = time.monotonic() + 5
     while time.monotonic() < end:
         probe.send(probe.udp4(ttl=1))
@@ -266,7 +268,7 @@ def test_a_host_that_could_go_straight_is_redirected_and_its_packet_forwarded(de
 
 
 def test_the_rate_of_redirects_is_limited(detour: Probe):
-    """A flood is forwarded whole, and brings far fewer redirects."""
+    """A flood is forwarded completely, and causes far fewer redirects."""
     packets = [raw(detour.udp4(dst="10.23.0.9")) for _ in range(3000)]
     with detour.limited():
         detour.flood_whole(packets)
@@ -288,7 +290,7 @@ def test_a_packet_from_another_link_is_not_redirected(detour: Probe):
 
 @linux_differs("accepts no source routes by default")
 def test_a_source_routed_packet_is_not_redirected(detour: Probe):
-    """Neither is it forwarded, where source routes are refused; both ways no redirect."""
+    """A source-routed packet is not forwarded if source routes are refused; in either case there is no redirect."""
     route = bytes([0x83, 7, 8, 10, 9, 9, 9])
     detour.send(detour.udp4(dst="10.23.0.9", options=route))
     got = detour.take(detour.a.end, "the packet, or a refusal")
@@ -299,13 +301,13 @@ def test_a_source_routed_packet_is_not_redirected(detour: Probe):
 
 
 def near_now(stamp: bytes) -> bool:
-    """True if a timestamp is about the time of the day in UTC, in milliseconds."""
+    """True if a timestamp is close to the present time of day in UTC, in milliseconds."""
     now = int(time.time() * 1000) % DAY_MS
     return abs(int.from_bytes(stamp) - now) < 60_000
 
 
 def forwarded(probe: Probe, option: bytes) -> bytes:
-    """The options of a packet after this router; all else must be as after any router."""
+    """The options of a packet after this router; everything else must be as after any router."""
     packet = raw(probe.udp4(options=option))
     probe.send(packet)
     got = l3(probe.take(probe.b, "the packet"))
@@ -329,12 +331,12 @@ def test_security_stream_and_padding_options_pass_unchanged(probe: Probe):
 
 @linux_differs("writes zeros behind it")
 def test_the_end_of_options_ends_them(probe: Probe):
-    """Bytes behind it that look like an option are none."""
+    """Bytes after the end that look like an option are ignored."""
     assert forwarded(probe, b"\0\x07\x01\x63") == b"\0\x07\x01\x63"
 
 
 def test_record_route_gets_the_address_of_the_link_out(probe: Probe):
-    """4.2.2.2: and not that of the link by which the packet came."""
+    """4.2.2.2: the address is not that of the link on which the packet arrived."""
     got = forwarded(probe, bytes([7, 11, 4]) + bytes(8) + b"\0")
     assert got == bytes([7, 11, 8, 10, 0, 2, 1]) + bytes(5)
 
@@ -377,7 +379,7 @@ def test_the_overflow_of_a_timestamp_is_counted(probe: Probe):
     (bytes([0x5e, 0, 1, 1]), 21),
 ])
 def test_a_bad_option_is_answered_with_a_parameter_problem(probe: Probe, option: bytes, at: int | None):
-    """The pointer names the byte at fault, or the option's first or second."""
+    """The pointer names the faulty byte, or the option's first or second byte."""
     packet = probe.udp4(options=option)
     data = probe.send(packet)
     got = probe.take(probe.a, "a parameter problem")
@@ -391,7 +393,7 @@ def test_a_bad_option_is_answered_with_a_parameter_problem(probe: Probe, option:
 
 
 def source_routed(kind: int, hop: str, final: str = "") -> bytes:
-    """The option of a packet to the router that is to go on to `hop`."""
+    """The option of a packet to the router that must be forwarded to `hop`."""
     hops = b"".join(bytes(map(int, address.split("."))) for address in (hop, final) if address)
     return bytes([kind, 3 + len(hops), 4]) + hops
 
@@ -408,7 +410,7 @@ def test_a_source_route_is_followed_and_the_way_recorded(probe: Probe, kind: int
 
 @linux_differs("accepts no source routes by default")
 def test_own_addresses_in_a_source_route_are_passed_over(probe: Probe):
-    """5.2.3: the pointer moves on until it finds another router's address."""
+    """5.2.3: the pointer advances until it finds another router's address."""
     probe.send(probe.udp4(dst=OWN[0], options=source_routed(0x83, OWN[1], probe.b.ip4)))
     got = l3(probe.take(probe.b, "the packet on its way"))
     assert got[16:20] == bytes([10, 0, 2, 2]) and got[20:23] == bytes([0x83, 11, 12])

@@ -1,4 +1,4 @@
-"""Demands of RFC 4443 on a router (docs/conformance.md)."""
+"""Requirements of RFC 4443 on a router (docs/conformance.md)."""
 
 import time
 
@@ -19,7 +19,7 @@ def ping(probe: Probe, dst: str = OWN[0], load: bytes = b"ping", **fields) -> Pa
 
 
 def replied(probe: Probe, request: Packet, mac: str = "") -> Packet:
-    """The router's reply: right in checksum, identifiers and data; the source is the case's affair."""
+    """The router's reply, checked for checksum, identifiers and data; the case checks the source."""
     data = probe.send(request, mac=mac)
     got = probe.take(probe.a, "an echo reply")
     answer = l3(got)
@@ -124,7 +124,7 @@ def test_there_is_no_error_to_what_is_no_host(probe: Probe):
 
 
 def test_a_later_fragment_is_answered_unless_it_may_be_an_error(probe: Probe):
-    """2.4 e.1: of a later fragment of ICMPv6 the type is unknown."""
+    """2.4 e.1: in a later fragment of ICMPv6 the type is unknown."""
     for protocol in (17, 58):
         piece = (IPv6(src=probe.a.ip6, dst=probe.b.ip6, hlim=1) / IPv6ExtHdrFragment(nh=protocol, offset=100, id=1)
                  / Raw(bytes(64)))
@@ -134,7 +134,7 @@ def test_a_later_fragment_is_answered_unless_it_may_be_an_error(probe: Probe):
 
 
 def test_a_packet_that_is_too_big_is_answered_whatever_it_is(probe: Probe):
-    """3.2: TCP, UDP, an echo request or unknown, with extension headers or without."""
+    """3.2: TCP, UDP, echo requests and unknown protocols, with and without extension headers."""
     for protocol in (6, 17, 253):
         packet = IPv6(src=probe.a.ip6, dst=probe.b.ip6, nh=protocol, hlim=TTL) / Raw(bytes(1700))
         probe.error6(packet, TOO_BIG, 0, word=SERVER_MTU)
@@ -142,12 +142,12 @@ def test_a_packet_that_is_too_big_is_answered_whatever_it_is(probe: Probe):
 
 
 def test_a_host_that_does_not_answer_is_unreachable(probe: Probe):
-    """3.1, code 3; also who sent the packets that waited is told only of some."""
+    """3.1, code 3; a sender with several waiting packets is told about some of them only."""
     probe.error6(probe.udp6(dst="fd00:2::99"), UNREACHABLE, 3, timeout=6.0)
 
 
 def test_errors_to_a_link_local_source_come_from_a_link_local_address(probe: Probe):
-    """2.2: a source that the asking host can reach, and that stays on the link."""
+    """2.2: the source is one that the requesting host can reach and that stays on the link."""
     probe.send(probe.udp6(src=probe.a.ll6, dst=OWN[0]))
     got = probe.take(probe.a, "an unreachable")
     assert ICMPv6DestUnreach in got and got[IPv6].dst == probe.a.ll6 and sum6(l3(got)) == 0
@@ -155,7 +155,7 @@ def test_errors_to_a_link_local_source_come_from_a_link_local_address(probe: Pro
 
 
 def test_the_rate_of_errors_is_limited(probe: Probe):
-    """2.4 f, a MUST. A flood gets some answers, and far fewer than it has packets."""
+    """2.4 f, a MUST. A flood gets some answers, but far fewer than it has packets."""
     packets = [raw(probe.udp6(hlim=1)) for _ in range(4000)]
     with probe.limited():
         probe.flood(packets, kind=0x86dd)

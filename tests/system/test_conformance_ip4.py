@@ -1,4 +1,4 @@
-"""Demands of RFC 1812 on forwarding, 4.2, 5.2 and 5.3, case by case (docs/conformance.md)."""
+"""Requirements of RFC 1812 on forwarding, 4.2, 5.2 and 5.3, case by case (docs/conformance.md)."""
 
 import struct
 
@@ -28,7 +28,7 @@ def test_a_wrong_header_checksum_is_dropped(probe: Probe):
 
 
 def test_the_checksum_is_verified_before_anything_else(probe: Probe):
-    """Nothing in a packet with a wrong checksum is believed: not its TTL, options, DF or address."""
+    """With a wrong checksum nothing in a packet is trusted: not its TTL, options, DF or address."""
     for packet in (probe.udp4(ttl=1), probe.udp4(options=b"\x07\x03\x03"), probe.udp4(dst="10.77.0.1"),
                    probe.udp4(size=SERVER_MTU + 1, flags="DF"),
                    IP(src=probe.a.ip4, dst="10.0.1.1") / ICMP() / b"ping"):
@@ -113,7 +113,7 @@ def test_the_ttl_goes_down_by_one_and_the_checksum_stays_right(probe: Probe):
 
 
 def test_the_checksum_is_right_at_the_edges_of_its_arithmetic(probe: Probe):
-    """Headers whose checksum is 0x0000, 0xffff less one, and where the update carries."""
+    """Headers with a checksum of 0x0000 or 0xfffe, and headers in which the update carries."""
     base = raw(probe.udp4(ttl=64, id=0))
     start = struct.unpack("!H", base[10:12])[0]
     for wanted in (0x0000, 0x0001, 0xfeff, 0xff00, 0xfffe, 0x00ff, 0x0100):
@@ -149,7 +149,7 @@ def test_an_expired_multicast_packet_is_not_answered(probe: Probe):
 
 
 def fragments(probe: Probe, packet: bytes, count: int) -> list[bytes]:
-    """Sends a packet that is too long and takes its fragments, which must come in order."""
+    """Sends a packet that is too long and receives its fragments, which must come in order."""
     probe.send(packet)
     got = [probe.take(probe.b, f"fragment {n}").original[14:] for n in range(count)]
     offset = struct.unpack("!H", packet[6:8])[0] & 0x1fff
@@ -181,7 +181,7 @@ def test_what_just_fits_is_not_cut(probe: Probe):
 
 
 def test_a_fragment_is_cut_again(probe: Probe):
-    """In the middle of a datagram all pieces have more behind them, at its end all but one."""
+    """All pieces of a middle fragment have "more fragments" set; of the last fragment, all but one."""
     packet = raw(probe.udp4(size=1796))
     fragments(probe, patch4(packet, (6, struct.pack("!H", 0x2000 | 100))), 2)
     fragments(probe, patch4(packet, (6, struct.pack("!H", 100))), 2)
@@ -292,7 +292,7 @@ def test_the_limited_broadcast_is_not_forwarded(probe: Probe):
 
 
 def test_a_directed_broadcast_is_not_forwarded_to_its_link(probe: Probe):
-    """RFC 2644 turns the default of RFC 1812 round."""
+    """RFC 2644 reverses the default of RFC 1812."""
     for address in ("10.0.2.255", "10.0.1.255"):
         probe.swallows(probe.udp4(dst=address))
     probe.swallows(probe.udp4(dst="10.0.1.255"), mac=BROADCAST)
@@ -346,7 +346,7 @@ def test_the_routers_own_address_as_source_is_not_believed(probe: Probe):
 
 
 def test_sources_are_not_compared_with_routes_unless_asked(probe: Probe):
-    """5.3.8: the check exists to be turned on; by default any host may be anywhere."""
+    """5.3.8: the check must be available; by default it is off, and any source is accepted."""
     probe.route("10.13.0.0/16", probe.far[3])
     probe.crosses(probe.udp4(src="10.13.0.9"))
 
@@ -362,7 +362,7 @@ def test_ipv4_in_a_frame_of_another_type_is_not_forwarded(probe: Probe):
 
 
 def test_reassembled_fragments_are_the_packet(probe: Probe):
-    """A receiver puts together what was sent, also after two routers have cut it."""
+    """A receiver reassembles the original packet, even after two routers have fragmented it."""
     packet = raw(probe.udp4(size=1799))
     whole = defragment([IP(piece) for piece in fragments(probe, packet, 2)])
     assert raw(whole[0].payload) == packet[20:]

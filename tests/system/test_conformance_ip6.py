@@ -1,4 +1,4 @@
-"""Demands of RFC 8200, RFC 4291 and related ones on forwarding IPv6 (docs/conformance.md)."""
+"""Requirements of RFC 8200, RFC 4291 and related RFCs on forwarding IPv6 (docs/conformance.md)."""
 
 import struct
 
@@ -74,13 +74,13 @@ def test_traffic_class_and_flow_label_pass_unchanged(probe: Probe):
 
 
 def test_every_next_header_passes(probe: Probe):
-    """4: nothing but hop-by-hop options is looked at on the way, known or not."""
+    """4: routers examine only hop-by-hop options; all other headers pass, known or not."""
     for protocol in (1, 4, 6, 17, 41, 43, 44, 50, 51, 58, 59, 60, 135, 139, 253, 255):
         probe.crosses(IPv6(src=probe.a.ip6, dst=probe.b.ip6, nh=protocol, hlim=TTL) / Raw(b"\xaa" * 40))
 
 
 def test_a_header_alone_is_forwarded(probe: Probe):
-    """4.7: also with something behind it that no one is to look at."""
+    """4.7: data after "no next header" is ignored, too."""
     probe.crosses(IPv6(src=probe.a.ip6, dst=probe.b.ip6, nh=59, hlim=TTL))
     probe.crosses(IPv6(src=probe.a.ip6, dst=probe.b.ip6, nh=59, hlim=TTL) / Raw(b"behind no next header"))
 
@@ -121,7 +121,7 @@ def test_an_option_that_must_be_known_is_answered_with_its_place(probe: Probe, k
 
 
 def test_of_a_packet_to_many_only_action_10_is_answered(probe: Probe):
-    """RFC 4443, 2.4 e: the one Parameter Problem that a packet to a group may cause."""
+    """RFC 4443, 2.4 e: only this Parameter Problem may be caused by a packet to a group."""
     group = {"dst": "ff02::1", "mac": "33:33:00:00:00:01"}
     probe.error6(probe.udp6(dst=group["dst"], ext=hop_by_hop(unknown(REPORT))), PARAMETER_PROBLEM, 2, word=42,
                  mac=group["mac"])
@@ -142,7 +142,7 @@ def test_options_of_the_destination_are_looked_at_there(probe: Probe):
 
 
 def test_hop_by_hop_options_out_of_their_place_are_an_unknown_header(probe: Probe):
-    """4.1: only right behind the IPv6 header; the pointer shows where the header was announced."""
+    """4.1: they are allowed only directly after the IPv6 header; the pointer shows where the header was announced."""
     packet = ping(probe, ext=IPv6ExtHdrDestOpt(options=[PadN(optdata=b"\0\0\0\0")]) / hop_by_hop(PadN(optdata=b"\0" * 4)))
     probe.error6(packet, PARAMETER_PROBLEM, 1, word=40)
 
@@ -208,7 +208,7 @@ def pieces_of(request: Packet, size: int, ident: int) -> list[Packet]:
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_fragments_to_the_router_are_reassembled(probe: Probe, order: int):
-    """4.5: 1500 bytes at least, in any order."""
+    """4.5: at least 1500 bytes, in any order."""
     request = ping(probe, load=bytes(range(200)) * 7)
     request = IPv6(raw(request))
     for piece in pieces_of(request, 600, 100 + order)[::order]:
@@ -218,7 +218,7 @@ def test_fragments_to_the_router_are_reassembled(probe: Probe, order: int):
 
 
 def test_an_atomic_fragment_is_worked_off_by_itself(probe: Probe):
-    """RFC 6946: fragments with the same identification that wait do it no harm."""
+    """RFC 6946: waiting fragments with the same identification are not affected."""
     request = IPv6(raw(ping(probe, load=b"whole" * 100)))
     waiting = pieces_of(request, 400, 55)[1]
     probe.swallows(waiting)
@@ -229,7 +229,7 @@ def test_an_atomic_fragment_is_worked_off_by_itself(probe: Probe):
 
 @linux_differs("takes a fragment that lies within another for a repetition")
 def test_overlapping_fragments_are_dropped_in_silence(probe: Probe):
-    """4.5 and RFC 5722: also those that come later."""
+    """4.5 and RFC 5722: later fragments of the datagram are dropped, too."""
     request = IPv6(raw(ping(probe, load=b"overlap!" * 100)))
     first, second, *rest = pieces_of(request, 400, 56)
     data = raw(request[IPv6].payload)
@@ -361,7 +361,7 @@ def test_several_next_hops_share_the_load_and_keep_each_flow_together(probe: Pro
 
 
 def test_the_length_field_counts_not_the_frame(probe: Probe):
-    """A payload length of zero without a jumbo option is a packet without payload."""
+    """A payload length of zero without a jumbo option means a packet without payload."""
     good = raw(probe.udp6())
     packet = good[:4] + struct.pack("!H", 0) + bytes([59]) + good[7:]
     probe.send(packet)

@@ -1,4 +1,4 @@
-"""Demands of RFC 1812, 3.3.2, with RFC 826 and RFC 1122, 2.3.2, on ARP (docs/conformance.md)."""
+"""Requirements of RFC 1812, 3.3.2, with RFC 826 and RFC 1122, 2.3.2, on ARP (docs/conformance.md)."""
 
 import pytest
 from conformance import Probe, Station, linux_differs, one_hop, probe, running  # noqa: F401
@@ -16,14 +16,14 @@ def ask(station: Station, target: str, mac: str = BROADCAST, **fields) -> Packet
 
 
 def tell(station: Station, address: str, mac: str, to: str) -> Packet:
-    """An ARP reply: the address is at this MAC."""
+    """An ARP reply: the address has this MAC address."""
     end = station.end
     return Ether(src=station.mac, dst=to) / ARP(op=2, hwsrc=mac, psrc=address, hwdst=end.router_mac, pdst=end.router4)
 
 
 @pytest.fixture
 def stranger(probe: Probe) -> "Stranger":
-    """An address on the server's link that nobody has used before and that no one answers for."""
+    """An address on the server's link that no station has used before, and for which none answers."""
     Stranger.count += 1
     return Stranger(probe, f"10.0.2.{100 + Stranger.count}")
 
@@ -37,7 +37,7 @@ class Stranger:
         self.station = Station(self.end, self.mac, ip4, "::", "::")
 
     def asked(self, timeout: float = 2.0) -> Packet:
-        """The router's next question for it, right in all its fields."""
+        """The router's next ARP request for an address, checked in all fields."""
         got = self.probe.take(self.end, f"an ARP request for {self.ip4}",
                               lambda p: ARP in p and p[ARP].op == 1 and p[ARP].pdst == self.ip4, timeout)
         arp = got[ARP]
@@ -60,14 +60,14 @@ def test_questions_for_the_address_of_the_link_are_answered(probe: Probe):
 
 
 def test_questions_for_other_addresses_are_not_answered(probe: Probe):
-    """Neither for other hosts, nor for what the router could reach: it is no proxy unless told."""
+    """Neither for other hosts nor for reachable networks: the router is no proxy unless configured."""
     for target in ("10.0.1.3", "10.0.1.99", "10.0.2.2", "10.77.0.1", "10.0.1.255", "0.0.0.0", "255.255.255.255"):
         probe.a.end.send(ask(probe.a, target))
     probe.nothing()
 
 
 def test_an_address_probe_for_the_routers_address_is_answered(probe: Probe):
-    """RFC 5227: the one who asks has no address yet, and must learn that this one is taken."""
+    """RFC 5227: the sender has no address yet, and must learn that this one is in use."""
     probe.a.end.send(ask(probe.a, OWN["near"], psrc="0.0.0.0"))
     got = probe.take(probe.a, "an ARP reply", lambda p: ARP in p and p[ARP].op == 2)
     assert got[ARP].psrc == OWN["near"]
@@ -91,7 +91,7 @@ def test_a_short_arp_packet_is_not_answered(probe: Probe):
 
 
 def test_packets_wait_until_the_address_is_known(stranger: Stranger, probe: Probe):
-    """RFC 1122, 2.3.2.2: at least the latest one; a router must not answer that the host is unreachable."""
+    """RFC 1122, 2.3.2.2: at least the latest packet waits; a router must not report the host as unreachable."""
     data = probe.send(probe.udp4(dst=stranger.ip4))
     stranger.asked()
     stranger.answers()
@@ -106,7 +106,7 @@ def test_only_so_many_packets_wait_and_the_latest_is_among_them(stranger: Strang
 
 
 def test_a_flood_of_packets_makes_no_flood_of_questions(stranger: Stranger, probe: Probe):
-    """RFC 1122, 2.3.2.1: about one a second for each address; three may have fallen into this time."""
+    """RFC 1122, 2.3.2.1: about one request a second for each address; up to three may fall into this time."""
     probe.flood([raw(probe.udp4(dst=stranger.ip4)) for _ in range(500)])
     stranger.asked()
     probe.wire.flush()
@@ -160,7 +160,9 @@ def test_an_answer_for_an_address_of_another_link_is_not_believed(probe: Probe):
 
 
 def test_nobody_takes_the_routers_own_address(probe: Probe):
-    """Whoever says to be the router: packets to it still are for the router, and its name is kept."""
+    """A station claims the router's address: packets to it are still delivered to the router, and the router's own entry
+    stays.
+    """
     thief = Station(probe.b.end, "02:00:00:00:97:02", OWN["far"], "::", "::")
     thief.end.send(tell(thief, OWN["far"], thief.mac, thief.end.router_mac))
     thief.end.send(ask(thief, OWN["far"]))
@@ -177,7 +179,7 @@ def test_a_frame_shorter_than_its_header_is_dropped(probe: Probe):
 
 
 def test_ieee_802_3_frames_are_not_taken_for_ip(probe: Probe):
-    """A length where the type should be; RFC 1122, 2.3.3, lets a router leave RFC 1042 alone."""
+    """The type field holds a length; RFC 1122, 2.3.3, allows a router to ignore RFC 1042."""
     packet = raw(probe.udp4())
     probe.a.end.send(Ether(src=probe.a.mac, dst=probe.a.end.router_mac, type=len(packet)) / Raw(packet))
     probe.nothing()

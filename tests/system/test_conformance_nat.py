@@ -1,4 +1,5 @@
-"""Demands of the RFCs on a network address translator (4787, 5382, 5508), here conf/ip-nat.click (docs/conformance.md).
+"""Requirements of the RFCs on a network address translator (4787, 5382, 5508), here conf/ip-nat.click
+(docs/conformance.md).
 
 `ASHLAR_ROUTER=linux` runs the same cases against nftables: masquerade, dnat and hairpin by hand.
 """
@@ -46,7 +47,7 @@ table ip filter {{
 
 
 class Translated(Wire):
-    """The wire, with marks that cross a translator."""
+    """The wire fixture, with marked packets that pass a translator."""
 
     def _head(self, end: End, flow: int) -> bytes:
         if end is self.client or not flow % 2:
@@ -73,7 +74,7 @@ def running() -> Iterator[Probe]:
 
 
 def like(packet: Packet | bytes, **changes) -> bytes:
-    """The packet one hop on, with other addresses and ports or another identifier, and its checksums made anew."""
+    """The packet after one hop, with other addresses and ports or another identifier, and recomputed checksums."""
     packet = IP(raw(packet))
     names = {"src": (IP, "src"), "dst": (IP, "dst"), "sport": (None, "sport"), "dport": (None, "dport"), "ident": (ICMP, "id")}
     for name, value in changes.items():
@@ -100,18 +101,18 @@ def echo(src: str, dst: str, ident: int, kind: int = ECHO, load: bytes = b"ping"
 
 
 def error(src: str, about: bytes, kind: int = UNREACHABLE, code: int = HOST, mtu: int = 0) -> IP:
-    """An error that somebody makes of a packet as it has come."""
+    """An ICMP error that a station makes about a packet as it arrived there."""
     return IP(src=src, dst=IP(about).src, ttl=TTL) / ICMP(type=kind, code=code, nexthopmtu=mtu) / Raw(about)
 
 
 def leaves(probe: Probe, packet: IP) -> bytes:
-    """Sends a packet from inside; gives it as it came to the gateway."""
+    """Sends a packet from inside; returns it as it arrived at the gateway."""
     probe.send(packet, probe.near_of(packet.src))
     return l3(probe.take(probe.b, f"{packet.summary()}"))
 
 
 def told(probe: Probe, at, *, kind: int, code: int, src: str, about: bytes) -> None:
-    """A station gets an ICMP error about a packet, which it quotes with all checksums right."""
+    """Checks that a station gets an ICMP error about a packet, which quotes the packet with valid checksums."""
     got = IP(l3(probe.take(at, f"ICMP {kind}/{code}")))
     message = raw(got[ICMP])
     again = IP(raw(got))
@@ -138,7 +139,7 @@ FLOWS = {
 
 @pytest.mark.parametrize("kind", FLOWS)
 def test_hosts_inside_reach_the_world_and_are_answered(probe: Probe, kind: str):
-    """Ports and identifiers are kept where they are free (4787, REQ-3)."""
+    """Ports and identifiers are kept if they are free (4787, REQ-3)."""
     there, back = FLOWS[kind]
     probe.crosses(there(src=probe.a.ip4, dst=WORLD), then=like(there(src=probe.a.ip4, dst=WORLD), src=OUTSIDE))
     reply = back(src=WORLD, dst=OUTSIDE)
@@ -160,7 +161,9 @@ def test_two_hosts_with_the_same_port_are_told_apart(probe: Probe, kind: str):
 
 
 def test_nobody_outside_begins(probe: Probe):
-    """The filter looks at address and port of the peer (4787, REQ-8); unsolicited packets are dropped in silence (5382, REQ-4)."""
+    """The filter depends on address and port of the peer (4787, REQ-8); unsolicited packets are dropped silently (5382,
+    REQ-4).
+    """
     leaves(probe, udp(probe.a.ip4, WORLD, 4100, 53))
     for packet in (udp(WORLD, OUTSIDE, 54, 4100), udp("198.51.100.8", OUTSIDE, 53, 4100),
                    tcp(WORLD, OUTSIDE, 53, 4100, flags="S"), echo(WORLD, OUTSIDE, 4100, ECHO_REPLY)):
@@ -171,7 +174,7 @@ def test_nobody_outside_begins(probe: Probe):
 
 
 def test_a_connection_that_both_ends_open_is_one(probe: Probe):
-    """5382, REQ-2: after a SYN went out, a SYN from the peer comes in."""
+    """5382, REQ-2: after an outbound SYN, a SYN of the peer is let in."""
     leaves(probe, tcp(probe.a.ip4, WORLD, 4200, 80, flags="S"))
     syn = tcp(WORLD, OUTSIDE, 80, 4200, flags="S")
     probe.crosses(syn, probe.b, probe.a, then=like(syn, dst=probe.a.ip4))
@@ -180,7 +183,7 @@ def test_a_connection_that_both_ends_open_is_one(probe: Probe):
 @pytest.mark.parametrize("order", ["as they were made", "the last one first"])
 @pytest.mark.parametrize("kind", ["udp", "ping"])
 def test_fragments_are_translated(probe: Probe, kind: str, order: str):
-    """4787, REQ-14, both ways. What was cut is put together, and cut again where the next link wants that."""
+    """4787, REQ-14, in both directions. Packets are reassembled, and fragmented again if the next link requires it."""
     there = {"udp": functools.partial(udp, sport=4300, dport=53), "ping": functools.partial(echo, ident=4300)}[kind]
     back = {"udp": functools.partial(udp, sport=53, dport=4300), "ping": functools.partial(echo, ident=4300, kind=ECHO_REPLY)}[kind]
     load = bytes(range(251)) * 9
@@ -206,7 +209,9 @@ def test_fragments_are_translated(probe: Probe, kind: str, order: str):
 
 @pytest.mark.parametrize("kind", FLOWS)
 def test_a_host_inside_sees_the_router_as_first_hop(probe: Probe, kind: str):
-    """An error of the translator itself quotes what the host sent, and comes from the router's address on its link."""
+    """An error by the translator itself quotes the packet as the host sent it, and comes from the router's address on
+    that link.
+    """
     there, _ = FLOWS[kind]
     packet = there(src=probe.a.ip4, dst=WORLD)
     packet.ttl = 1
@@ -232,7 +237,7 @@ def test_a_packet_that_is_too_long_is_quoted_as_it_was_sent(probe: Probe):
 
 @pytest.mark.parametrize("kind", FLOWS)
 def test_errors_from_outside_are_about_what_was_sent(probe: Probe, kind: str):
-    """5508, REQ-4; and the mapping stays (REQ-6; 4787, REQ-12)."""
+    """5508, REQ-4; the mapping stays (REQ-6; 4787, REQ-12)."""
     there, back = FLOWS[kind]
     sent = there(src=probe.a.ip4, dst=WORLD)
     out = leaves(probe, sent)
@@ -257,7 +262,7 @@ def test_errors_about_no_flow_or_with_a_wrong_checksum_are_dropped(probe: Probe)
 
 @pytest.mark.parametrize("kind", FLOWS)
 def test_errors_from_inside_hide_who_made_them(probe: Probe, kind: str):
-    """5508, REQ-5: an error by the host, and one by a router before it, such as that of a narrower link."""
+    """5508, REQ-5: errors by the host itself, and by a router before it, for example about a narrower link."""
     there, back = FLOWS[kind]
     leaves(probe, there(src=probe.a.ip4, dst=WORLD))
     reply = back(src=WORLD, dst=OUTSIDE)
@@ -280,7 +285,7 @@ def test_services_inside_are_reached_by_the_outside_address(probe: Probe):
 
 @pytest.mark.parametrize("station", [4, 3], ids=["another host", "the host itself"])
 def test_hosts_inside_reach_services_by_the_outside_address(probe: Probe, station: int):
-    """Hairpinning, 4787, REQ-9: the service sees the outside address; so replies come back this way."""
+    """Hairpinning, 4787, REQ-9: the service sees the outside address as source, so replies pass the translator."""
     client, host = probe.near[station], probe.near[3]
     ask = udp(client.ip4, OUTSIDE, 4700, 5353)
     probe.send(ask, client)

@@ -1,4 +1,4 @@
-"""Demands of RFC 4861 on a router on its links (docs/conformance.md)."""
+"""Requirements of RFC 4861 on a router on its links (docs/conformance.md)."""
 
 import ipaddress
 
@@ -16,7 +16,7 @@ REDIRECT = 137
 
 
 def solicited_node(address: str) -> tuple[str, str]:
-    """The group that a node listens to for its address, and the group's MAC."""
+    """The solicited-node group of an address, and the group's MAC address."""
     low = ipaddress.IPv6Address(address).packed[-3:]
     group = ipaddress.IPv6Address(b"\xff\x02" + bytes(9) + b"\x01\xff" + low)
     return str(group), "33:33:ff:" + low.hex(":")
@@ -24,7 +24,7 @@ def solicited_node(address: str) -> tuple[str, str]:
 
 def ask(station: Station, target: str, *, src: str = "", dst: str = "", mac: str = "", hlim: int = 255,
         source_mac: bool = True, **fields) -> Packet:
-    """A neighbour solicitation, to the solicited-node group unless told otherwise."""
+    """A neighbour solicitation, by default to the solicited-node group."""
     group, group_mac = solicited_node(target)
     packet = (Ether(src=station.mac, dst=mac or group_mac)
               / IPv6(src=src or station.ip6, dst=dst or group, hlim=hlim) / ICMPv6ND_NS(tgt=target, **fields))
@@ -32,7 +32,7 @@ def ask(station: Station, target: str, *, src: str = "", dst: str = "", mac: str
 
 
 def tell(station: Station, target: str, mac: str, *, dst: str = "", hlim: int = 255, S: int = 1, O: int = 1) -> Packet:
-    """A neighbour advertisement: the target is at this MAC."""
+    """A neighbour advertisement: the target has this MAC address."""
     end = station.end
     to = "33:33:00:00:00:01" if dst == "ff02::1" else end.router_mac
     return (Ether(src=station.mac, dst=to) / IPv6(src=target, dst=dst or end.router6, hlim=hlim)
@@ -46,7 +46,7 @@ def advertised(probe: Probe, station: Station) -> Packet:
 
 
 def link_local(probe: Probe, station: Station) -> str:
-    """The router's link-local address on a link: it answers a link-local station from it."""
+    """The router's link-local address on a link, from which it answers link-local stations."""
     station.end.send(Ether(src=station.mac, dst="33:33:00:00:00:02")
                      / IPv6(src=station.ll6, dst="ff02::2", hlim=TTL) / ICMPv6EchoRequest(data=b"who"))
     got = probe.take(station, "an echo reply", lambda p: ICMPv6EchoReply in p)
@@ -55,7 +55,7 @@ def link_local(probe: Probe, station: Station) -> str:
 
 
 class Stranger:
-    """An address on the server's link that nobody has used before and that no one answers for."""
+    """An address on the server's link that no station has used before, and for which none answers."""
 
     count = 0
 
@@ -66,7 +66,7 @@ class Stranger:
         self.station = Station(self.end, self.mac, "0.0.0.0", self.ip6, "::")
 
     def asked(self, timeout: float = 3.0) -> Packet:
-        """The router's next question for it, right in all its fields (RFC 4861, 4.3 and 7.2.2)."""
+        """The router's next solicitation for an address, checked in all fields (RFC 4861, 4.3 and 7.2.2)."""
         got = self.probe.take(self.end, f"a solicitation for {self.ip6}",
                               lambda p: ICMPv6ND_NS in p and p[ICMPv6ND_NS].tgt == self.ip6, timeout)
         group, mac = solicited_node(self.ip6)
@@ -78,7 +78,7 @@ class Stranger:
         self.end.send(tell(self.station, self.ip6, mac or self.mac, **more))
 
     def known(self) -> None:
-        """Has the router find it."""
+        """Makes the router resolve the station."""
         data = self.probe.send(self.probe.udp6(dst=self.ip6))
         self.asked()
         self.answers()
@@ -108,7 +108,7 @@ def test_solicitations_for_own_addresses_are_answered(probe: Probe):
 
 
 def test_a_node_that_looks_whether_an_address_is_free_is_told_by_the_group(probe: Probe):
-    """RFC 4862, 5.4.3: it has no address yet; the answer is not solicited."""
+    """RFC 4862, 5.4.3: the sender has no address yet, so the advertisement goes to a group and is not solicited."""
     probe.a.end.send(ask(probe.a, OWN[0], src="::", source_mac=False))
     got = advertised(probe, probe.a)
     assert (got.dst, got[IPv6].dst) == ("33:33:00:00:00:01", "ff02::1")
@@ -127,7 +127,7 @@ def test_solicitations_for_the_address_of_another_link_are_not_answered(probe: P
 
 
 def test_solicitations_for_other_addresses_are_not_answered(probe: Probe):
-    """7.2.8: it is no proxy."""
+    """7.2.8: the router is no proxy."""
     for target in ("fd00:1::3", "fd00:1::99", "fd00:2::2", "fe80::1:3", "fd00:77::1"):
         probe.a.end.send(ask(probe.a, target))
         probe.a.end.send(ask(probe.a, target, dst=OWN[0], mac=probe.a.end.router_mac))
@@ -153,7 +153,7 @@ def test_invalid_solicitations_are_dropped(probe: Probe):
 
 
 def test_neighbour_discovery_in_fragments_is_ignored(stranger: Stranger, probe: Probe):
-    """RFC 6980: also if one fragment is all."""
+    """RFC 6980: even a single fragment (atomic fragment) is ignored."""
     data = probe.send(probe.udp6(dst=stranger.ip6))
     stranger.asked()
     for whole in (ask(probe.b, OWN[1]), tell(stranger.station, stranger.ip6, stranger.mac)):
@@ -184,14 +184,14 @@ def test_only_so_many_packets_wait_and_the_latest_is_among_them(stranger: Strang
 
 
 def test_a_host_that_does_not_answer_is_unreachable(stranger: Stranger, probe: Probe):
-    """7.2.2: after three questions, code 3 (RFC 4443, 3.1); not before."""
+    """7.2.2: code 3 (RFC 4443, 3.1) after three solicitations, not before."""
     probe.error6(probe.udp6(dst=stranger.ip6), 1, 3, timeout=6.0)
     asked = [p for p in stranger.end.seen if ICMPv6ND_NS in p and p[ICMPv6ND_NS].tgt == stranger.ip6]
     assert len(asked) == 3
 
 
 def test_a_station_that_asks_is_known(stranger: Stranger, probe: Probe):
-    """7.2.3: the answer goes straight back, without another question."""
+    """7.2.3: the answer goes to the sender directly, without another solicitation."""
     stranger.end.send(ask(stranger.station, OWN[1]))
     assert advertised(probe, stranger.station).dst == stranger.mac
     assert not [p for p in stranger.end.seen if ICMPv6ND_NS in p and p[ICMPv6ND_NS].tgt == stranger.ip6]
@@ -222,7 +222,7 @@ def test_an_advertisement_that_nobody_asked_for_makes_no_neighbour(stranger: Str
 
 
 def test_invalid_advertisements_are_not_believed(stranger: Stranger, probe: Probe):
-    """7.1.2: from another link, or solicited and yet to a group."""
+    """7.1.2: from another link, or solicited but sent to a group."""
     data = probe.send(probe.udp6(dst=stranger.ip6))
     stranger.asked()
     stranger.answers(hlim=254)
@@ -239,7 +239,7 @@ def test_invalid_advertisements_are_not_believed(stranger: Stranger, probe: Prob
 
 
 def test_no_advertisements_are_sent_unless_configured(probe: Probe):
-    """6.2.1: AdvSendAdvertisements is FALSE by default; a solicitation does not change it."""
+    """6.2.1: AdvSendAdvertisements is FALSE by default; a solicitation does not change this."""
     probe.a.end.send(Ether(src=probe.a.mac, dst="33:33:00:00:00:02")
                      / IPv6(src=probe.a.ll6, dst="ff02::2", hlim=255) / ICMPv6ND_RS())
     probe.nothing()
@@ -251,8 +251,9 @@ def test_no_advertisements_are_sent_unless_configured(probe: Probe):
 
 @pytest.fixture
 def detour(probe: Probe) -> Probe:
-    """A network whose gateway is on the link of the sender; the gateway is known by its
-    link-local address, as redirects demand."""
+    """A network whose gateway is on the sender's link; the gateway is known by its link-local address, as redirects
+    require.
+    """
     probe.route("fd00:23::/32", probe.near[3], local=True)
     return probe
 
@@ -275,7 +276,7 @@ def test_a_host_that_could_go_straight_is_redirected_and_its_packet_forwarded(de
 
 
 def test_the_rate_of_redirects_is_limited(detour: Probe):
-    """8.2, a MUST. A flood is forwarded whole, and brings far fewer redirects."""
+    """8.2, a MUST. A flood is forwarded completely, and causes far fewer redirects."""
     packets = [raw(detour.udp6(dst="fd00:23::9")) for _ in range(3000)]
     with detour.limited():
         detour.flood_whole(packets, kind=0x86dd)

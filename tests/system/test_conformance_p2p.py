@@ -1,4 +1,4 @@
-"""A link with a prefix of 31 bits (RFC 3021): both addresses are hosts, none is a broadcast."""
+"""A link with a prefix of 31 bits (RFC 3021): both addresses are hosts, and none is a broadcast address."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""docs/conformance.md and the conformance cases say the same: text is compared, no router runs."""
+"""docs/conformance.md and the conformance cases agree; only text is compared, no router runs."""
 
 import ast
 import re
@@ -10,12 +10,12 @@ CASE = re.compile(r"`(\w+)::(test_\w+)`")
 
 
 def named() -> set[tuple[str, str]]:
-    """Cases that the table names: `ip4::test_x` is test_x of test_conformance_ip4.py."""
+    """Cases named in the table: `ip4::test_x` is test_x of test_conformance_ip4.py."""
     return set(CASE.findall(TABLE.read_text()))
 
 
 def written() -> set[tuple[str, str]]:
-    """The cases that exist."""
+    """Existing cases."""
     found = set()
     for file in HERE.glob("test_conformance_*.py"):
         if file != Path(__file__):

@@ -1,5 +1,6 @@
-"""`make run` shows what it says, and leaves nothing behind: at its end, when a step fails, and when
-it is interrupted in the middle."""
+"""`make run` prints the promised output and leaves nothing behind: at its end, when a step fails, and when it is
+interrupted.
+"""
 
 import os
 import pty
@@ -49,7 +50,7 @@ def test_every_step_of_the_demonstration_succeeds():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("step", ["server", "✓ router", "✓ ping", "✓ traceroute, IPv6"])
 def test_an_interrupted_demonstration_leaves_nothing_behind(number, step):
-    """Interrupted right after a line with `step` came, that is, within the next one."""
+    """Interrupts right after the line of `step`, that is, during the next step."""
     run = start()
     # It ends its output, and so the loop, if the step never comes.
     late = threading.Timer(60, run.kill)

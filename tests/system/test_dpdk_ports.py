@@ -1,4 +1,4 @@
-"""Shared memory (memif) between two routers carries real traffic, and DPDK's ports say what they lack.
+"""Shared memory (memif) between two routers carries real traffic, and DPDK ports report missing resources.
 
 Shows: ping, UDP and TCP both ways byte by byte, IPv4 and IPv6, over memif; the ends of a memif meet again after one was killed; nobody but
 the router's user and root connects to its socket; and a router whose hugepages, memory or buffers are short does without, or
@@ -52,7 +52,7 @@ NOBODY = 65534
 
 
 def connects(path: str, user: int) -> str:
-    """Connects to a memif's socket as a user. Returns the name of the error; empty if there is none."""
+    """Connects to a memif's socket as a user. Returns the name of the error; empty on success."""
     reader, writer = os.pipe()
     if (child := os.fork()) == 0:
         os.setgroups([])
@@ -104,7 +104,7 @@ PROMISED = 40
 
 @contextlib.contextmanager
 def promised_hugepages() -> Iterator[None]:
-    """Hugepages that are free for all to see, and promised to somebody who has not touched them."""
+    """Makes hugepages look free although they are reserved by a process that has not touched them."""
     number = HUGEPAGES / "nr_hugepages"
     if not number.exists():
         pytest.skip("this kernel has no hugepages of 2 MiB")

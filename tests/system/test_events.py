@@ -1,5 +1,4 @@
-"""The ring of routers (network.py) under a row of random events: after each, Ashlar's tables say what the
-kernel's say.
+"""The ring of routers (network.py) under random events: after each, Ashlar's tables equal the kernel's.
 
 Links are cut, unplugged and set down, daemons killed and started, routes of all kinds (multipath, weights,
 next-hop objects and groups, blackhole, unreachable), addresses and MTUs changed, Ashlar killed, upgraded,
@@ -25,7 +24,7 @@ pytestmark = [pytest.mark.skipif(not available(), reason="needs frr and bird2"),
 
 
 class Events:
-    """Random events; each says what it does before it does it."""
+    """Random events; each prints its description before it happens."""
 
     def __init__(self, ring: Ring, seed: int):
         self.ring, self.random = ring, random.Random(seed)
@@ -50,7 +49,7 @@ class Events:
         self.said.append(f"{len(self.said) + 1}. {text}")
 
     def router(self):
-        """One of those whose data plane is Ashlar."""
+        """One of the routers whose data plane is Ashlar."""
         return self.ring.routers[self.random.choice(("a1", "a2"))]
 
     def toggle(self, name: str, away: Callable[[], None], back: Callable[[], None]) -> None:
@@ -95,7 +94,7 @@ class Events:
         router.daemons.start()
 
     def _prefix(self, version: int) -> str:
-        """One of a few, so that routes meet: those of hosts and loopbacks among them."""
+        """One of a few prefixes, so that routes collide, including those of hosts and loopbacks."""
         number = self.random.randrange(8)
         if version == 4:
             return self.random.choice((f"10.50.{number}.0/24", f"10.{48 + number % 4 * 4}.0.0/14", f"10.2.{1 + number % 4}.0/24",
@@ -104,7 +103,7 @@ class Events:
                                    f"fd00:255::{1 + number % 4}/128", "::/0"))
 
     def _hop(self, router, version: int) -> str:
-        """A way out, as iproute2 wants it."""
+        """A next hop in iproute2's syntax."""
         link, other = self.random.choice(list(links(router.name).items()))
         if self.random.random() < 0.2:
             return f"dev to-{other}"
@@ -128,7 +127,7 @@ class Events:
         self.ip(router, f"-{version} route {verb} {kind} {prefix} {metric} {'' if verb == 'del' else target}")
 
     def ip(self, router, words: str) -> None:
-        """Types a command of an operator; the kernel may refuse it."""
+        """Runs a command of an operator, which the kernel may refuse."""
         words = " ".join(words.split())
         done = router.space.lab.run("ip", "-n", router.space.name, *words.split(), ok=None)
         self.say(f"{router.name}: ip {words}" + (f" ({done.err.strip()})" if done.status else ""))
@@ -155,7 +154,7 @@ class Events:
         self.ip(router, f"address {self.random.choice(('add', 'del'))} {address} dev {port}")
 
     def static(self) -> None:
-        """Routes that FRR puts into the kernel."""
+        """Static routes of FRR."""
         router, version = self.router(), self.random.choice((4, 6))
         link, other = self.random.choice(list(links(router.name).items()))
         prefix = f"10.70.{self.random.randrange(4)}.0/24" if version == 4 else f"fd00:70:{self.random.randrange(4)}::/48"
@@ -200,9 +199,10 @@ class Events:
         router.ashlar.start()
 
     def restore(self) -> None:
-        """Everything as it was in the beginning. FRR 8.4 takes next-hop objects of others for its own and loses
-        routes when those go, and where zebra alone was killed, bgpd's next hops may stay unknown to it (`show ip
-        nht`) and so invalid: so FRR begins anew."""
+        """Restores the initial state. FRR is restarted for two reasons: FRR 8.4 claims next-hop objects of others and
+        loses routes when these disappear; and if only zebra was killed, bgpd's next hops may stay unknown to it
+        (`show ip nht`), and so invalid.
+        """
         for name in list(self.away):
             self.say(f"{name}: back")
             self.away.pop(name)()

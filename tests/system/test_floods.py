@@ -1,4 +1,4 @@
-"""A router with BGP sessions under floods: what passes through it goes on as without them.
+"""A router with BGP sessions under floods: traffic through it continues as without them.
 
     client ---- eth0 router eth1 ---- server        BIRD in client and server, FRR beside the router, eBGP
       AS 65101         eth2            AS 65102      client 10.1.1.2, server 10.1.2.2, attacker 10.64.0.2/15;
@@ -70,7 +70,7 @@ def router_frr() -> dict[str, str]:
 
 
 class Edge:
-    """The network of these tests, up and with its sessions established."""
+    """The network of these tests, running and with established sessions."""
 
     def __init__(self, lab: Lab):
         self.lab, self.space = lab, lab.namespace("router")
@@ -132,7 +132,7 @@ class Edge:
 
     @contextlib.contextmanager
     def unharmed(self, what: str) -> Iterator[None]:
-        """Checks that neither a stream, the sessions nor the memory notice the actions inside."""
+        """Checks that the actions inside affect neither a stream, nor the sessions, nor the memory."""
         with self.stream() as before:
             before.warm()
             wait_for(lambda: before.sent > SECONDS * 4000, "the stream before", before.report)
@@ -179,7 +179,9 @@ def test_a_flood_is_not_noticed(edge, name):
 
 @contextlib.contextmanager
 def room_for_neighbours(count: int) -> Iterator[None]:
-    """The kernel's neighbour tables have one limit for all namespaces; as on any large network it is raised."""
+    """Raises the kernel's limit of neighbour tables, which holds for all namespaces together; large networks need this,
+    too.
+    """
     paths = [Path(f"/proc/sys/net/ipv{v}/neigh/default/gc_thresh{n}") for v in (4, 6) for n in (1, 2, 3)]
     before = [path.read_text() for path in paths]
     try:
@@ -192,7 +194,7 @@ def room_for_neighbours(count: int) -> Iterator[None]:
 
 
 def test_a_scan_of_a_hundred_thousand_neighbours_is_not_noticed(edge):
-    """All addresses of a /15 in turn; nobody is there. Then 100,000 neighbours that are there."""
+    """Packets to all addresses of a /15 in turn, where no host exists; then to 100,000 existing neighbours."""
     seconds = max(SECONDS, 100_000 / RATE)
     with room_for_neighbours(400_000), edge.unharmed("scan of 10.64.0.0/15"):
         flood = edge.flood("scan", "10.1.1.2", "10.64.0.0/15", seconds=seconds)
@@ -209,7 +211,7 @@ def test_a_scan_of_a_hundred_thousand_neighbours_is_not_noticed(edge):
 
 
 def test_route_flaps_are_not_noticed(edge):
-    """Ten thousand routes of both families come and go, again and again."""
+    """Ten thousand routes of both families are added and removed repeatedly."""
     def lines(verb: str) -> str:
         return "".join(f"route {verb} 100.{64 + n // 256}.{n % 256}.0/24 via 10.64.0.2\n"
                        f"route {verb} fd00:100:{n:x}::/48 via fd00:64::2\n" for n in range(5000))

@@ -1,5 +1,4 @@
-"""The main job on real packets: a Linux host on each side of the router, IPv4 and IPv6, with all
-offloads of the hosts on.
+"""The router's main task with real packets: a Linux host on each side, IPv4 and IPv6, with all offloads of the hosts on.
 
 Shows that packets of every size cross, fragments and TCP and UDP contents unchanged, both ways and
 on both workers; that the router answers for itself, shows up in traceroutes, makes path MTU
@@ -44,7 +43,7 @@ def test_the_router_answers_a_ping_in_fragments(network, version):
 
 
 def l3_without_hops(frame: Frame, version: int) -> bytes:
-    """The packet without what a router changes: TTL and checksum, or hop limit."""
+    """The packet without the fields that a router changes: TTL and checksum, or hop limit."""
     packet = bytearray(frame.l3)
     if version == 4:
         del packet[int.from_bytes(packet[2:4]):]
@@ -105,7 +104,7 @@ def test_traceroute_names_the_router(network, version, probe):
 @both_versions
 @both_ways
 def test_tcp_carries_megabytes_both_ways_at_once(network, version, from_client):
-    """With frames larger than the MTU and unfinished checksums, as the hosts' offloads make them."""
+    """Frames are larger than the MTU and have unfinished checksums, as the hosts' offloads make them."""
     tap = Tap(network.client)
     tcp_transfer(network, version, 8_000_000, from_client=from_client)
     largest = max(len(frame.data) for frame in tap.take() if frame.outgoing)
@@ -116,7 +115,7 @@ def test_tcp_carries_megabytes_both_ways_at_once(network, version, from_client):
 @both_versions
 @both_ways
 def test_segments_leave_as_super_frames(network, version, from_client):
-    """Segments of a host that leaves segmentation to its device: the other host gets frames larger than the MTU."""
+    """The sending host leaves segmentation to its device: the other host gets frames larger than the MTU."""
     tap = Tap(network.server if from_client else network.client)
     tcp_transfer(network, version, 8_000_000, from_client=from_client)
     assert max(len(frame.data) for frame in tap.take() if not frame.outgoing) > 1514
@@ -162,8 +161,7 @@ def test_datagrams_that_leave_segmentation_to_the_device_arrive(network, version
 
 
 def narrow(lab: Lab, narrow_side, mtu: int = 1400) -> Network:
-    """A network in which only the router knows that one of its links is narrow: a host that sends
-    too much there has to be told."""
+    """A network with a narrow link that only the router knows: hosts that send too long packets must be told."""
     network = Network(lab)
     network.router_space.ip(f"link set {narrow_side.interface} mtu {mtu}")
     network.router.start()
@@ -204,7 +202,7 @@ def test_the_router_fragments_what_may_be_fragmented(lab):
 
 @both_versions
 def test_flows_keep_their_order_on_all_workers(network, version):
-    """Many flows at once; each arrives whole and in order."""
+    """Many flows at once; each arrives completely and in order."""
     network.meet()
     flows, rounds, window = 32, 300, 10
     senders = [udp(network.client, version) for _ in range(flows)]
@@ -232,7 +230,7 @@ def test_both_workers_forward(network):
 
 @pytest.mark.ashlar
 def test_the_books_balance_at_the_end(lab):
-    """Every packet that came into being went out, was dropped under a name, or is held."""
+    """Every packet was sent, dropped under a name, or is held."""
     network = Network(lab)
     network.router.start(CONFIGURATION, "--report")
     for version in (4, 6):

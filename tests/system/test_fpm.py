@@ -1,4 +1,4 @@
-"""FRR hands its routes over by FPM: zebra's module dplane_fpm_nl connects to the router.
+"""FRR transfers its routes by FPM: zebra's module dplane_fpm_nl connects to the router.
 
 Shows: routes of vtysh arrive and go, of IPv4 and IPv6, with several hops; when zebra is killed and started
 again no packet is lost and no route is missing for a moment; what it does not name again goes; what is no FPM

@@ -1,4 +1,4 @@
-"""A default-free table and its churn reach the data plane by BIRD and by netlink, while packets pass.
+"""A default-free routing table and its changes reach the data plane by BIRD and netlink while packets pass.
 
 The table is that of ../shared/data/rib if it is there, else one of like shape. All of it is measured by `make bench-routes`;
 here it is a part, so that it is quick.
@@ -43,7 +43,7 @@ def router(feed):
 
 
 def none_lost(router, window):
-    """Fails if a probe was lost, and says which, and where."""
+    """Fails if a probe was lost; the message says which, and where."""
     numbers = window.pop("lost_numbers")
     rows = [n for n in numbers if n - 1 not in numbers or n + 1 not in numbers]
     assert not window["lost"], f"{window}\nends of the rows of lost probes: {rows[:40]}\n{router.drops()}"
@@ -74,14 +74,14 @@ def test_a_table_by_bgp_and_its_churn_lose_no_packet(router, feed):
 
 
 class Deaf(routers.Ashlar):
-    """Ashlar with so little room for the kernel's messages that a burst overruns it."""
+    """Ashlar with a small buffer for the kernel's messages, so that a burst overflows it."""
 
     ENVIRONMENT = {"ASHLAR_NETLINK_BUFFER": "8000"}
 
 
 @pytest.mark.ashlar
 def test_what_was_lost_in_a_burst_is_asked_for(feed):
-    """Both ways: routes that came unheard are there, those that went unheard are gone."""
+    """Both ways: routes that were added unnoticed appear, and routes that were removed unnoticed disappear."""
     router = Deaf()
     try:
         phases.add_static(router)

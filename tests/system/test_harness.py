@@ -1,5 +1,6 @@
-"""The tools of the system tests themselves: networks are made and taken away whole, waits end with
-their event, `wire` sees and proves absent. They run against any router."""
+"""The tools of the system tests themselves: networks are made and removed completely, waits end with their event, and
+`wire` detects frames and their absence. They run against any router.
+"""
 
 import os
 import signal
@@ -65,7 +66,7 @@ def test_waiting_in_vain_says_for_what_and_with_what_output(lab):
 
 
 def ended(pid: int) -> bool:
-    """True if a process has ended; its parent may not have waited for it yet."""
+    """True if a process has ended, even if its parent has not yet waited for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):

@@ -1,8 +1,8 @@
-"""A hostile peer of the shared memory by which an isolated router has its packets (hostile_memif.py), beside a router of the common
-process that shares its only worker: of the packets of hosts that this one forwards none is lost, whatever the peer does.
+"""A hostile memif peer (hostile_memif.py) in the place of an isolated router. Another router of the common process
+shares the only worker: it loses no packet of its hosts, whatever the peer does.
 
-Of all turns of the worker in which something moved, 99 of 100 take less than a millisecond; what other programs had of its core does not
-count in. Prints how long the turns took, and the longest in windows of 50 ms.
+Of all turns of the worker in which something moved, 99 of 100 take less than a millisecond, without time that other
+programs had its core. Prints the durations of turns, and the longest in windows of 50 ms.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ RED = "FromDevice(one) -> ToDevice(two);\nFromDevice(two) -> ToDevice(one);\n"
 
 
 class Bed:
-    """Two hosts at a router that trusts nobody, and an isolated one whose place an attacker takes."""
+    """Two hosts at the common process's router, and an isolated router that an attacker replaces."""
 
     def __init__(self, lab: Lab):
         self.lab = lab
@@ -72,13 +72,14 @@ class Bed:
         until(lambda: self.hosts[0].run("ping", "-c", "1", "-W", "1", "10.9.0.2", ok=None).status == 0, "the hosts to reach each other", 20)
 
     def losses(self) -> str:
-        """Counters of drops and of the ports' events that are not 0."""
+        """Non-zero counters of drops and of ports' events."""
         lines = self.router.get("/metrics").decode().splitlines()
         names = ("ashlar_element_drops_total", "ashlar_port_events_total")
         return "\n".join(line for line in lines if line.startswith(names) and not line.endswith(" 0"))
 
     def attack(self, kind: str) -> None:
-        """Has the attacker listen where the router did, which is stopped, and ends the router's connections."""
+        """Stops the isolated router, lets the attacker listen in its place, and ends the common process's connections.
+        """
         for process in ("keep", "run"):
             for number in processes(self.lab)[process]:
                 os.kill(number, signal.SIGSTOP)
@@ -92,18 +93,20 @@ class Bed:
         self.attacker = attacker
 
     def turn(self) -> float:
-        """Milliseconds of the worker's longest turn since the last time, without what others had of its core."""
+        """Milliseconds of the worker's longest turn since the last call, without time in which others had its core."""
         [worker] = json.loads(self.router.post("/v1/routers/own/turns"))
         return worker["longest_run_ns"] / 1e6
 
 
     def runs(self) -> list[int]:
-        """The worker's turns in which something moved, by the time that they ran: element i is of those below 2**i us."""
+        """Histogram of the worker's turns in which something moved, by running time: element i counts those below 2**i
+        us.
+        """
         return json.loads(self.router.get("/v1/routers/own/stats"))["workers"][0]["runs"]
 
 
 def percentile(runs: list[int], share: float) -> float:
-    """Milliseconds, a power of two us, below which a share of the turns ran."""
+    """Milliseconds (a power of two in us) below which a share of the turns ran."""
     rest = share * sum(runs)
     for place, count in enumerate(runs):
         rest -= count

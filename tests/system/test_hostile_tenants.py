@@ -1,5 +1,6 @@
-"""Attacks of a hostile tenant that must fail (SECURITY.md, docs/routers.md, "Isolated routers"): hostile.py tries them, with the rights of
-an isolated router. Also tenants that do not want to end, and those that answer, ring and log what they like.
+"""Attacks of a hostile tenant that must fail (SECURITY.md, docs/routers.md, "Isolated routers"): hostile.py tries them
+with the rights of an isolated router. Also tenants that refuse to end, and tenants that send arbitrary answers,
+doorbells and logs.
 """
 
 import contextlib
@@ -34,7 +35,9 @@ def confined(lab: Lab, *more: str) -> list[str]:
 
 
 def test_what_a_tenant_must_not_do_fails(lab):
-    """Also with rights in a network namespace of its own, whose interface has its peer in another tenant's."""
+    """The attempts are repeated with rights in a network namespace of its own, whose interface has its peer in another
+    tenant's namespace.
+    """
     own = lab.namespace("own", add=(ASHLAR, "netns", "--user", USER))
     others = [lab.namespace("tenant", add=(ASHLAR, "netns", "--user", OTHER)), lab.namespace("machine")]
     command = confined(lab, "--netns", f"/run/netns/{own}")
@@ -112,7 +115,7 @@ def users(user: str) -> list[int]:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_tenant_that_ignores_signals_ends_with_the_process(lab, number):
-    """The tenant has no signal for its parent's end, either, and starts a session of its own."""
+    """The tenant does not request a signal at its parent's end, and starts a session of its own."""
     before = users(USER)
     # As the common process ends: whoever has started `confine` goes, by this signal.
     outer = lab.spawn("/usr/bin/python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])",
@@ -168,7 +171,7 @@ GRAPH = "FromDevice(between) -> c :: Counter -> ToDevice(back);\n"
 
 @pytest.fixture
 def tenant(lab):
-    """A router with an isolated one whose links are used one way each; its packets are counted."""
+    """An isolated router whose links are each used in one direction; its packets are counted."""
     (lab.folder / "source.click").write_text(
         "TimedSource(0.001, DATA \\<00>, LIMIT -1) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(between);\n"
         "FromDevice(back) -> back :: Counter -> Discard;\n"
@@ -215,7 +218,7 @@ def test_the_processs_lock_is_not_for_tenants(tenant, lab):
 
 
 def test_an_answer_makes_no_more_metrics_than_the_routers_plan(tenant, lab):
-    """0.25 MiB of an answer once gave 763 MiB of metrics."""
+    """0.25 MiB of an answer once caused 763 MiB of metrics."""
     router, _ = tenant
     until(lambda: 'ashlar_element_packets_total{element="c",class="Counter",worker="0",router="red"}' in router.get("/metrics").decode(),
           "the router's own counts", 20)
@@ -274,7 +277,7 @@ def test_a_killed_router_loses_none_of_its_neighbours_packets(tenant, lab):
 
 
 def test_all_of_a_tenants_processes_have_one_bound_of_memory(lab):
-    """In a process that sees the machine's control groups, which `ip netns exec` hides."""
+    """Runs in a process that sees the machine's control groups, which `ip netns exec` hides."""
     (lab.folder / "red.click").write_text("TimedSource(1) -> Discard;\n")
     file = lab.folder / f"{lab.name}.toml"
     file.write_text(f'[[router]]\nname = "red"\ngraph = "red.click"\nisolation = "process"\nuser = "{USER}"\nmemory = 128\n')

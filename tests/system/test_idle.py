@@ -1,4 +1,4 @@
-"""A router with nothing to do sleeps, and what comes then is forwarded whole.
+"""An idle router sleeps, and forwards all packets that arrive afterwards.
 
 Shows: an idle worker sleeps after a few turns, again and again, where one that is told to poll does not sleep; the
 packet that comes after a pause is forwarded, once; a burst of one ring's size (8192 small frames) after a pause loses
@@ -33,7 +33,7 @@ RING = 8192
 
 
 def cpu_seconds(pid: int) -> float:
-    """Processor time that a process has used, all its threads."""
+    """Processor time that all threads of a process have used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -44,7 +44,7 @@ def workers(path: str) -> list[dict]:
 
 
 def turns_per_sleep(path: str, sleeps: int) -> float:
-    """Turns that workers take for each sleep, the most of any worker: each sleeps so many times more, or it fails."""
+    """Turns per sleep: the maximum over workers. Fails if a worker has not slept so many more times."""
     first = workers(path)
 
     def since(name: str) -> list[int]:
@@ -96,7 +96,7 @@ def test_a_worker_told_to_poll_never_sleeps(lab, options, sleeps):
     router.wait_for(" start ", timeout=30)
 
     def rested() -> bool | None:
-        """True if the worker has slept since; None as long as it has not polled for long either."""
+        """True if the worker has slept since then; None while it has not polled for long either."""
         now = workers(path)[0]
         slept = now["asleep_ns"] > first["asleep_ns"]
         return slept if slept or now["turns"] > first["turns"] + 10_000 else None
@@ -107,7 +107,7 @@ def test_a_worker_told_to_poll_never_sleeps(lab, options, sleeps):
 
 
 def frames(wire, version: int) -> list[bytes]:
-    """One ring's size of the smallest frames, numbered, all of one flow and so all in one queue."""
+    """One ring's capacity of minimum-size frames, numbered, all of one flow and so in one queue."""
     layer = (IP(src=wire.client.ip4, dst=wire.server.ip4) if version == 4
              else IPv6(src=wire.client.ip6, dst=wire.server.ip6))
     template = bytes(wire.client.frame(layer / UDP(sport=7, dport=7, chksum=0) / bytes(4)))
@@ -130,7 +130,7 @@ def is_numbered(frame) -> bool:
 @pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
 @pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
 def test_a_burst_of_one_ring_after_idle_loses_nothing(wire, version, stopped):
-    """Also when the router gets no processor until the burst is over: then all waits in the ring."""
+    """The test also runs with a router that gets no processor until the burst is over: all frames wait in the ring."""
     burst = frames(wire, version)
     wire.flush()
     tap = Tap(wire.network.server, outgoing=False, room=256 << 20)

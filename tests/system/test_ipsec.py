@@ -1,4 +1,4 @@
-"""IPsec with scapy as the other end: each suite, mode and family, ESN and UDP, both ways.
+"""IPsec with scapy as the peer: each suite, mode and address family, with ESN and UDP, in both directions.
 
 The packets come from a file and go to files, so nothing here depends on time.
 """
@@ -53,7 +53,7 @@ in[3] -> Strip(14) -> CheckIP6Header -> [1] seal; seal[1] -> EtherEncap(0x86dd, 
 
 
 def cipher_key(spi: int, length: int) -> bytes:
-    """Each association has a key of its own, as the router wants it where vectors are counted."""
+    """A key for each association: the router requires distinct keys where initialisation vectors are counters."""
     return (spi.to_bytes(4, "big") + bytes(range(1, length + 1)))[:length]
 
 
@@ -92,7 +92,8 @@ def inner(version: int, case: int, length: int) -> Packet:
 
 
 def cases() -> list[tuple[str, str, int, bool, bool]]:
-    """Suite, mode, IP version, ESN, UDP. Scapy has no UDP around ESP over IPv6, and leaves ESN out of codes."""
+    """Suite, mode, IP version, ESN, UDP. Scapy has no UDP encapsulation over IPv6, and no ESN in authentication codes.
+    """
     made = []
     for name in SUITES:
         for mode in MODES:

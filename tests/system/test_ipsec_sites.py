@@ -1,10 +1,10 @@
-"""Two sites and a tunnel between them, each gateway described by a file with a section [ipsec].
+"""Two sites connected by a tunnel; each gateway is described by a file with a section [ipsec].
 
     client eth0 --- lan |gate-a| wan --- wan |gate-b| lan --- eth0 server
     10.1.0.2             192.0.2.1          192.0.2.2         10.2.0.2
 
-Shows: what leaves a site is sealed; keys are changed by reloads, in the order of docs/ipsec.md, and no packet is lost; a
-mistake in the section is told, and costs the traffic nothing.
+Shows: packets between sites are encrypted; keys are changed by reloads, in the order of docs/ipsec.md, without packet
+loss; a mistake in the section is reported and does not affect traffic.
 """
 
 import os
@@ -42,7 +42,7 @@ class Site:
         self.router.socket = lab.folder / f"{name}.sock"
 
     def describe(self, other: "Site", out: list[int], into: list[int], keys: dict[int, Path]) -> None:
-        """Writes the file, with associations of these numbers."""
+        """Writes the file with associations of these numbers."""
         sas = [("out", spi, self.end, other.end) for spi in out] + [("in", spi, other.end, self.end) for spi in into]
         text = [f'[[router]]\nname = "{self.name}"\ngraph = "{self.lab.folder / "site.click"}"\n'
                 f'definitions = {{ PEER = "{mac_of(other.gate, "wan")}", HOST = "{mac_of(self.host, "eth0")}" }}\n[ipsec]\n']
@@ -53,7 +53,7 @@ class Site:
         self.file.write_text("\n".join(text))
 
     def numbers(self) -> set[int]:
-        """The associations that the router has."""
+        """Numbers of the router's associations."""
         return {int(word, 16) for word in self.router.cli("show", "ipsec.sas").split() if word.startswith("0x")}
 
 
@@ -86,7 +86,7 @@ def test_keys_are_changed_by_reloads_and_no_packet_is_lost(lab, sites):
     keys = {first + n: key(lab.folder, first + n) for first in (TO_B, TO_A) for n in range(3)}
 
     def write(to_b: tuple[list[int], list[int]], to_a: tuple[list[int], list[int]]) -> None:
-        """Writes for each way by which numbers each end seals and opens."""
+        """Writes, for each direction, the associations by which each end encrypts and decrypts."""
         (a_seals, b_opens), (b_seals, a_opens) = ([[first + n for n in ends] for ends in way]
                                                   for first, way in ((TO_B, to_b), (TO_A, to_a)))
         a.describe(b, a_seals, a_opens, keys)

@@ -1,11 +1,11 @@
-"""Routers that run as processes of their own (docs/routers.md, "Isolated routers"), beside one that shares the process.
+"""Routers that run as separate processes (docs/routers.md, "Isolated routers"), beside one in the common process.
 
 The network is that of test_virtual_routers: two tenants by VLAN on the same ports, with the same addresses and BGP each. Red's
 router is isolated, as user `games`.
 
-Shows: an isolated router is driven by its FRR as any other; it is killed, hangs, is reloaded, removed and added, and
-answers requests with garbage, and the other tenant's traffic and session notice nothing; what is saved of it counts again;
-its folder has room for little; what its user may not do fails.
+Shows: FRR controls an isolated router like any other. The router is killed, hangs, is reloaded, removed and added,
+and answers requests with garbage, while the other tenant's traffic and session are not affected. Its saved settings
+are restored, its folder is limited, and forbidden actions of its user fail.
 """
 
 import contextlib
@@ -39,12 +39,12 @@ def number_of(user: str) -> int:
 
 
 def folder_of(lab: Lab, router: AshlarRouter, name: str) -> Path:
-    """The folder of an isolated router as the common process sees it, which has mounted it."""
+    """The folder of an isolated router as seen by the common process, which has mounted it."""
     return Path(f"/proc/{router.process.pid}/root{RUN / lab.name / name}")
 
 
 def processes(lab: Lab, router: str = "") -> dict[str, list[int]]:
-    """Processes of isolated routers, or of one, by what they do: `confine`, `keep` and `run`."""
+    """Processes of isolated routers, or of one, by their command: `confine`, `keep` and `run`."""
     found: dict[str, list[int]] = {"confine": [], "keep": [], "run": []}
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -131,7 +131,7 @@ def test_its_interfaces_follow_the_links_of_the_shared_ports(bed):
 
 
 def dropped(bed: Bed) -> int:
-    """Packets for red that were dropped under a name, by its gate or at its share of the port."""
+    """Packets for red that were dropped, by name, in its gate or at its share of the port."""
     lines = bed.router.get("/metrics").decode().splitlines()
     names = ("ashlar_element_drops_total", "ashlar_port_events_total")
     of_red = [line for line in lines if line.startswith(names) and ('router="red.gate"' in line or '"rx_full"' in line)]
@@ -164,7 +164,7 @@ def test_commands_reach_an_isolated_router_by_its_name(bed):
 
 
 def test_a_router_that_answers_anything_harms_nobody(bed):
-    """Its user listens where its router should, and says what it likes, endlessly, or nothing."""
+    """Its user listens in the router's place, and sends arbitrary, endless, or no answers."""
     red, blue = bed.tenants
     path = folder_of(bed.lab, bed.router, "red") / "control.sock"
     # Its keeper would start it again.
@@ -203,7 +203,7 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
 
 @contextlib.contextmanager
 def listening(path: Path, user: int) -> Iterator[socket.socket]:
-    """A socket of a user."""
+    """A listening socket that belongs to a user."""
     path.unlink(missing_ok=True)
     os.seteuid(0)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
@@ -220,7 +220,7 @@ def listening(path: Path, user: int) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def answering(listener: socket.socket, sentence: bytes) -> Iterator[None]:
-    """Gives the same answer to all clients that connect."""
+    """Gives the same answer to all clients."""
     done = threading.Event()
 
     def answer() -> None:
@@ -398,7 +398,7 @@ for name, attempt in tries.items():
 
 
 def test_what_an_isolated_router_may_not_do_fails(lab):
-    """A program with the rights of such a router tries it all."""
+    """A program with the rights of such a router tries all forbidden actions."""
     lab.folder.chmod(0o755)
     own, other = lab.folder / "own", lab.folder / "other"
     for folder, user in ((own, USER), (other, OTHER)):

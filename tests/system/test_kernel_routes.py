@@ -1,4 +1,4 @@
-"""Routes that `ip` sets in the daemons' namespace are those that the router forwards by, after any change.
+"""After any change, the router's routes equal the kernel's in the daemons' namespace, where `ip` sets them.
 
 A seeded sequence of changes (routes of all kinds, metrics, multipath, next-hop objects and groups, links,
 cables, addresses) is made in the namespace of a router of conf/linux-router.click. After each, `rt4.table` and
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("ASHLAR_SEED", "1"))
 
 
 class Chaos:
-    """Random changes. `ip` may refuse some (a gateway that no link leads to): then nothing has happened."""
+    """Random changes. `ip` may refuse some (for example a gateway without a link): then nothing has changed."""
 
     def __init__(self, bed: Bed, seed: int):
         self.bed, self.random = bed, random.Random(seed)
@@ -102,7 +102,7 @@ class Chaos:
                                    if link["ifname"].startswith("far")})
 
     def toggle(self, up: dict[str, bool]) -> str:
-        """Sets a link up or down; mostly one that is down comes up, as nothing happens on links that are down."""
+        """Sets a link up or down; usually a link that is down is set up, as nothing happens on it otherwise."""
         down = [name for name in up if not up[name]]
         name = self.random.choice(down if down and self.random.random() < 0.8 else list(up))
         return f"link set {name} {'down' if up[name] else 'up'}"
@@ -137,9 +137,9 @@ def test_the_router_forwards_as_the_kernel_says(lab):
 
 
 def test_messages_that_are_lost_are_made_good(lab, monkeypatch):
-    """The buffer of the kernel's messages is small, and bursts of changes do not fit.
+    """The buffer for the kernel's messages is small, so bursts of changes do not fit.
 
-    While the router stands still it reads none, so the second burst is sure to overflow it.
+    The router is stopped and reads no message, so the second burst certainly overflows the buffer.
     """
     monkeypatch.setenv("ASHLAR_NETLINK_BUFFER", "4096")
     bed = Bed(lab)

@@ -1,4 +1,4 @@
-"""Changes around a router's ports: it sees, reports and survives them.
+"""Changes around a router's ports: the router detects, reports and survives them.
 
 Shows: a link that goes down and up; an interface that disappears and returns under the same name; a
 kernel that would route the same packets too; a device that is not there; a user without the right
@@ -27,7 +27,7 @@ def blocked(network: Network) -> bool:
 
 
 def receives_by_thread(network: Network, name: str) -> bool:
-    """True if a thread of the kernel does the receive work of an interface of the router, which takes GRO on a veth."""
+    """True if a kernel thread does the receive work of an interface of the router, which means GRO for a veth."""
     space = network.router_space
     threaded = space.run("cat", f"/sys/class/net/{name}/threaded", ok=None).out.strip() == "1"
     gro = "generic-receive-offload: on" in space.run("ethtool", "-k", name, ok=None).out
@@ -35,7 +35,7 @@ def receives_by_thread(network: Network, name: str) -> bool:
 
 
 def test_the_kernel_receives_by_a_thread_as_long_as_the_router_runs(network):
-    """Else overload leaves a worker no time. An interface that is replaced does so, too."""
+    """Otherwise overload would leave a worker no time. It holds for a replaced interface, too."""
     assert receives_by_thread(network, "eth0") and receives_by_thread(network, "eth1")
     mac, at = mac_of(network.router_space, "eth1"), len(network.router.process.err)
     network.router_space.ip("link delete eth1")
@@ -57,7 +57,7 @@ def test_a_setting_that_somebody_else_made_stays(lab):
 
 
 def test_a_link_that_becomes_narrower_is_told_to_senders(network):
-    """Like Linux, the router tells the next hop's MTU, and cuts long packets, as soon as the port has another MTU."""
+    """A new MTU of the port takes effect at once: the router reports it and fragments long packets, like Linux."""
     client = network.client
 
     def told() -> str:
@@ -79,7 +79,7 @@ def test_a_link_that_becomes_narrower_is_told_to_senders(network):
 
 @pytest.mark.parametrize("kind", ["af_packet", "af_xdp"])
 def test_packets_that_a_port_refuses_are_not_counted_as_sent(lab, kind):
-    """The packets are longer than its MTU, or its link is down."""
+    """The packets are longer than the port's MTU, or its link is down."""
     network = Network(lab)
     router, space, file = network.router, network.router_space, lab.folder / "refused.click"
     space.ip("link set eth1 mtu 1300")
@@ -121,7 +121,7 @@ def test_a_link_that_goes_down_and_up(network):
 
 
 def test_a_cable_that_is_pulled_and_put_back(network):
-    """The host's end goes down: to the router that is a lost carrier."""
+    """The host's end goes down: the router sees a lost carrier."""
     router = network.router
     assert crosses(network)
     at = len(router.process.err)
@@ -133,7 +133,7 @@ def test_a_cable_that_is_pulled_and_put_back(network):
 
 
 def test_an_interface_that_disappears_and_returns(network):
-    """Under its name, with the MAC addresses that both ends of the link had."""
+    """The interface returns under its name, with the former MAC addresses at both ends."""
     assert crosses(network)
     ours, theirs = mac_of(network.router_space, "eth1"), mac_of(network.server, "eth0")
     for _ in range(2):
@@ -148,9 +148,10 @@ def test_an_interface_that_disappears_and_returns(network):
 
 
 def test_an_interface_that_gets_another_mac_address(network):
-    """Set while it is down, set while it is up, and after it disappeared: the router takes the address
-    over by itself, and what it sends carries it. Its questions tell the hosts; those know its other IPv6
-    address until they doubt it, and are helped here."""
+    """The address is set while the interface is down, while it is up, and after it disappeared. The router uses the new
+    address for its packets by itself. Its requests tell the hosts; they keep its old address for IPv6 until they
+    doubt it, so the test helps them.
+    """
     router, space = network.router, network.router_space
     assert crosses(network)
 

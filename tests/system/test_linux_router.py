@@ -1,12 +1,12 @@
-"""Linux steers, Ashlar forwards: what `ip` says in the router's namespace is what happens to packets.
+"""Linux controls, Ashlar forwards: commands of `ip` in the router's namespace take effect on packets.
 
     client eth0 --- p0 |ports| p1 --- eth0 server       The addresses are those of topology.py. Ashlar runs in
                         |   |                           `ports`; its TAP interfaces eth0 and eth1 are in `routing`,
                        eth0 eth1  routing               where every command of a test is given.
 
-Shows: addresses, static routes, several next hops by their weights, next-hop objects, routes that refuse with the
-right ICMP error, neighbours that age, move and die, links and addresses that go and come back, a flushed
-table; and that lost netlink messages are made up for while packets go on.
+Shows: addresses, static routes, several next hops by weight, next-hop objects, routes that refuse with the right ICMP
+error, neighbours that age, move and disappear, links and addresses that disappear and return, a flushed table; and
+recovery from lost netlink messages while packets pass.
 """
 
 import random
@@ -31,7 +31,7 @@ FAR = {4: "198.51.100.7", 6: "2001:db8:100::7"}
 
 
 class Steered(AshlarRouter):
-    """Ashlar with TAP interfaces in a namespace in which a test plays the operator."""
+    """Ashlar with TAP interfaces in a namespace in which the test is the operator."""
 
     def __init__(self, ports: Namespace, routing: Namespace, **env: object):
         super().__init__(ports, workers=1)
@@ -50,13 +50,13 @@ class Steered(AshlarRouter):
         return {name: int(value) for name, value in (line.split() for line in lines)}
 
     def table(self, version: int = 4) -> dict[str, str]:
-        """Prefixes and where they lead."""
+        """Prefixes and their next hops."""
         lines = self.cli("show", "rt4.table" if version == 4 else "rt6.table").splitlines()
         return {words[0]: " ".join(words[1:]) for words in (line.split() for line in lines) if words}
 
 
 class Bed:
-    """Client, server, and the router between them, addressed and running."""
+    """Client, server, and the running router between them, addressed."""
 
     def __init__(self, lab: Lab, **env: object):
         self.lab = lab
@@ -91,7 +91,7 @@ class Bed:
         self.routing.ip(f"-{version} route {words}")
 
     def answer(self, target: str) -> str:
-        """Output of ping, of one request from the client."""
+        """Ping's output for one request from the client."""
         return self.client.run("ping", "-c1", "-W1", target, ok=None).out
 
 
@@ -143,7 +143,7 @@ def test_ip4_goes_by_an_ip6_next_hop(bed):
 
 
 def forwarded(bed: Bed) -> int:
-    """Packets of IPv4 that the kernel has sent on (or would have, with an error for them)."""
+    """Number of IPv4 packets that the kernel has forwarded, or would have but for an error."""
     names, values = (line.split() for line in bed.routing.run("cat", "/proc/net/snmp").out.splitlines()[:2])
     return int(values[names.index("ForwDatagrams")])
 
@@ -161,7 +161,7 @@ def test_the_mtu_of_a_tap_interface_holds_for_what_is_forwarded(bed, version):
 
 
 def next_hops(bed: Bed, version: int) -> dict[str, str]:
-    """Three neighbours at the server's link that are nobody, by address, with their MAC addresses."""
+    """Three neighbours without hosts on the server's link, by address, with their MAC addresses."""
     base = SERVER.host[version][:-1]
     hops = {f"{base}{n}": f"02:00:00:00:00:{n}" for n in (11, 12, 13)}
     for address, mac in hops.items():
@@ -170,7 +170,7 @@ def next_hops(bed: Bed, version: int) -> dict[str, str]:
 
 
 def shares(bed: Bed, version: int, hops: dict[str, str], flows: int = 1500) -> dict[str, float]:
-    """Share of each next hop in flows from the client to addresses beyond."""
+    """Share of each next hop among flows from the client to further addresses."""
     tap = Tap(bed.server, outgoing=False)
     sender = bed.client.socket(FAMILY[version], socket.SOCK_DGRAM)
     source = random.Random(version)
@@ -186,7 +186,7 @@ def shares(bed: Bed, version: int, hops: dict[str, str], flows: int = 1500) -> d
 
 
 def spread(bed: Bed, version: int, hops: dict[str, str], weights: list[int]) -> None:
-    """Fails unless flows spread by the weights."""
+    """Fails unless flows are spread by the weights."""
     seen = shares(bed, version, hops)
     wanted = [weight / sum(weights) for weight in weights]
     for (address, share), want in zip(seen.items(), wanted, strict=True):
@@ -246,7 +246,7 @@ def test_routes_that_refuse_answer_as_linux_does(bed):
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_a_host_that_could_go_straight_is_redirected_by_the_kernel(bed, version):
-    """The gateway to a network is another address on the client's link, here one of its own, to which it does not go."""
+    """The gateway to a network is another address on the client's link (the client's own, to which nothing is sent)."""
     bed.client.ip("address add 10.0.1.9/24 dev eth0")
     link_local = bed.client.ip("-6 address show dev eth0 scope link").out.split("inet6 ")[1].split("/")[0]
     gateway = {4: "10.0.1.9", 6: link_local}[version]
@@ -255,7 +255,7 @@ def test_a_host_that_could_go_straight_is_redirected_by_the_kernel(bed, version)
     tap, family = Tap(bed.client, outgoing=False), FAMILY[version]
 
     def redirects(frames: list) -> list[tuple[str, str]]:
-        """Gateway and destination that redirects name."""
+        """Gateway and destination in redirects."""
         if version == 4:
             told = [f.l3 for f in frames if f.data[12:14] == b"\x08\0" and f.l3[9] == 1 and f.l3[20:22] == b"\5\1"]
             named = [(m[24:28], m[44:48]) for m in told]
@@ -302,9 +302,11 @@ def test_nobody_outside_has_an_address_of_the_router(bed):
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_fragments_that_live_no_longer_are_answered_as_linux_does(bed, version):
-    """Each goes up as it came. Of IPv4 the first alone is answered (RFC 1812, 4.3.2.7), of IPv6 every one."""
+    """Each fragment goes to the kernel unchanged. For IPv4 only the first one is answered (RFC 1812, 4.3.2.7), for IPv6
+    every one.
+    """
     def errors(frames: list) -> list[int]:
-        """Offsets of the fragments that errors of time exceeded quote, in bytes."""
+        """Offsets in bytes of the fragments that time-exceeded errors quote."""
         if version == 4:
             quoted = [f.data[42:62] for f in frames if f.data[12:14] == b"\x08\0" and f.data[23] == 1 and f.data[34] == 11]
             return sorted(8 * (int.from_bytes(header[6:8]) & 0x1fff) for header in quoted)

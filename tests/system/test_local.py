@@ -1,4 +1,4 @@
-"""Packets to the router itself, of any length: put together, answered, cut again.
+"""Packets of any length to the router itself: reassembled, answered and fragmented.
 
 Shows: ping of up to 64 KiB, IPv4 and IPv6, to both of the router's addresses; a UDP datagram of 60,000
 bytes is refused like a short one; the router holds nothing afterwards.

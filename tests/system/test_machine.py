@@ -1,7 +1,8 @@
 """Output of `ashlar ports` and `ashlar doctor`, in a namespace of its own.
 
-Shows: interfaces with their state, addresses, membership and the router that has them; what the kernel does beside a
-router is found, mended by `--fix`, and undone by the commands that it prints. Cards are in tests/cards.
+Shows: interfaces with their state, addresses, membership and the router that uses them; activities of the kernel on
+the same interfaces are found, stopped by `--fix`, and restored by the commands that it prints. Cards are in
+tests/cards.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""MPLS with scapy as the other routers: what each entry of the label table does to stacks, times to live and classes, and the
+"""MPLS with scapy as the other routers: the effect of each label table entry on stacks, TTLs and traffic classes, and
 ICMP errors that quote labels.
 
 The packets come from a file and go to files, so nothing here depends on time.
@@ -46,7 +46,7 @@ p[1] -> ICMP6Error({ME6}, timeexceeded, MPLS true) -> EtherEncap(0x86dd, {US}, {
 
 
 def below(version: int, ttl: int = 50, dscp: int = 10) -> Packet:
-    """An IP packet, as bytes say it: with all lengths and checksums."""
+    """An IP packet as bytes, with all lengths and checksums."""
     payload = UDP(sport=1, dport=2) / Raw(bytes(range(40)))
     if version == 4:
         return IP(bytes(IP(src=TO4, dst="10.8.0.1", ttl=ttl, tos=dscp << 2) / payload))
@@ -54,14 +54,14 @@ def below(version: int, ttl: int = 50, dscp: int = 10) -> Packet:
 
 
 def stacked(labels: list[tuple[int, int, int]], packet: Packet) -> Packet:
-    """The packet below labels, each with class and time to live, the outermost first."""
+    """The packet below labels, each with class and TTL, the outermost first."""
     for n, (label, cos, ttl) in reversed(list(enumerate(labels))):
         packet = MPLS(label=label, cos=cos, s=n + 1 == len(labels), ttl=ttl) / packet
     return packet
 
 
 def run(folder, mode: str, packets: list[Packet]) -> dict[str, list[bytes]]:
-    """Frames that left by each output."""
+    """Frames that left, by output."""
     frames = [Ether(dst=US, src=PEER, type=0x8847) / packet for packet in packets]
     wrpcap(f"{folder}/in.pcap", [Ether(bytes(frame)) for frame in frames])
     path = f"{folder}/mpls.click"

@@ -1,4 +1,4 @@
-"""The multistage router: stock Linux boxes behind a balancer are one router.
+"""The multistage router: stock Linux boxes behind a balancer form one router.
 
 Shows: hosts see one router with one Ethernet address on each port; TTL, path MTU and TCP are as with one box; a box that is
 drained, fails or comes back costs no connection of another one; address translation and stateful filters on the boxes work.
@@ -47,7 +47,8 @@ def test_hosts_see_one_router(bed):
 
 
 def test_ipv6_is_routed_by_the_boxes(bed):
-    """The balancer speaks neighbour discovery: for the router outside, and for next hops inside."""
+    """The balancer speaks neighbour discovery: for the router towards the outside, and for next hops towards the inside.
+    """
     for box in bed.boxes.values():
         box.flush("-6 neigh flush dev eth0")
     until(lambda: ping(bed.lan, WAN6) and ping(bed.wan, LAN6), "packets to cross", timeout=20)
@@ -85,7 +86,7 @@ def test_tcp_and_path_mtu_are_as_with_one_box(bed):
 
 
 def test_fragments_go_where_their_datagram_goes(bed):
-    """Else one box would see the first piece only, and a filter there could not tell what the others belong to."""
+    """Otherwise one box would see only the first fragment, and a filter could not classify the others."""
     for box in bed.boxes.values():
         # Connection tracking reassembles: pieces that are not together are lost.
         box.run("nft", "add table ip f; add chain ip f forward { type filter hook forward priority 0; }; "
@@ -146,7 +147,7 @@ def test_two_balancers_share_boxes_and_drain_them_together(lab):
 
 
 def counted(bed: Bed, name: str, connection: Connection) -> bool:
-    """True if packets of a connection cross a box."""
+    """True if packets of a connection pass a box."""
     before = bed.forwarded(name)
     for _ in range(50):
         assert connection.works()
@@ -155,8 +156,9 @@ def counted(bed: Bed, name: str, connection: Connection) -> bool:
 
 
 def test_connections_of_other_boxes_survive_a_crash(lab):
-    """Filters on the boxes take only packets of connections whose beginning they have seen, so that nothing may move in
-    their silence."""
+    """Filters on the boxes accept only packets of connections whose beginning they have seen, so silent connections must
+    not move.
+    """
     bed = Bed(lab, ["r1", "r2"], more='idle = "1h"\ndeadline = "2h"\n')
     bed.start()
     ready(bed)
@@ -182,7 +184,7 @@ def test_connections_of_other_boxes_survive_a_crash(lab):
 
 
 def translated(bed: Bed, n: int, port: int = 80) -> tuple[socket.socket, socket.socket, str]:
-    """A connection to a host outside: its ends, and the address that the host sees."""
+    """A connection to an outside host: its two ends, and the source address that the host sees."""
     listener = bed.wan.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind((f"10.0.2.{20 + n}", port))
     listener.listen()
@@ -204,7 +206,7 @@ def carries(client: socket.socket, there: socket.socket) -> bool:
 
 
 def test_boxes_translate_each_to_addresses_of_its_own(lab):
-    """Packets to an address that a box owns come to this box, though the flow would choose another one."""
+    """Packets to an address that a box owns go to this box, even if the flow's hash would choose another one."""
     bed = Bed(lab, ["r1", "r2"], more='key = "outside"\nidle = "1h"\ndeadline = "2h"\n', wan='proxy = ["203.0.113.0/24"]\n',
               each='owns = ["203.0.113.{number}/32"]')
     bed.wan.ip("route add 203.0.113.0/24 via 10.0.2.1")
@@ -323,7 +325,7 @@ def test_other_kinds_of_health(lab, kind):
 
 @pytest.mark.skipif(not available(), reason="needs frr")
 def test_health_by_bfd_of_a_daemon_on_the_box(lab):
-    """FRR's bfdd: it goes, it hangs, it comes back."""
+    """FRR's bfdd runs, hangs, and comes back."""
     bed = Bed(lab, ["r1", "r2"], more='health = "bfd"\ninterval = "50ms"\n')
     peer = "bfd\n peer 10.255.0.1\n  receive-interval 50\n  transmit-interval 50\n  detect-multiplier 5\n"
     daemons = {name: Frr(box, {"bfdd": peer}) for name, box in bed.boxes.items()}
@@ -351,7 +353,7 @@ def test_health_by_bfd_of_a_daemon_on_the_box(lab):
 
 
 def test_a_silent_next_hop_and_one_that_is_not_there(bed):
-    """The balancer asks outside in the router's name, and boxes learn what is answered."""
+    """The balancer sends requests outside in the router's name, and boxes learn the answers."""
     for box in bed.boxes.values():
         box.flush("neigh flush dev eth0")
     bed.wan.flush("neigh flush dev eth0")
@@ -380,7 +382,7 @@ def test_frames_that_pretend_to_be_a_back_end_or_the_router_change_nothing(bed):
 
 
 def test_the_table_is_what_another_program_computes(bed):
-    """From the words of docs/multistage.md: with equal weights the greatest hash has the least cost."""
+    """Computed from the algorithm in docs/multistage.md: with equal weights the greatest hash has the least cost."""
     owners = bed.router.cli("show", "lb.owners").split()
     mask = 2**64 - 1
 
@@ -402,7 +404,7 @@ def test_the_table_is_what_another_program_computes(bed):
 
 
 def test_the_page_works_as_it_is_written(lab):
-    """docs/multistage.md, from two Linux boxes to one router: the file and the commands, typed as they stand there."""
+    """docs/multistage.md, from two Linux boxes to one router: the file and the commands exactly as written there."""
     page = (ROOT / "docs/multistage.md").read_text()
     page = page[page.index("## From two"):page.index("## Day two")]
     [file] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)

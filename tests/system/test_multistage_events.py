@@ -1,4 +1,4 @@
-"""A hundred random events while packets cross a balancer: all packets are accounted for.
+"""A hundred random events while packets pass a balancer: all packets are accounted for.
 
 Boxes crash, hang and lose what they send, are drained, added and weighted, and the balancer is started again. A box that fails does so by
 nftables rules that count what they drop. After each event: packets sent = packets that came + drops of boxes and balancer by name.
@@ -50,7 +50,7 @@ class Books(Bed):
         self.broken: dict[str, str] = {}
 
     def become(self, name: str, state: str) -> None:
-        """Gives a box its rules, in one transaction. Counts go on."""
+        """Gives a box its nftables rules, in one transaction. Counters continue."""
         before, between, after = RULES[state]
         lines = ["add table ip books", *(f"add counter ip books {counter}" for counter in COUNTERS)]
         for chain, priority, statements in (("prerouting", -300, f"udp dport {PORT} counter name came; {before}"), ("forward", 0, between),
@@ -72,7 +72,7 @@ class Books(Bed):
         return total
 
     def drops(self) -> dict[str, int]:
-        """The balancer's drops by name, of packets on their way in and back."""
+        """The balancer's drops by name, of inbound and returning packets."""
         found = dict.fromkeys(DROPS, 0)
         for element in ("in0", "out"):
             for line in self.router.cli("show", f"{element}.named_drops").splitlines():
@@ -99,7 +99,7 @@ class Books(Bed):
 
 
 def event(bed: Books, rng: random.Random) -> str:
-    """Something happens; returns what."""
+    """Causes a random event; returns its description."""
     name = rng.choice(bed.names)
     kind = rng.choice(["crash", "hang", "oneway", "heal", "heal", "drain", "add", "add", "weight", "restart"])
     if kind in RULES:

@@ -1,4 +1,4 @@
-"""Routing daemons on boxes behind a balancer: one router to a neighbour outside."""
+"""Routing daemons on boxes behind a balancer: an outside neighbour sees one router."""
 
 import re
 import time

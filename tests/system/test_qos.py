@@ -1,5 +1,5 @@
-"""docs/qos.md with packets: a flow that was set up keeps its bound while others want more than the link has, and does not where
-packets leave first in, first out. The link is slow because the configuration paces it.
+"""docs/qos.md with packets: a guaranteed flow keeps its bound while other flows offer more than the link has; with FIFO
+order it does not. The configuration limits the rate of the link.
 
     source d0 --- |router| --- d1 sink        conf/services/match_prefix_sort.click; a third port has nobody behind it
 """
@@ -51,7 +51,7 @@ class Bed:
         return self.lab.run(ASHLAR, *words[:2], "--socket", str(self.socket), *words[2:]).out
 
     def run(self, text: str) -> Process:
-        """Runs a configuration in which the link is paced."""
+        """Runs a configuration that limits the rate of the link."""
         file = self.lab.folder / "qos.click"
         file.write_text(text)
         process = self.router.spawn(ASHLAR, "run", str(file), "DEV0=d0", "DEV1=d1", "DEV2=d2", f"LINK={LINK}bps",
@@ -61,7 +61,9 @@ class Bed:
         return process
 
     def delays(self) -> list[float]:
-        """Packets of the flow, and of others that want half as much again as the link has: the flow's delays in seconds."""
+        """Sends packets of the flow, and of others that offer half as much again as the link has; returns the flow's
+        delays in seconds.
+        """
         sent = {FLOW: ({SINK: 40}, 134), OTHER: ({SINK: 1000}, 1400), SINK: ({}, 100)}
         start = self.lab.folder / "start"
         start.unlink(missing_ok=True)
@@ -123,6 +125,6 @@ def test_first_in_first_out_keeps_no_bound(bed):
 
 
 def queue(bed: Bed) -> str:
-    """The name of the queue before the paced link."""
+    """Name of the queue before the rate-limited link."""
     found = re.findall(r"^(DeadlineQueue@\d+)", bed.cli("show", "list"), re.M)
     return found[0]

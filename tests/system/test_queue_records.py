@@ -1,4 +1,4 @@
-"""Results that eval/queues computes from made-up records, of which the truth is known."""
+"""Results that eval/queues computes from generated records with known answers."""
 
 import pathlib
 import struct
@@ -17,9 +17,10 @@ MS = 1_000_000
 
 
 def records(tmp_path, packets, due, missed=(0, 0), flows=4, polls=([(1, 0, 0, 0)], [(1, 0, 0, 0)])):
-    """Records of two receive queues; a packet is (flow, worker, number, due, left), in nanoseconds, and maybe its source port,
-    which is the flow's number if not. `polls` are those of each queue for every 10 ms: polls, longest time between two (us), most
-    packets that waited, packets without room."""
+    """Records of two receive queues. A packet is (flow, worker, number, due, left) in nanoseconds, optionally with its
+    source port, which by default is the flow's number. `polls` has for each queue and every 10 ms: number of polls,
+    longest time between two (us), maximum number of waiting packets, and packets without room.
+    """
     path = tmp_path / "records"
     head = struct.pack("<QQQQQ", 2, flows, 0, len(polls[0]), 10 * MS) + b"".join(struct.pack("<QQQ", d, m, 3 * m) for d, m in zip(due, missed))
     head += b"".join(struct.pack("<IIII", *window) for queue in polls for window in queue)

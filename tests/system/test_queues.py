@@ -1,7 +1,7 @@
-"""Packets sorted into buckets, and buckets that move between workers while real traffic runs.
+"""Packets sorted into buckets, and buckets that move between workers under real traffic.
 
-`CLASSIFY hash` is put into the configurations that the router ships with; a thread moves buckets by hand as
-fast as the router does it, the way an operator would (`ashlar set eth0@steer.move "BUCKETS WORKER"`).
+`CLASSIFY hash` is inserted into the configurations that the router ships with. A thread moves buckets as fast as the
+router does it, by the command of an operator (`ashlar set eth0@steer.move "BUCKETS WORKER"`).
 """
 
 import random
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(KIND != "ashlar", reason="the kernel's queues ar
 
 
 def classified(network: Network, configuration: Path = CONFIGURATION) -> Path:
-    """A configuration with its devices' packets sorted by a symmetric hash."""
+    """A configuration with `CLASSIFY` by a symmetric hash for its devices."""
     text = configuration.read_text()
     assert "FromDevice($device)" in text
     made = network.lab.folder / "classified.click"
@@ -30,7 +30,7 @@ def classified(network: Network, configuration: Path = CONFIGURATION) -> Path:
 
 
 class Moves:
-    """Moves buckets at random from `with` to its end."""
+    """Moves random buckets from `with` to its end."""
 
     def __init__(self, network: Network):
         self.router = network.router
@@ -92,7 +92,7 @@ def put(router, handler: str, value: str) -> str:
 
 
 def lost(network: Network) -> int:
-    """Packets that Steers have dropped."""
+    """Number of packets that Steers have dropped."""
     elements = network.router.stats()["elements"]
     steers = [element for element in elements if element["name"].endswith("@steer")]
     return sum(sum(copy["drops"]) for element in steers for copy in element["copies"])

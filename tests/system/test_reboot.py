@@ -1,4 +1,4 @@
-"""A router that is there again after a reboot, with FRR in its namespace: what docs/linux.md tells, under systemd.
+"""A router that is restored after a reboot, with FRR in its namespace, under systemd: the procedure of docs/linux.md.
 
 systemd runs as in test_systemd.py, as the first process of namespaces of its own, but what it writes to its disk outlasts it,
 and it starts what is enabled. A reboot ends all processes there, mounts, namespaces and TAP interfaces; the network cards stay.
@@ -83,7 +83,7 @@ class Machine:
             (units / unit.name).write_text(unit.read_text())
 
     def etc(self, folder: str) -> Path:
-        """A folder of /etc, to write to while the machine is off."""
+        """A folder of /etc, to be written while the machine is off."""
         path = self.disk / "upper/etc" / folder
         path.mkdir(parents=True, exist_ok=True)
         return path
@@ -116,7 +116,7 @@ class Machine:
         self.boot()
 
     def run(self, *command: str, **more) -> str:
-        """Output of a program there."""
+        """Output of a program in the machine."""
         return self.lab.run("nsenter", "-t", self.first, "-m", "-p", "-C", "-n", "-i", "-u", "-r", "-w", *command, **more).out
 
     def log(self) -> str:

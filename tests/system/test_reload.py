@@ -1,4 +1,4 @@
-"""Reloads of a router that forwards real packets: what they cost, and where every loss went.
+"""Reloads of a router under real traffic: their cost, and the place of every loss.
 
 The rate that the set-up carries without loss is looked for first; the runs go at half of it. A run
 with reloads may lose no more than one without, and whatever is lost is found in a counter: of the
@@ -81,7 +81,7 @@ ABSORBED = ("learned",)
 
 
 def losses(network: Network) -> dict[str, int]:
-    """Every place where packets can have been lost, with its count so far."""
+    """Every place where packets can have been lost, with its counter."""
     found: dict[str, int] = {}
     stats = network.router.stats()
     for element in stats["elements"]:
@@ -99,7 +99,7 @@ def losses(network: Network) -> dict[str, int]:
 
 
 def steady_rate(network: Network) -> float:
-    """The highest of some rates at which a second of traffic passes without loss."""
+    """The highest of some rates at which one second of traffic passes without loss."""
     best = 1000.0
     for rate in (2000.0, 4000.0, 8000.0, 16000.0, 32000.0):
         run = stream(network, rate, 1.0)
@@ -119,7 +119,7 @@ def network():
 
 
 def variants(folder) -> list:
-    """Configurations that differ: an element more, another setting, as it was."""
+    """Configurations that differ: with one element more, with another setting, and unchanged."""
     text = CONFIGURATION.read_text()
     edits = [text.replace("-> DropBroadcasts", "-> Counter -> DropBroadcasts"),
              text.replace("ARPQuerier(here,", "ARPQuerier(TIMEOUT 600, here,"),

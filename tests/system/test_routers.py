@@ -1,12 +1,12 @@
-"""Two routers in one process (conf/routers.toml), each steered by the kernel of its own namespace.
+"""Two routers in one process (conf/routers.toml), each controlled by the kernel of its own namespace.
 
     client-red  eth0 --- p0 |ports| p1 --- eth0 server-red       All addresses are those of topology.py, in both
     client-blue eth0 --- p2 |     | p3 --- eth0 server-blue      halves. Ashlar runs in `ports`; the TAP interfaces
                              |   |                               eth0 and eth1 of each router are in its namespace,
                      routing-red routing-blue                    where a test is the operator.
 
-Shows: what one namespace says is what happens to that router's packets only; a router that is reloaded, removed and
-added again costs the other one's traffic nothing; a bound of routes holds; all mistakes of the file are told at once.
+Shows: routes in one namespace affect only that router's packets; reloading, removing and adding a router does not
+affect the other one's traffic; a bound of routes holds; all mistakes of the file are reported at once.
 """
 
 import json
@@ -25,7 +25,7 @@ BEYOND, FAR = "198.51.100.0/24", "198.51.100.7"
 
 
 class Half:
-    """A client, a server and the namespace that steers the router between them."""
+    """A client, a server and the namespace that controls the router between them."""
 
     def __init__(self, lab: Lab, ports, name: str, first: int):
         self.name, self.devices = name, (f"p{first}", f"p{first + 1}")
@@ -82,7 +82,7 @@ class Bed:
         self.file.write_text("".join(sections))
 
     def of(self, half: Half, *words: str) -> str:
-        """A command that is about one router."""
+        """Arguments that address a command to one router."""
         return self.router.cli(*words, "--router", half.name)
 
     def names(self) -> list[str]:

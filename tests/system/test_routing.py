@@ -1,4 +1,4 @@
-"""FRR and BIRD drive the routers of a ring (network.py), as they come from Debian.
+"""FRR and BIRD, as Debian ships them, control the routers of a ring (network.py).
 
 Shows: OSPF and BGP converge and every host reaches every other; a link that is cut without either end
 noticing is left within BFD's detection time; FRR is killed and restarted while traffic passes, and
@@ -36,7 +36,7 @@ def test_ospf_and_bgp_converge(lab):
 
 
 def test_a_cut_link_is_left_as_soon_as_bfd_misses_it(lab):
-    """OSPF alone would need DEAD seconds to see that a neighbour is gone, and the streams come again before."""
+    """OSPF alone would need DEAD seconds to detect the failure, but the streams resume earlier."""
     ring = up(lab)
     for link, ends in list(RING.items())[:None if SOAK else 1]:
         with ring.streams() as streams:
@@ -54,8 +54,9 @@ def test_a_cut_link_is_left_as_soon_as_bfd_misses_it(lab):
 
 
 def killed(ring: Ring, announced: bool) -> tuple[Streams, list[str]]:
-    """FRR of a1 is killed and started again under traffic; the streams end when its graceful restart has. The lines are
-    the routes to hosts that a1's kernel was told to take out."""
+    """Kills and restarts FRR of a1 under traffic; the streams end after its graceful restart. Returns the routes to
+    hosts that a1's kernel was told to remove.
+    """
     router = ring.routers["a1"]
     ring.quiet()
     monitor = router.space.spawn("ip", "-ts", "monitor", "route")
@@ -80,8 +81,9 @@ def killed(ring: Ring, announced: bool) -> tuple[Streams, list[str]]:
 
 
 def test_frr_killed_and_restarted_is_not_missed(lab):
-    """Graceful restart: OSPF's is announced (RFC 3623, 2), BGP's needs no notice (RFC 4724). FRR is away until its
-    neighbours' BFD has found it missing, which those that help it restart do not mind."""
+    """Graceful restart: OSPF announces it (RFC 3623, 2); BGP needs no notice (RFC 4724). FRR is away until its
+    neighbours' BFD reports the failure, which neighbours that help with the restart ignore.
+    """
     ring = up(lab)
     for _ in range(3):
         streams, gone = killed(ring, announced=True)
@@ -93,10 +95,10 @@ def test_frr_killed_and_restarted_is_not_missed(lab):
 
 @pytest.mark.skipif(not SOAK, reason="one of `make soak`'s")
 def test_frr_killed_without_notice_is_missed_only_by_what_is_behind_it(lab):
-    """FRR 8.4 has no graceful restart of OSPF without notice: its neighbours find their adjacencies gone when it
-    says hello again. What it then says of itself first tells of none, and what tells of the new ones may follow
-    MinLSInterval later (5 s; RFC 2328, B): until then there is no way to what is behind it, with the kernel in Ashlar's
-    place as well. All else goes on."""
+    """FRR 8.4 has no unplanned graceful restart of OSPF: its neighbours drop their adjacencies at its first hello. Its
+    first new LSAs list no adjacency, and the next ones may follow MinLSInterval later (5 s; RFC 2328, B). Until then
+    there is no path to networks behind it, also with the kernel in Ashlar's place. All other traffic continues.
+    """
     streams, _ = killed(up(lab, bfd=False), announced=False)
     for stream in streams.streams:
         assert not stream.lost or " to a1 " in stream.name, streams.report()
@@ -104,7 +106,7 @@ def test_frr_killed_without_notice_is_missed_only_by_what_is_behind_it(lab):
 
 @pytest.mark.ashlar
 def test_ashlar_killed_is_started_again_and_no_session_ends(lab):
-    """Its keeper starts it again; the TAP interfaces never lose their queues, so daemons see late packets at most."""
+    """Its keeper restarts it; the TAP interfaces never lose their queues, so daemons see late packets at most."""
     ring = up(lab, bfd=False)
     for name in ("a1", "a2"):
         router, before = ring.routers[name], ring.established()
@@ -122,7 +124,7 @@ def test_ashlar_killed_is_started_again_and_no_session_ends(lab):
 
 @pytest.mark.ashlar
 def test_ashlar_stopped_and_started(lab):
-    """The TAP interfaces stay, with addresses and routes; while it is away there is no way through it."""
+    """The TAP interfaces stay, with addresses and routes; while the router is stopped nothing passes it."""
     ring = up(lab)
     router = ring.routers["a1"]
     addresses = router.space.ip("-o address").out

@@ -1,4 +1,4 @@
-"""The units of dist as they are, under systemd itself.
+"""The units of dist, unchanged, under systemd itself.
 
 systemd runs as the first process of namespaces of its own. Its root is an overlay of this machine's that is gone with
 it; its only devices are those named below, and its network has nothing but two veth ends, the router's ports.
@@ -42,7 +42,7 @@ exec env container=lab chroot . {SYSTEMD} --system --unit=basic.target --log-tar
 
 
 def without() -> str | None:
-    """Name of what this machine lacks for the test; None if it can run."""
+    """Name of a feature that this machine lacks for the test; None if it can run."""
     if not Path(SYSTEMD).exists():
         return "systemd"
     if "overlay" not in Path("/proc/filesystems").read_text().split():
@@ -64,7 +64,7 @@ pytestmark = [
 
 @contextlib.contextmanager
 def control_group(name: str) -> Iterator[Path]:
-    """A control group (version 2) of its own, taken away with all below it, once nothing runs there."""
+    """A version 2 control group, removed with all groups below it once no process runs there."""
     group = control_groups() / name
     group.mkdir()
 
@@ -81,7 +81,7 @@ def control_group(name: str) -> Iterator[Path]:
 
 
 class Machine:
-    """systemd, a router `edge` between two hosts, and its TAP interfaces' namespace."""
+    """systemd, a router `edge` between two hosts, and the namespace of its TAP interfaces."""
 
     def __init__(self, lab: Lab, group: Path):
         self.lab = lab
@@ -112,7 +112,7 @@ class Machine:
         return children[0] if comm == ["systemd"] else ""
 
     def run(self, *command: str, **more) -> str:
-        """Output of a program there."""
+        """Output of a program in the machine."""
         return self.lab.run("nsenter", "-t", self.first, "-m", "-p", "-C", "-n", "-i", "-u", "-r", "-w", *command, **more).out
 
     def systemctl(self, *words: str, **more) -> str:

@@ -1,4 +1,4 @@
-"""TAP interfaces: what routing daemons know as the router's interfaces, in a network namespace of their own.
+"""TAP interfaces: the interfaces that routing daemons see, in a network namespace of their own.
 
 Shows: a TAP interface looks like its device, also after that has changed; it survives a stop with all that was set on
 it; its carrier is the device's; and under `ashlar keep` it never loses its carrier when the router is killed
@@ -59,7 +59,7 @@ class Bed:
         self.process: Process | None = None
 
     def route(self) -> None:
-        """Has the data plane forward instead, as the daemons' kernel says."""
+        """Lets the data plane forward instead of the daemons' kernel."""
         self.file = ROOT / "conf/linux-router.click"
         self.definitions = [f"{word}{n}={name}{n}" for n in range(2) for word, name in (("DEV", "wan"), ("IF", "lan"))]
 
@@ -68,7 +68,7 @@ class Bed:
                 "--socket", str(self.socket), *words]
 
     def start(self, *words: str, keep: bool = False) -> None:
-        """Runs the router and waits until it does."""
+        """Starts the router and waits until it runs."""
         before = [ASHLAR, "keep", "--watchdog", "3", "--"] if keep else []
         self.process = self.devices.spawn(*before, *self.command(*words))
         self.process.wait_for(" start ")
@@ -80,7 +80,7 @@ class Bed:
             self.daemons.ip(f"address add 10.0.{number + 1}.1/24 dev lan{number}")
 
     def link(self, name: str) -> dict:
-        """An interface, as iproute2 tells of it."""
+        """An interface, as shown by iproute2."""
         space = self.daemons if name.startswith("lan") else self.devices
         found = space.lab.run("ip", "-n", space.name, "-json", "address", "show", "dev", name, ok=None)
         return json.loads(found.out)[0] if found.status == 0 else {}
@@ -287,14 +287,15 @@ def test_a_namespace_that_is_not_there_is_an_error_that_says_so(bed):
 
 
 def largest_gap(ping: Process) -> float:
-    """The longest time between two answers, in milliseconds."""
+    """Longest time between two answers, in milliseconds."""
     times = [float(t) for t in re.findall(r"^\[([0-9.]+)\] .*bytes from", ping.out, re.MULTILINE)]
     return max(b - a for a, b in zip(times, times[1:])) * 1000
 
 
 def disturbed(bed: Bed, disturb) -> tuple[float, str]:
-    """The longest gap between packets while the router under `keep` is disturbed, and what the daemons'
-    namespace was told of its links meanwhile."""
+    """Disturbs the router under `keep`. Returns the longest gap between packets, and the link messages that the daemons'
+    namespace got meanwhile.
+    """
     monitor = bed.daemons.spawn("stdbuf", "-oL", "ip", "monitor", "link")
     # It listens when it tells of a change.
     until(lambda: bed.daemons.ip("link set lo alias x") and bed.daemons.ip("link set lo alias y")
@@ -362,7 +363,7 @@ time.sleep(1000)
 
 
 def test_keep_ends_in_order_whenever_it_is_told_to(bed):
-    """Also when the program is only about to become one, and when it has no handler and dies of the signal."""
+    """Signals also arrive while the new program is being executed, and before it has installed a signal handler."""
     program = bed.lab.folder / "program"
     program.write_text(READY)
     for _ in range(20):
@@ -416,7 +417,7 @@ def test_keep_waits_longer_and_longer_for_what_takes_long_to_fail(bed):
 
 
 def test_tap_interfaces_of_a_router_that_does_not_start_lose_their_carrier(bed):
-    """An interface has another name after an upgrade, say: daemons are told, and told again when it is mended."""
+    """An interface may have another name after an upgrade: daemons are notified, and again when it is repaired."""
     bed.start(keep=True)
     until(lambda: bed.carrier("lan0") and bed.carrier("lan1"), "the carrier")
     bed.devices.ip("link set wan0 down")
@@ -435,7 +436,7 @@ PTRACE_ATTACH, PTRACE_DETACH, WALL = 16, 17, 0x4000_0000
 
 @contextlib.contextmanager
 def stopped(thread: int) -> Iterator[None]:
-    """A single thread of a process, held."""
+    """Stops a single thread of a process during a `with` block."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.ptrace(PTRACE_ATTACH, thread, None, None) == 0, os.strerror(ctypes.get_errno())
     os.waitpid(thread, WALL)
@@ -483,7 +484,9 @@ def test_a_router_of_another_user_ends_with_its_keeper(bed):
 
 
 def test_queues_of_another_namespace_are_not_taken_for_a_tap_interfaces(bed):
-    """A router that moves to another namespace and back finds its first TAP interfaces, and is handed the second ones."""
+    """A router that moves to another namespace and back finds its first TAP interfaces, although the keeper passes it
+    the second ones.
+    """
     other, first = bed.lab.namespace("other"), bed.daemons.name
     where = bed.lab.folder / "where"
     words = [other.name if word == first else word for word in bed.command()]
@@ -521,7 +524,7 @@ def test_a_router_of_another_user_keeps_two_rights_and_can_reload(bed):
 
 
 def test_no_thread_of_another_users_router_gains_rights(bed):
-    """DPDK's own begin before the user changes; they are left nothing."""
+    """DPDK starts threads before the user changes; they must not keep any rights."""
     bed.file.write_text("FromDevice(net_null0) -> Discard;")
     router = bed.devices.spawn(ASHLAR, "run", str(bed.file), "--no-socket", "--user", "nobody")
     router.wait_for(" start ")
@@ -537,7 +540,7 @@ def test_no_thread_of_another_users_router_gains_rights(bed):
 
 
 def test_a_second_router_on_one_device_is_refused_unless_told(bed):
-    """Each would forward every frame. A process that ends, however it does, gives its devices up."""
+    """Each router would forward every frame. A process that ends in any way releases its devices."""
     bed.file.write_text("FromDevice(wan0) -> Discard;")
 
     def second(*words: str) -> Process:

@@ -1,4 +1,4 @@
-"""docs/tasks.md, as somebody follows it: the commands of each section are run as they stand there, and packets are sent.
+"""docs/tasks.md as a user follows it: the commands of each section are run exactly as written, and packets are sent.
 
 The router is that of topology.py, with the addresses that the page names. OSPF is test_linux_router.py's and
 test_routing.py's, the start after a reboot test_reboot.py's.
@@ -26,7 +26,7 @@ STATION = "10.0.1.9"  # the server as a station of the clients' network
 
 
 def blocks(section: str) -> list[str]:
-    """The commands of a section, a text for each indented block."""
+    """The commands of a section: one text for each indented block."""
     page = (ROOT / "docs/tasks.md").read_text()
     body = re.search(rf"^## {re.escape(section)}\n(.*?)(?=^## |\Z)", page, re.M | re.S)[1]
     found = re.findall(r"(?:^(?: {4}.*)?\n)+", body, re.M)
@@ -34,7 +34,7 @@ def blocks(section: str) -> list[str]:
 
 
 class Operator:
-    """Somebody at the router, who types what the page says."""
+    """A user at the router, who types the page's commands."""
 
     def __init__(self, lab: Lab, space: Namespace, section: str, routing: Namespace | None = None):
         """`routing` is the namespace that the page calls `router`, and that the lab has made."""
@@ -57,7 +57,7 @@ ASHLAR_SOCKET={self.socket} exec {ASHLAR} "$@"
         lab.closing(self.end)
 
     def types(self, number: int, space: Namespace | None = None) -> str:
-        """Types a block; fails if a command does. What was said."""
+        """Types a block; fails if a command does. Returns the output."""
         said = self.folder / f"said{number}"
         script = f"exec > {said} 2>&1\ncd {self.folder}\nPATH={self.program.parent}:$PATH\n{self.blocks[number]}"
         done = (space or self.space).run("bash", "-ec", script, ok=None)
@@ -65,7 +65,7 @@ ASHLAR_SOCKET={self.socket} exec {ASHLAR} "$@"
         return said.read_text()
 
     def begins(self) -> None:
-        """Types the first block, by which a router runs."""
+        """Types the first block, which starts a router."""
         said = self.types(0)
         until(lambda: self.space.run(str(self.program), "show", "list", ok=None).status == 0, f"the router\n{said}", timeout=30)
 
@@ -207,7 +207,7 @@ def test_a_bond(lab):
 
 
 def needs_links(space: Namespace, *kinds: str) -> None:
-    """Skips the test, with the reason, where the kernel has no such interfaces."""
+    """Skips the test, with the reason, if the kernel lacks these kinds of interfaces."""
     for kind in kinds:
         upon = "link lo " if kind == "macvlan" else ""
         made = space.run("ip", *f"link add {upon}name probe0 type {kind}".split(), ok=None)
@@ -226,7 +226,7 @@ def controlled(lab: Lab, network: Network, section: str) -> tuple[Operator, Name
 
 
 def end_all(space: Namespace) -> None:
-    """Ends what was started in a namespace by typing."""
+    """Ends all programs that were started in a namespace by typing."""
     for pid in space.lab.run("ip", "netns", "pids", space.name).out.split():
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid), signal.SIGTERM)
@@ -372,7 +372,7 @@ def test_vxlan_to_a_linux_machine(lab, network):
 
 
 def carries(sender: Namespace, receiver: Namespace, address: str, source: str) -> None:
-    """A megabyte by TCP arrives as it was sent, in a time that a loss of every other packet would not allow."""
+    """Checks that a megabyte arrives unchanged by TCP, in less time than with a loss of every other packet."""
     sent = bytes(range(256)) * 4096
     with receiver.socket(socket.AF_INET, socket.SOCK_STREAM) as server, sender.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

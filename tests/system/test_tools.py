@@ -1,4 +1,4 @@
-"""The tools of a running router, under traffic: show, set, top, metrics, capture, trace, reload.
+"""The tools for a running router, under traffic: show, set, top, metrics, capture, trace, reload.
 
 Shows that handlers are read and written while packets flow, that counts agree with what was sent
 under their labels, that batch sizes (kp, kn) and routes change at run time, that captures are what
@@ -51,7 +51,7 @@ def test_mistakes_of_the_user_are_answered_with_sentences(network):
 
 
 def test_counts_agree_with_what_was_sent(network):
-    """Each datagram passes once on its way there and once on its way back."""
+    """Each datagram passes once in each direction."""
     network.meet()
     router = network.router
     before = {way: sum(router.device_packets(way).values()) for way in (True, False)}
@@ -77,7 +77,7 @@ def test_batch_sizes_change_at_run_time(network, kind):
 
 
 def test_routes_change_while_packets_flow(network):
-    """A more specific route that leads away, and is taken back."""
+    """A more specific route that leads elsewhere is added and removed."""
     network.meet()
     router = network.router
     route = f"{SERVER.host[4]}/32 10.0.1.77 1"
@@ -90,7 +90,7 @@ def test_routes_change_while_packets_flow(network):
 
 @pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
 def test_reloads_lose_no_packet(network, lab, version):
-    """Each reload changes something, and counts and neighbours stay."""
+    """Each reload changes something; counters and neighbours stay."""
     network.meet()
     router = network.router
     text = CONFIGURATION.read_text()
@@ -216,7 +216,7 @@ def test_a_capture_that_finds_nothing_hints_at_tags(network):
 
 
 def test_a_capture_shows_packets_as_they_are_at_its_point(network):
-    """Behind DecIPTTL a packet has one hop less than before it."""
+    """After DecIPTTL a packet has one hop less than before it."""
     network.meet()
     for point, ttl in (("[0]i1/ttl", 64), ("i1/ttl[0]", 63)):
         capture, file = captured(network, point, "-c", "5", "-f", "icmp")

@@ -1,4 +1,4 @@
-"""Rights of the router by the unit of dist, as systemd judges it without running it."""
+"""Rights of the router under the unit of dist, as systemd rates them without running the unit."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Two tenants on the same two physical ports, told apart by VLAN, with the same addresses and BGP each.
+"""Two tenants on the same two physical ports, distinguished by VLAN, with the same addresses and a BGP session each.
 
     peer-red  eth0 (VLAN 100) -+- wan --- p0 |ports| p1 --- lan -+- eth0 (VLAN 100) host-red
     peer-blue eth0 (VLAN 200) -+             |     |             +- eth0 (VLAN 200) host-blue
@@ -51,7 +51,7 @@ protocol bgp up {{
 
 
 class Switch:
-    """A trunk to the router, and for each VLAN a cable with frames that have no tags."""
+    """A switch: a trunk to the router, and for each VLAN a cable with untagged frames."""
 
     def __init__(self, lab: Lab, name: str, ports, device: str):
         self.lab, self.space = lab, lab.namespace(name)
@@ -77,7 +77,7 @@ class Switch:
 
 
 class Tenant:
-    """A tenant's hosts, the namespace that steers its router, and the daemons."""
+    """A tenant's hosts, the namespace that controls its router, and the daemons."""
 
     def __init__(self, lab: Lab, name: str, vlan: int, wan: Switch, lan: Switch, user: str | None = None):
         self.name, self.vlan = name, vlan
@@ -252,7 +252,9 @@ def test_what_is_for_nobody_is_dropped_by_name(bed):
 
 
 def linked(lab: Lab, devices: dict[str, str]) -> tuple[AshlarRouter, dict, dict]:
-    """Linux-driven routers, linked by `between` (10.9.0.1 and 10.9.0.2), each with one port; their namespaces, and those of hosts."""
+    """Routers controlled by Linux, linked by `between` (10.9.0.1 and 10.9.0.2), each with one port; returns their
+    namespaces, and those of hosts.
+    """
     ports, hosts = lab.namespace("ports"), {}
     spaces = {name: lab.namespace(f"routing-{name}") for name in devices}
     for name, device in devices.items():
@@ -279,7 +281,7 @@ def linked(lab: Lab, devices: dict[str, str]) -> tuple[AshlarRouter, dict, dict]
 
 
 def test_routers_are_linked_and_a_loop_between_them_ends_by_the_time_to_live(lab):
-    """Both forward what is for nowhere to each other, by Linux's own default routes."""
+    """Both routers forward packets without a route to each other, by default routes of Linux."""
     router, tenant, hosts = linked(lab, {"red": "p0", "blue": "null:"})
     host = hosts["red"]
     for number, space in enumerate(tenant.values()):
@@ -296,7 +298,7 @@ def test_routers_are_linked_and_a_loop_between_them_ends_by_the_time_to_live(lab
 
 
 def test_chosen_routes_leak_from_one_router_into_another(lab):
-    """docs/routers.md, "Leaking routes": BGP on the link, with a list of what the other one may know."""
+    """docs/routers.md, "Leaking routes": BGP on the link, with a list of the routes that the other router may know."""
     router, tenant, hosts = linked(lab, {"red": "p0", "blue": "p1"})
     daemons = []
     for number, (name, space) in enumerate(tenant.items(), 1):

@@ -1,4 +1,4 @@
-"""VLANs as ports: a sub-interface takes the tags that its name says, and puts the same on what it sends."""
+"""VLANs as ports: a sub-interface accepts the tags in its name, and adds them to the frames that it sends."""
 
 import pytest
 from net import Lab
@@ -43,7 +43,7 @@ def test_a_vlan_answers_with_the_tags_that_it_takes(lab: Lab, name: str):
 
 
 def test_a_stacked_vlan_carries_packets_beside_its_outer_one(lab: Lab):
-    """`eth1.s100` and `eth1.s100.7` are two ports of one cable."""
+    """`eth1.s100` and `eth1.s100.7` are two ports on one cable."""
     network = Network(lab, quiet=True)
     file = lab.folder / "both.click"
     file.write_text("FromDevice(eth1.s100) -> outer :: Counter -> ToDevice(eth1.s100);"

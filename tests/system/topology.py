@@ -47,7 +47,7 @@ NAMES += [(side.router[v], "router") for side in (CLIENT, SERVER) for v in (4, 6
 
 
 class _Connection(http.client.HTTPConnection):
-    """HTTP over a UNIX socket."""
+    """An HTTP connection over a UNIX socket."""
 
     def __init__(self, path: Path):
         super().__init__("ashlar", timeout=30)
@@ -60,7 +60,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class LinuxRouter:
-    """The kernel as the router: the baseline."""
+    """The kernel as the router, as a baseline."""
 
     def __init__(self, space: Namespace):
         self.space = space
@@ -77,7 +77,7 @@ class LinuxRouter:
 
 
 class AshlarRouter:
-    """Ashlar as the router; the kernel of its namespace keeps out of it."""
+    """Ashlar as the router; the kernel of its namespace does not forward."""
 
     def __init__(self, space: Namespace, workers: int = 2):
         self.space, self.workers = space, workers
@@ -101,7 +101,7 @@ class AshlarRouter:
             return False
 
     def definitions(self) -> list[str]:
-        """The network as values of the configuration's variables."""
+        """Values of the configuration's variables for this network."""
         words = []
         for number, side in enumerate((CLIENT, SERVER)):
             words += [f"DEV{number}={side.interface}", f"IP{number}={side.router[4]}", f"LEN{number}={BITS[4]}",
@@ -109,12 +109,12 @@ class AshlarRouter:
         return words
 
     def spawn(self, configuration: Path | str, *words: str) -> Process:
-        """Starts `ashlar run` and does not wait for anything."""
+        """Starts `ashlar run` without waiting."""
         return self.space.spawn(ASHLAR, "run", str(configuration), "--socket", str(self.socket),
                                 "--workers", str(self.workers), *words)
 
     def cli(self, *words: str, **more) -> str:
-        """Output of a subcommand that speaks to the router, such as `cli("show", "list")`."""
+        """Output of a subcommand for the running router, such as `cli("show", "list")`."""
         return self.space.lab.run(ASHLAR, words[0], "--socket", str(self.socket), *words[1:], **more).out
 
     def get(self, target: str) -> bytes:
@@ -138,7 +138,7 @@ class AshlarRouter:
         return body
 
     def stats(self) -> dict:
-        """All counts at one moment (`view::Stats` of crates/control)."""
+        """All counters at one time (`view::Stats` of crates/control)."""
         return json.loads(self.get("/v1/stats"))
 
     def elements(self, kind: str) -> list[str]:
@@ -156,7 +156,7 @@ class AshlarRouter:
         return packets
 
     def stop(self) -> int:
-        """Ends it as an operator does, by SIGTERM; returns its exit status."""
+        """Stops the router by SIGTERM, as an operator does; returns its exit status."""
         return self.process.stop() if self.process else 0
 
 
@@ -165,8 +165,7 @@ class Network:
 
     def __init__(self, lab: Lab, *, client_mtu: int = 1500, server_mtu: int = 1500,
                  quiet: bool = False, workers: int = 2):
-        """`quiet` leaves the hosts without addresses: whoever uses raw sockets there is the only
-        one that speaks."""
+        """Makes the network. With `quiet` the hosts have no addresses: then raw sockets are the only senders there."""
         self.lab = lab
         self.client, self.router_space, self.server = (
             lab.namespace(name, NAMES) for name in ("client", "router", "server"))
@@ -184,7 +183,7 @@ class Network:
         return CLIENT if host is self.client else SERVER
 
     def connect(self, host: Namespace, *, router_mac: str = "", host_mac: str = "") -> None:
-        """Makes the link between a host and the router; its ends may get MAC addresses."""
+        """Makes the link between a host and the router; MAC addresses of its ends are optional."""
         name = self.side(host).interface
         self.lab.link(host, "eth0", self.router_space, name)
         for space, interface, mac in ((host, "eth0", host_mac), (self.router_space, name, router_mac)):
@@ -208,7 +207,7 @@ class Network:
             host.ip(f"-{version} route replace default via {side.router[version]}")
 
     def meet(self) -> None:
-        """Has the router find both hosts, so that what follows does not wait for that."""
+        """Makes the router resolve both hosts, so that later traffic does not wait for that."""
         for version in (4, 6):
             self.client.run("ping", f"-{version}", "-c1", "-W5", SERVER.host[version])
 
@@ -218,8 +217,7 @@ class Network:
         self.router_space.ip(f"link set {self.side(host).interface} mtu {mtu}")
 
     def start_forward(self, *words: str) -> None:
-        """Runs `conf/forward.click` in the router's place, as a wire. The hosts find each other as
-        before: to each the other is the router."""
+        """Runs `conf/forward.click` instead of the router, as a wire. Each host takes the other one for the router."""
         for near, far in ((self.client, self.server), (self.server, self.client)):
             for version in (4, 6):
                 near.ip(f"-{version} neigh replace {self.side(near).router[version]} lladdr {mac_of(far, 'eth0')} "

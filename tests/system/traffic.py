@@ -17,22 +17,22 @@ SO_RCVBUFFORCE = 33
 
 
 def ends(network: Network, version: int, from_client: bool) -> tuple[Namespace, Namespace, str]:
-    """The host that sends, the host that receives, and the receiver's address."""
+    """The sending host, the receiving host, and the receiver's address."""
     if from_client:
         return network.client, network.server, SERVER.host[version]
     return network.server, network.client, CLIENT.host[version]
 
 
 def ping(network: Network, version: int, target: str, size: int, *, count: int = 3) -> str:
-    """Pings from the client; fails unless every request is answered with what it held. What ping said."""
+    """Pings from the client; fails unless every request is answered with its data. Returns ping's output."""
     return answered(network.client, f"-{version}", f"-s{size}", target, count=count)
 
 
 def answered(space: Namespace, *words: str, count: int = 3) -> str:
-    """Pings; fails unless every request is answered with what it held. What ping said.
+    """Pings; fails unless every request is answered with its data. Returns ping's output.
 
-    All requests leave at once: from the first answer on, ping waits for the rest no longer than its
-    interval or two round trips, which is too short on a busy machine.
+    All requests are sent at once. (Otherwise ping waits, after the first answer, only for its interval or two round
+    trips, which is too short on a busy machine.)
     """
     done = space.run("ping", f"-c{count}", f"-l{count}", "-i3", "-W3", *words, ok=None)
     assert f"{count} packets transmitted, {count} received" in done.out, str(done)
@@ -41,17 +41,19 @@ def answered(space: Namespace, *words: str, count: int = 3) -> str:
 
 
 class Pings:
-    """Echo requests in a steady row, a hundred each second."""
+    """A steady sequence of echo requests, a hundred per second."""
 
     def __init__(self, space: Namespace, target: str):
         self.process = space.spawn("ping", "-i0.01", target)
 
     def answered(self) -> set[int]:
-        """Numbers of those whose answer has come."""
+        """Numbers of the answered requests."""
         return {int(number) for number in re.findall(r"icmp_seq=(\d+) ttl=", self.process.out)}
 
     def lost(self) -> tuple[int, int]:
-        """Ends it: how many were answered or lost, and how many of them lost. What was on its way at the end is neither."""
+        """Ends the pings. Returns how many requests were answered or lost, and how many were lost; requests under way
+        count as neither.
+        """
         before = max(self.answered(), default=0)
         until(lambda: max(self.answered(), default=0) > before, "another answer to a ping")
         self.process.signal(signal.SIGINT)
@@ -61,7 +63,7 @@ class Pings:
 
 
 def listen(space: Namespace, version: int) -> socket.socket:
-    """A listening TCP socket on a port that the kernel picks."""
+    """A listening TCP socket on a port chosen by the kernel."""
     made = space.socket(FAMILY[version], socket.SOCK_STREAM)
     made.bind(("", 0))
     made.listen()
@@ -70,7 +72,7 @@ def listen(space: Namespace, version: int) -> socket.socket:
 
 
 def udp(space: Namespace, version: int) -> socket.socket:
-    """A UDP socket on a port that the kernel picks, with room for everything that a test sends."""
+    """A UDP socket on a port chosen by the kernel, with a buffer for all packets of a test."""
     made = space.socket(FAMILY[version], socket.SOCK_DGRAM)
     made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 64 << 20)
     made.bind(("", 0))
@@ -84,7 +86,7 @@ def port(made: socket.socket) -> int:
 
 @dataclass
 class Sum:
-    """Bytes that a receiver saw."""
+    """Bytes that a receiver got."""
 
     length: int = 0
     digest: str = ""
@@ -99,14 +101,15 @@ def _drain(stream: socket.socket, into: Sum) -> None:
 
 
 def tcp_transfer(network: Network, version: int, size: int, *, from_client: bool = True) -> None:
-    """Sends `size` random bytes each way over one connection, which the sender opens, both ways at
-    the same time, and fails unless both arrive as they were."""
+    """Sends `size` random bytes each way over one connection, at the same time; the sender opens the connection. Fails
+    unless both arrive unchanged.
+    """
     near, far = _connected(network, version, from_client)
     _exchange({near: size, far: size})
 
 
 def tcp_send(network: Network, version: int, size: int, *, from_client: bool = True) -> None:
-    """Sends `size` random bytes one way, and fails unless they arrive as they were."""
+    """Sends `size` random bytes one way; fails unless they arrive unchanged."""
     near, far = _connected(network, version, from_client)
     _exchange({near: size, far: 0})
 
@@ -154,8 +157,9 @@ def _exchange(sizes: dict[socket.socket, int]) -> None:
 
 
 def udp_echo(network: Network, version: int, sizes: list[int], window: int = 32) -> None:
-    """Sends datagrams of random bytes to the server and back, `window` of them on their way at a
-    time, and fails unless each comes back as it was, in its turn."""
+    """Sends datagrams of random bytes to the server and back, with `window` of them under way. Fails unless each returns
+    unchanged and in order.
+    """
     near, far = udp(network.client, version), udp(network.server, version)
     source = random.Random(len(sizes))
     for at in range(0, len(sizes), window):
@@ -176,7 +180,7 @@ def udp_echo(network: Network, version: int, sizes: list[int], window: int = 32)
 
 
 def plain_wires(network: Network) -> None:
-    """Makes links that carry what a wire would: whole checksums, and no frames longer than the MTU."""
+    """Gives links the properties of a wire: complete checksums, and no frames longer than the MTU."""
     router = network.router_space
     for space, interface in ((network.client, "eth0"), (network.server, "eth0"), (router, "eth0"), (router, "eth1")):
         space.run("ethtool", "-K", interface, "tx", "off", "tso", "off", "gso", "off", "sg", "off", "gro", "off")
@@ -189,7 +193,9 @@ def answers(network: Network, version: int) -> None:
 
 
 def carries(network: Network, size: int) -> None:
-    """Ping, UDP, and TCP of so many bytes both ways at once, by both families; fails unless all arrives as it was."""
+    """Ping, UDP, and TCP with this number of bytes in both directions at once, by both families. Fails unless everything
+    arrives unchanged.
+    """
     for version in (4, 6):
         answers(network, version)
         udp_echo(network, version, [1, 100, 1400])

@@ -1,4 +1,4 @@
-"""Failures of a running cluster, one after the other: how soon all know, and what each costs.
+"""Failures of a running cluster, one after the other: time until all servers know, and number of lost packets.
 
 Each packet counts by itself: every stream's numbers, when its host sent them, and which of them came. Nothing is
 excused: what full links refuse is lost, too. A packet may be lost if it was sent while something had failed and not
@@ -31,7 +31,7 @@ BEFORE = 0.4
 
 @dataclass(frozen=True)
 class Kind:
-    """A failure: what it does to cables, or to a server."""
+    """A kind of failure: its effect on cables, or on a server."""
 
     name: str
     cables: Callable[[Failing, Links], None] | None = None
@@ -50,10 +50,12 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Trial:
-    """`took`: milliseconds from the failure until all servers that can know had noted all of it. `lost`: packets that had
-    another way, of those sent until then; `due`: how many of these passed there, going by the time before; `most`: how
-    many may be, as one trial's packets are few. `wrong`: what should not have been at all. `late`: servers that were not
-    run in time, so that the trial does not count."""
+    """A trial. `took`: milliseconds from the failure until all servers that can detect it had recorded all of it.
+    `lost`: number of lost packets that had another path, of those sent until then. `due`: how many of these would
+    have passed there, judging by earlier traffic. `most`: how many may be lost, as one trial's packets are few.
+    `wrong`: faults that should not occur. `late`: servers that did not get their core in time, so that the trial does
+    not count.
+    """
 
     took: float
     lost: int
@@ -69,7 +71,7 @@ def sent(streams: Iterable[Stream], first: float, last: float) -> int:
 
 
 class Series:
-    """Trials of a kind, at servers or at a cable, with streams that go on all the time. Cables fail that the bed has."""
+    """Trials of one kind, at servers or at a cable, with continuous streams. Only existing cables fail."""
 
     def __init__(self, bed: Failing, streams: Streams, kind: Kind, at_server: bool):
         self.bed, self.streams, self.kind, self.at_server = bed, streams.streams, kind, at_server
@@ -106,7 +108,7 @@ class Series:
         return Trial(1000 * took, lost, due - 1, most, tuple(wrong), late)
 
     def _place(self) -> tuple[str, Links]:
-        """A server, each in turn unless cables must be there; or the cable."""
+        """The place of the next failure: the cable, or a server, each in turn unless its cables are needed."""
         self.number += 1
         if not self.at_server:
             return "", self.bed.cables
@@ -115,8 +117,7 @@ class Series:
         return name, self.bed.links_of(name)
 
     def _part(self, name: str, links: Links, judged: list[Stream]) -> float:
-        """Share of the judged packets that pass a cable, or a server on their way to another one, while nothing
-        fails."""
+        """Share of the judged packets that pass a cable, or pass a server as a third node, without failures."""
         while True:
             self.bed.wait_until_whole(60)
             passed, since = self._passed(name, links), time.monotonic()
@@ -145,8 +146,9 @@ class Series:
             self.bed.mend(links)
 
     def _come(self, mark: Callable[[Stream], int]) -> list[int]:
-        """Waits until what is sent a while later has come on every stream, so that what was sent before the marks is lost
-        if it has not. Gives the marks."""
+        """Waits until later packets have arrived on every stream, so that packets from before the marks are lost if they
+        have not arrived. Returns the marks.
+        """
         marks, end = [mark(stream) for stream in self.streams], time.monotonic() + 2 * WAY
 
         def later() -> bool:
@@ -156,7 +158,8 @@ class Series:
         return marks
 
     def _lost(self, judged: set[str], marks: list[int], failed: tuple[float, float]) -> tuple[int, list[str]]:
-        """Packets lost that were sent while something had failed that not all knew; and what else was lost."""
+        """Number of lost packets that were sent after a failure and before all servers knew it; and other lost packets.
+        """
         count, others = 0, defaultdict[str, list[float]](list)
         for stream, begin, end in zip(self.streams, marks, self._marks, strict=True):
             if stream.name in judged:
@@ -170,13 +173,15 @@ class Series:
 
 
 def held_up(notes: Iterable[Note], first: float, last: float) -> tuple[str, ...]:
-    """Servers that were not run for long at some time between these."""
+    """Servers that did not get their core for long at some time between these."""
     return tuple(f"{note.server} for {1000 * note.late:.1f} ms" for note in notes
                  if note.late and note.at >= first and note.at - note.late <= last)
 
 
 def disturbed(notes: Iterable[Note], dead: float) -> list[tuple[float, float]]:
-    """Times in which a server was not run for long, or held a link for down: packets may be lost then. `notes`: in order of time."""
+    """Intervals in which a server did not get its core for long, or considered a link down: packets may be lost then.
+    `notes` are in order of time.
+    """
     found, down = [], dict[tuple[str, tuple[str, str]], float]()
     for note in notes:
         if note.late:

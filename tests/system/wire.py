@@ -1,4 +1,4 @@
-"""Scapy as the only speaker on both links of the router, for black-box cases.
+"""Scapy as the only sender on both links of the router, for black-box cases.
 
 The fixture `wire` (conftest.py) is a `Wire` around a running router. The hosts' own stacks are
 quiet; each end answers ARP requests and neighbour solicitations for the addresses in its
@@ -40,7 +40,7 @@ GRACE = 0.02
 
 
 class End:
-    """One end of the wire: what a host would be."""
+    """One end of the wire, in place of a host."""
 
     def __init__(self, wire: "Wire", tap: Tap, side: Side, router_mac: str):
         self._wire, self.tap, self.side = wire, tap, side
@@ -52,7 +52,7 @@ class End:
         self.seen: list[Packet] = []
 
     def frame(self, packet: Packet) -> Packet:
-        """Puts an Ethernet header to the router in front, unless the packet has one."""
+        """Adds an Ethernet header to the router, unless the packet has one."""
         return packet if isinstance(packet, Ether) else Ether(src=self.mac, dst=self.router_mac) / packet
 
     def send(self, packet: Packet | bytes) -> bytes:
@@ -63,7 +63,7 @@ class End:
         return data
 
     def expect(self, match: Match, timeout: float = 2.0) -> Packet:
-        """Waits for a frame that matches, and takes it and all that came before it away."""
+        """Waits for a matching frame, and removes it and all earlier frames."""
         end = time.monotonic() + timeout
         while True:
             for at, packet in enumerate(self.seen):
@@ -75,17 +75,17 @@ class End:
             self._wire.pump(min(0.05, timeout))
 
     def expect_nothing(self, match: Match) -> None:
-        """Makes sure that no frame that matches comes of what was sent before."""
+        """Checks that packets sent before cause no matching frame."""
         self._wire.flush()
         if found := [p for p in self.seen if match(p)]:
             raise Failed(f"unexpected at {self.tap.space}: {found[0].show(dump=True)}")
 
     def told(self) -> str:
-        """Frames that have been seen and not been taken, for messages."""
+        """Frames that were received and not removed, for messages."""
         return "; ".join(p.summary() for p in self.seen) or "nothing"
 
     def clear(self) -> None:
-        """Forgets what has been seen."""
+        """Forgets the received frames."""
         self._wire.pump(0)
         self.seen.clear()
 
@@ -110,7 +110,7 @@ class End:
 
 
 class Wire:
-    """Both ends, around a router that runs."""
+    """Both ends, around a running router."""
 
     def __init__(self, network: Network):
         self.network = network
@@ -126,15 +126,16 @@ class Wire:
         return self.server if end is self.client else self.client
 
     def pump(self, timeout: float) -> None:
-        """Receives at both ends, waiting for the first frame at most `timeout` seconds."""
+        """Receives at both ends, waiting at most `timeout` seconds for the first frame."""
         ends = (self.client, self.server)
         select.select([e.tap for e in ends], [], [], timeout)
         for end in ends:
             end._receive()
 
     def flush(self, timeout: float = 5.0) -> None:
-        """Returns when all that was sent before has passed the router: marked packets that were
-        sent both ways, through all its queues, have arrived."""
+        """Returns when all packets sent before have passed the router: marked packets, sent both ways through all its
+        queues, have arrived.
+        """
         mark = b"mark" + self._random.randbytes(MARK - 4)
         self._marks[mark] = 0
         for (end, _), head in self._heads.items():
@@ -149,15 +150,16 @@ class Wire:
         del self._marks[mark]
 
     def _head(self, end: End, flow: int) -> bytes:
-        """A marked packet without its mark; made once, since every case sends many. No checksum is
-        right for all marks, so there is none."""
+        """A marked packet without its mark, made once, since every case sends many. It has no checksum, because none
+        would fit all marks.
+        """
         far, layer = self.other(end), IP if flow % 2 else IPv6
         src, dst = (end.ip4, far.ip4) if flow % 2 else (end.ip6, far.ip6)
         packet = layer(src=src, dst=dst) / UDP(sport=40000 + flow, dport=9, chksum=0) / bytes(MARK)
         return bytes(end.frame(packet))[:-MARK]
 
     def is_marker(self, frame: bytes) -> bool:
-        """Counts marked packets; they are not shown to tests, nor are messages about them."""
+        """Counts marked packets, which are not shown to tests or in messages."""
         mark = frame[-MARK:]
         if not mark.startswith(b"mark"):
             return False

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Owners of buckets, computed from the words of docs/multistage.md alone; what it prints is golden.txt.
+"""Computes bucket owners from the algorithm in docs/multistage.md alone; its output is golden.txt.
 
-Each line: back ends with their weights; the owners of a few buckets by their places; FNV-1a over the owners of all.
+Each output line has the back ends with their weights, the owners of a few buckets as indices into these, and an
+FNV-1a hash of all owners.
 """
 
 MASK = 2**64 - 1
@@ -30,7 +31,7 @@ def mix(x):
 
 
 def log(x):
-    """The first 32 bits behind the point of log2(x), x from 1 to 2 with 63 bits behind the point."""
+    """The first 32 fractional bits of log2(x); x is from 1 to 2, with 63 fractional bits."""
     result = 0
     for _ in range(32):
         x = x * x >> 63
