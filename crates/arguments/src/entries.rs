@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_hash_in_an_entry_of_ports_is_no_name() {
+    fn comments_in_port_entries_are_no_names() {
         let mut names = Names::default();
         names.insert_port_entry("www 80/tcp http # HyperText");
         assert_eq!(names.get("http", Kind::TcpPort), Some("80"));

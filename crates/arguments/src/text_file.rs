@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_can_be_read_again_in_place_of_the_file() {
+    fn recorded_copies_are_read_in_place_of_files() {
         let file = std::env::temp_dir().join(format!("ashlar-copies-{}", std::process::id()));
         fs::write(&file, "old").expect("temporary files can be made");
         let (read, copies) = recorded(|| named_text(&file));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_configuration_names_is_a_regular_file_of_bounded_length() {
+    fn configurations_name_regular_files_of_bounded_length_only() {
         let folder = std::env::temp_dir().join(format!("ashlar-files-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("temporary files can be made");
         let file = |name: &str| folder.join(name);

@@ -19,16 +19,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Maximum time that a trial waits for late packets after its last packet (RFC 2544, 23).
-const PATIENCE: Duration = Duration::from_secs(2);
+const LATE_PACKETS_MAX: Duration = Duration::from_secs(2);
 /// Time without an arriving packet after which no packet is taken to be under way.
-const QUIET: Duration = Duration::from_millis(50);
+const QUIET_TIME: Duration = Duration::from_millis(50);
 /// Maximum wait for packets of the previous trial.
 const REST_MAX: Duration = Duration::from_secs(5);
 /// Step of simulated time in nanoseconds: packets that are due within one step arrive together.
-const GRAIN: u64 = 1000;
+const STEP_NS: u64 = 1000;
 /// Step of simulated time in nanoseconds between trials; it is coarse because a configuration's own sources may have
 /// timers of microseconds.
-const GRAIN_IDLE: u64 = 1_000_000;
+const IDLE_STEP_NS: u64 = 1_000_000;
 
 /// Result of a trial.
 #[derive(Clone, Debug)]
@@ -166,7 +166,7 @@ impl Live {
         let end = Instant::now() + REST_MAX;
         let mut last = self.stand.snapshot().any;
         loop {
-            std::thread::sleep(QUIET / 2);
+            std::thread::sleep(QUIET_TIME / 2);
             let now = self.stand.snapshot().any;
             if now == last || Instant::now() > end {
                 return;
@@ -185,9 +185,10 @@ impl Live {
                 (last, since) = (counts.any, now);
             }
             let all_given = counts.given + counts.missed >= packets;
-            let quiet = now.saturating_sub(since.max(end)) > QUIET.as_nanos() as u64;
+            let quiet = now.saturating_sub(since.max(end)) > QUIET_TIME.as_nanos() as u64;
             let all_came = counts.received >= counts.given;
-            if (all_given && (all_came || quiet)) || now > end + PATIENCE.as_nanos() as u64 {
+            if (all_given && (all_came || quiet)) || now > end + LATE_PACKETS_MAX.as_nanos() as u64
+            {
                 return Ok(());
             }
             if self.router.ended() {
@@ -235,7 +236,7 @@ impl Simulated {
         ports: Arc<dyn PortDirectory>,
         seed: u64,
     ) -> Result<Simulated, String> {
-        let clock = Clock::at(Time(GRAIN));
+        let clock = Clock::at(Time(STEP_NS));
         let graph = single(plan, ports, Walker::Sweep, clock, seed)?;
         Ok(Simulated {
             stand: Arc::clone(stand),
@@ -264,17 +265,17 @@ impl Simulated {
         }
     }
 
-    fn next(&mut self, now: u64, grain: u64) -> Option<u64> {
+    fn next(&mut self, now: u64, step_ns: u64) -> Option<u64> {
         let due = self.stand.offer.next_due(now);
         let timer = self.graph.next_timer().map(|at| at.0);
         let next = due.into_iter().chain(timer).min()?;
-        Some(next.max(now + grain))
+        Some(next.max(now + step_ns))
     }
 
     /// Advances time to `until`, or until no event is left.
-    fn pass(&mut self, until: u64, grain: u64, mut done: impl FnMut(&Graph, &Stand) -> bool) {
+    fn pass(&mut self, until: u64, step_ns: u64, mut done: impl FnMut(&Graph, &Stand) -> bool) {
         let mut now = self.graph.now().0;
-        while let Some(next) = self.next(now, grain).filter(|&next| next <= until) {
+        while let Some(next) = self.next(now, step_ns).filter(|&next| next <= until) {
             now = next;
             self.go(now);
             if self.graph.stopped() || done(&self.graph, &self.stand) {
@@ -286,18 +287,18 @@ impl Simulated {
     /// Restores the state before the first trial: empty queues, and the credit that shapers gain while idle. Time
     /// passes faster while no packet arrives; at the end it passes as in a trial.
     fn rest(&mut self) {
-        let (start, quiet) = (self.graph.now().0, QUIET.as_nanos() as u64);
+        let (start, quiet) = (self.graph.now().0, QUIET_TIME.as_nanos() as u64);
         let end = start + REST_MAX.as_nanos() as u64;
         let mut last = (self.stand.snapshot().any, start);
-        self.pass(end, GRAIN, |graph, stand| {
+        self.pass(end, STEP_NS, |graph, stand| {
             let (any, now) = (stand.snapshot().any, graph.now().0);
             if any != last.0 {
                 last = (any, now);
             }
             now >= last.1 + quiet
         });
-        self.pass(end - quiet, GRAIN_IDLE, |_, _| false);
-        self.pass(end, GRAIN, |_, _| false);
+        self.pass(end - quiet, IDLE_STEP_NS, |_, _| false);
+        self.pass(end, STEP_NS, |_, _| false);
         self.go(end);
     }
 }
@@ -305,15 +306,19 @@ impl Simulated {
 impl Bed for Simulated {
     fn run(&mut self, trial: Trial) -> Result<Measured, String> {
         let before = Before::new(&self.stand, self.drops());
-        let start = self.graph.now().0 + GRAIN;
+        let start = self.graph.now().0 + STEP_NS;
         let end = start + trial.duration.as_nanos() as u64;
         let packets = self.stand.begin(start, trial)?;
         let counts = before.counts.clone();
-        self.pass(end + PATIENCE.as_nanos() as u64, GRAIN, |graph, stand| {
-            let now = stand.snapshot().since(&counts);
-            let all_given = now.given + now.missed >= packets;
-            all_given && (now.received >= now.given || graph.held() == 0)
-        });
+        self.pass(
+            end + LATE_PACKETS_MAX.as_nanos() as u64,
+            STEP_NS,
+            |graph, stand| {
+                let now = stand.snapshot().since(&counts);
+                let all_given = now.given + now.missed >= packets;
+                all_given && (now.received >= now.given || graph.held() == 0)
+            },
+        );
         let measured = before.measured(trial, packets, &self.stand, self.drops());
         self.rest();
         match self.graph.stopped() {

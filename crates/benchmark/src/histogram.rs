@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Number of buckets per power of two, and its binary logarithm.
-const FINE: usize = 32;
-const BITS: u32 = 5;
-const BUCKETS: usize = (64 - BITS as usize + 1) * FINE;
+const BUCKETS_PER_OCTAVE: usize = 32;
+const OCTAVE_BITS: u32 = 5;
+const BUCKETS: usize = (64 - OCTAVE_BITS as usize + 1) * BUCKETS_PER_OCTAVE;
 
 /// Counts by latency. One thread writes, any may read.
 pub struct Histogram(Box<[AtomicU64]>);
@@ -15,14 +15,14 @@ pub struct Histogram(Box<[AtomicU64]>);
 pub struct Counts(Vec<u64>);
 
 fn bucket(value: u64) -> usize {
-    let octave = (u64::BITS - value.leading_zeros()).saturating_sub(BITS + 1);
-    octave as usize * FINE + (value >> octave) as usize
+    let octave = (u64::BITS - value.leading_zeros()).saturating_sub(OCTAVE_BITS + 1);
+    octave as usize * BUCKETS_PER_OCTAVE + (value >> octave) as usize
 }
 
 /// Greatest value that a bucket counts.
 fn top(bucket: usize) -> u64 {
-    let octave = (bucket / FINE).saturating_sub(1);
-    let low = (bucket - octave * FINE) as u64;
+    let octave = (bucket / BUCKETS_PER_OCTAVE).saturating_sub(1);
+    let low = (bucket - octave * BUCKETS_PER_OCTAVE) as u64;
     (low << octave) + ((1 << octave) - 1)
 }
 

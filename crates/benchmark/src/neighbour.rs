@@ -63,7 +63,7 @@ mod tests {
     const HOST: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 9]);
 
     #[test]
-    fn whoever_is_looked_for_is_there() {
+    fn every_requested_host_answers() {
         let asked = arp_request(ROUTER, "10.0.2.1", "10.0.2.77");
         let right = arp_reply(HOST, "10.0.2.77", ROUTER, "10.0.2.1");
         assert_eq!(answer(&asked, HOST), Some(right));

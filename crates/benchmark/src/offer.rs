@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_the_ring_full_is_lost_and_what_waits_is_kept_in_order() {
+    fn full_ring_loses_new_packets_and_keeps_waiting_ones_in_order() {
         let mut rig = rig(1);
         rig.offer.make(0, 1e9, 10_000);
         let first = rig.at(1999, 10);

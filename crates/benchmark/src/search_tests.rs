@@ -69,7 +69,7 @@ fn a_capacity_lies_between_bounds_as_close_as_asked() {
 }
 
 #[test]
-fn what_only_short_trials_let_through_is_not_believed() {
+fn load_that_only_short_trials_pass_is_not_accepted() {
     let mut device = Device {
         room: 5000.0,
         ..Device::of(20_000.0)
@@ -125,7 +125,7 @@ fn a_device_that_carries_all_or_nothing_has_one_bound() {
 }
 
 #[test]
-fn who_asks_for_nothing_is_told_nothing() {
+fn search_without_goals_runs_no_trials() {
     let none = Settings {
         goals: Vec::new(),
         ..settings(1)

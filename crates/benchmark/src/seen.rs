@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_to_two_sinks_is_counted_once() {
+    fn packet_at_two_sinks_is_counted_once() {
         let [a, b] = [1000, 1000].map(|n| Seen::new(n, 1).unwrap());
         (0..700).for_each(|n| assert_eq!(a.note(n), Came::InOrder));
         (600..900).for_each(|n| assert_eq!(b.note(n), Came::InOrder));

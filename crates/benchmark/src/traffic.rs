@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_refused_with_the_reason() {
+    fn impossible_traffic_is_refused_with_the_reason() {
         let wrong = |size, from, to| traffic(size, from, to).templates().unwrap_err();
         assert!(wrong(63, "10.0.1.2", "10.0.2.2").contains("64 to"));
         assert!(wrong(81, "fd00::1", "fd00::2").contains("82 to"));

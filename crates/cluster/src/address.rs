@@ -171,7 +171,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_bytes_parse_to_the_same_values() {
         let beat = Address {
             kind: Kind::Heartbeat,
             hops: 0,

@@ -26,7 +26,7 @@ pub struct Life(pub [u8; 16]);
 
 /// A link and a direction. Both ends use the same names, even if they know different versions of the cluster file.
 #[derive(Clone, Copy, Debug)]
-pub struct Way<'a> {
+pub struct LinkDirection<'a> {
     /// The cluster.
     pub cluster: &'a str,
     /// Sender, and the life of the link there.
@@ -106,21 +106,21 @@ impl Key {
     }
 
     /// The key of a link in one direction.
-    pub fn of_way(&self, way: &Way) -> FrameKey {
-        let link = (way.link as u64).to_be_bytes();
-        let names = [way.cluster, way.from.0, way.to.0].map(str::as_bytes);
+    pub fn of_link(&self, direction: &LinkDirection) -> FrameKey {
+        let link = (direction.link as u64).to_be_bytes();
+        let names = [direction.cluster, direction.from.0, direction.to.0].map(str::as_bytes);
         let [cluster, from, to] = names;
-        let said: [&[u8]; 7] = [
+        let parts: [&[u8]; 7] = [
             b"frames",
             cluster,
             from,
             to,
             &link,
-            &way.from.1.0,
-            &way.to.1.0,
+            &direction.from.1.0,
+            &direction.to.1.0,
         ];
         let mut key = FrameKey(aegis128l::Key::default());
-        derive(&self.secret, &said, &mut key.0);
+        derive(&self.secret, &parts, &mut key.0);
         key
     }
 }
@@ -142,9 +142,9 @@ impl fmt::Debug for Key {
 
 /// Derives a key for a purpose given in parts. The length of each part is included, so different lists give different
 /// bytes.
-fn derive(secret: &[u8; 16], said: &[&[u8]], key: &mut [u8]) {
+fn derive(secret: &[u8; 16], parts: &[&[u8]], key: &mut [u8]) {
     let mut info = Vec::new();
-    for part in said {
+    for part in parts {
         info.extend_from_slice(&(part.len() as u64).to_be_bytes());
         info.extend_from_slice(part);
     }
@@ -229,7 +229,7 @@ impl fmt::Debug for FrameKey {
 mod tests {
     use super::*;
 
-    const WAY: Way = Way {
+    const LINK_DIRECTION: LinkDirection = LinkDirection {
         cluster: "t",
         from: ("a", Life([1; 16])),
         to: ("b", Life([2; 16])),
@@ -240,47 +240,57 @@ mod tests {
     fn each_link_direction_and_life_has_a_key_of_its_own() {
         let key = Key::new([7; 16]);
         let frame = [5; 80];
-        let code = key.of_way(&WAY).code(9, &frame);
-        assert!(key.of_way(&WAY).proves(9, &frame, &code));
+        let code = key.of_link(&LINK_DIRECTION).code(9, &frame);
+        assert!(key.of_link(&LINK_DIRECTION).proves(9, &frame, &code));
         let others = [
-            Way {
+            LinkDirection {
                 cluster: "u",
-                ..WAY
+                ..LINK_DIRECTION
             },
-            Way {
-                from: WAY.to,
-                to: WAY.from,
-                ..WAY
+            LinkDirection {
+                from: LINK_DIRECTION.to,
+                to: LINK_DIRECTION.from,
+                ..LINK_DIRECTION
             },
-            Way { link: 1, ..WAY },
-            Way {
-                to: ("c", WAY.to.1),
-                ..WAY
+            LinkDirection {
+                link: 1,
+                ..LINK_DIRECTION
             },
-            Way {
+            LinkDirection {
+                to: ("c", LINK_DIRECTION.to.1),
+                ..LINK_DIRECTION
+            },
+            LinkDirection {
                 from: ("a", Life([3; 16])),
-                ..WAY
+                ..LINK_DIRECTION
             },
-            Way {
+            LinkDirection {
                 to: ("b", Life([3; 16])),
-                ..WAY
+                ..LINK_DIRECTION
             },
             // The same letters, but split differently between the two names.
-            Way {
+            LinkDirection {
                 cluster: "",
-                from: ("ta", WAY.from.1),
-                ..WAY
+                from: ("ta", LINK_DIRECTION.from.1),
+                ..LINK_DIRECTION
             },
         ];
-        for way in others {
-            assert!(!key.of_way(&way).proves(9, &frame, &code), "{way:?}");
+        for direction in others {
+            assert!(
+                !key.of_link(&direction).proves(9, &frame, &code),
+                "{direction:?}"
+            );
         }
-        assert!(!Key::new([8; 16]).of_way(&WAY).proves(9, &frame, &code));
+        assert!(
+            !Key::new([8; 16])
+                .of_link(&LINK_DIRECTION)
+                .proves(9, &frame, &code)
+        );
     }
 
     #[test]
     fn a_code_is_of_one_number_and_of_all_bytes_of_a_frame_and_its_length() {
-        let key = Key::new([7; 16]).of_way(&WAY);
+        let key = Key::new([7; 16]).of_link(&LINK_DIRECTION);
         let frame: Vec<u8> = (0..1500u32).map(|n| n as u8).collect();
         for length in [0, 1, 15, 16, 60, 64, 65, 1500] {
             let mut frame = frame[..length].to_vec();
@@ -341,6 +351,9 @@ mod tests {
         assert_eq!(keys.first(), &Key::parse(digits).expect("32 digits"));
         assert!(Keys::parse("").is_none() && Keys::parse(&format!("{two} {digits}")).is_none());
         assert_eq!(format!("{keys:?}"), "Keys([Key(..), Key(..)])");
-        assert_eq!(format!("{:?}", keys.first().of_way(&WAY)), "FrameKey(..)");
+        assert_eq!(
+            format!("{:?}", keys.first().of_link(&LINK_DIRECTION)),
+            "FrameKey(..)"
+        );
     }
 }

@@ -7,7 +7,7 @@
 const SHIFT: u32 = 12;
 
 /// Minimum depth of a bucket, in bytes: with a depth below a packet's length, packets would pass too cheaply.
-const LEAST: u32 = 1 << 14;
+const DEPTH_MIN_BYTES: u32 = 1 << 14;
 
 /// A rate, stored as the time per byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Price {
     /// Tokens that a bucket of this rate collects in `ns` nanoseconds.
     #[inline]
     pub(crate) fn depth(self, ns: u32) -> i64 {
-        let least = u64::from(self.0) * u64::from(LEAST);
+        let least = u64::from(self.0) * u64::from(DEPTH_MIN_BYTES);
         (u64::from(ns) << SHIFT).max(least).max(1) as i64
     }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_scale_goes_round_unnoticed() {
+    fn scale_wraps_without_effect() {
         let price = Price::of(8e9);
         let deep = price.depth(0);
         let before = (1u64 << 52) - 500;
@@ -127,8 +127,12 @@ mod tests {
         bucket.take(Moment::of(before), deep, 700, price, i64::MIN);
         let at = |ns: u64| bucket.tokens(Moment::of(before + ns), deep) >> SHIFT;
         assert_eq!(at(600), -100);
-        assert_eq!(at(100_000), i64::from(LEAST));
-        assert_eq!(at((1 << 51) + 20), i64::from(LEAST), "after 26 days");
+        assert_eq!(at(100_000), i64::from(DEPTH_MIN_BYTES));
+        assert_eq!(
+            at((1 << 51) + 20),
+            i64::from(DEPTH_MIN_BYTES),
+            "after 26 days"
+        );
     }
 
     #[test]

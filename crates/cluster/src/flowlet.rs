@@ -11,10 +11,10 @@
 use crate::address::{NO_NODE, NodeId};
 
 /// Number of nodes up to which paths are counted: the table has this number squared.
-const COUNTED: usize = 256;
+const COUNTED_NODES_MAX: usize = 256;
 
 /// Number of flows in a set.
-const SET: usize = 4;
+const SET_FLOWS: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 struct Flowlet {
@@ -27,14 +27,14 @@ struct Flowlet {
 /// A set fills a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Set([Flowlet; SET]);
+struct Set([Flowlet; SET_FLOWS]);
 
 const EMPTY: Set = Set([Flowlet {
     seen: 0,
     hash: 0,
     to: NO_NODE,
     via: NO_NODE,
-}; SET]);
+}; SET_FLOWS]);
 
 /// The table of the flows' paths.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct Flowlets {
     delta: u64,
     ways: Counts,
     /// Index of the set that is searched next for ended flows (clock hand).
-    hand: usize,
+    clock_hand: usize,
 }
 
 /// Number of flows in the table by intermediate node, including flows that have ended recently.
@@ -86,13 +86,13 @@ impl Counts {
 fn sets(flows: usize) -> usize {
     match flows {
         0 => 0,
-        flows => flows.div_ceil(SET).next_power_of_two(),
+        flows => flows.div_ceil(SET_FLOWS).next_power_of_two(),
     }
 }
 
 /// Number of nodes between which paths are counted: all, if there are flows and not too many nodes.
 fn counted(flows: usize, nodes: usize) -> usize {
-    if flows > 0 && nodes <= COUNTED {
+    if flows > 0 && nodes <= COUNTED_NODES_MAX {
         nodes
     } else {
         0
@@ -111,11 +111,11 @@ impl Flowlets {
             sets: vec![EMPTY; sets(flows)].into(),
             delta,
             ways: Counts::default(),
-            hand: 0,
+            clock_hand: 0,
         }
     }
 
-    /// Starts to count paths, unless the table is disabled or there are more than `COUNTED` nodes.
+    /// Starts to count paths, unless the table is disabled or there are more than `COUNTED_NODES_MAX` nodes.
     pub fn count(&mut self, nodes: usize) {
         let mut ways = Counts::new(counted(self.sets.len(), nodes));
         let flows = self.sets.iter().flat_map(|set| set.0.iter());
@@ -182,8 +182,8 @@ impl Flowlets {
         if via != NO_NODE {
             // Only the choice of an intermediate node reads the counts, so only such packets pay for their update.
             self.forget(place.0, now);
-            self.forget(self.hand, now);
-            self.hand = (self.hand + 1) & (self.sets.len().max(1) - 1);
+            self.forget(self.clock_hand, now);
+            self.clock_hand = (self.clock_hand + 1) & (self.sets.len().max(1) - 1);
         }
         if let Some(set) = self.sets.get_mut(place.0) {
             let flow = Flowlet {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn it_tells_what_a_naive_table_tells_or_nothing() {
+    fn table_agrees_with_a_naive_one_or_forgets() {
         let (mut table, mut naive) = (Flowlets::new(64, 1000), HashMap::new());
         let (mut seed, mut known) = (1u64, 0);
         for now in 0..20_000u64 {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flow_that_rested_longest_makes_room() {
+    fn longest_idle_flow_is_replaced() {
         let mut table = Flowlets::new(4, 1_000_000);
         for hash in 0..5u32 {
             let (place, _) = table.look(u64::from(hash), hash, 1).unwrap();

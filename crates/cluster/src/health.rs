@@ -35,24 +35,24 @@ pub use hearing::Cause;
 use crate::address::NodeId;
 use crate::auth::{Keys, Life};
 use crate::map::{Links, Map};
-use gossip::{Gossip, Told};
+use gossip::{Gossip, SentRecords};
 use hearing::{Hearing, Lateness};
 use std::sync::Arc;
 
 /// Number of heartbeats per interval at the first missing heartbeat, and for changed records.
-const HASTE: u64 = 5;
+const URGENT_FACTOR: u64 = 5;
 /// Factor by which a slow link's round-trip time exceeds that of the best link.
-const SLOWER: u64 = 4;
-/// Minimum time between two heartbeats of a link, in nanoseconds: the shortest interval divided by `HASTE`.
-const SOONEST: u64 = 100_000 / HASTE;
+const SLOW_FACTOR: u64 = 4;
+/// Minimum time between two heartbeats of a link, in nanoseconds: the shortest interval divided by `URGENT_FACTOR`.
+const INTERVAL_MIN_NS: u64 = 100_000 / URGENT_FACTOR;
 /// Maximum time in nanoseconds that a node may have run after the last heartbeat that a peer received from it: one
 /// hour.
-const UNHEARD: u64 = 3_600_000_000_000;
+const UNHEARD_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Greatest plausible lead of a version or incarnation over a node's own time, in nanoseconds (73 years): both count
 /// the time of day. A greater number is refused, as the node itself could never exceed it and would never be believed
 /// again.
-const HORIZON: u64 = 1 << 61;
+const CLOCK_LEAD_MAX_NS: u64 = 1 << 61;
 
 /// Sending and judging of heartbeats; times in nanoseconds.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,7 +171,7 @@ pub struct LinkState {
 struct Sent {
     sequence: u64,
     at: u64,
-    told: Told,
+    told: SentRecords,
     /// Newest frame number to report; see [`Health::tell`].
     newest: u64,
     /// True if a heartbeat with changed records should be sent soon.
@@ -193,8 +193,8 @@ pub struct Health {
     /// True if a new life was agreed on since the last call of [`Health::take_agreement`].
     agreed: bool,
     /// Time of the last check, and time until which heartbeats may be late by this node's own fault.
-    looked: u64,
-    blind: u64,
+    last_check: u64,
+    blind_until: u64,
     /// Recent delays of this node.
     late: Lateness,
     records: Vec<Record>,
@@ -230,8 +230,8 @@ impl Health {
             sent: vec![Sent::default(); own],
             gossip,
             agreed: false,
-            looked: now,
-            blind: 0,
+            last_check: now,
+            blind_until: 0,
             late: Lateness::default(),
             records: Vec::with_capacity(config.records),
             bytes: Vec::new(),
@@ -246,10 +246,13 @@ impl Health {
     /// highest numbers.
     pub fn follow(&mut self, old: &Health, old_of: impl Fn(NodeId) -> Option<NodeId>) {
         self.incarnation = old.incarnation;
-        (self.looked, self.blind, self.late) = (old.looked, old.blind, old.late);
+        (self.last_check, self.blind_until, self.late) =
+            (old.last_check, old.blind_until, old.late);
         let cables = old.cabling.of(old.me);
         for (own, end) in self.cabling.of(self.me).iter().enumerate() {
-            let same = |was: &End| Some(was.peer) == old_of(end.peer) && was.twin == end.twin;
+            let same = |was: &End| {
+                Some(was.peer) == old_of(end.peer) && was.parallel_index == end.parallel_index
+            };
             if let Some(was) = cables.iter().position(same) {
                 self.hearings[own] = old.hearings[was].clone();
                 let Sent { sequence, at, .. } = old.sent[was];
@@ -258,7 +261,7 @@ impl Health {
                 // The peer may know this link from before: continue after all sequence numbers that can have been
                 // used since the start.
                 let sent = &mut self.sent[own];
-                (sent.sequence, sent.at) = (old.looked / SOONEST, old.looked);
+                (sent.sequence, sent.at) = (old.last_check / INTERVAL_MIN_NS, old.last_check);
             }
         }
         for node in (0..self.cabling.nodes()).map(|node| node as NodeId) {
@@ -346,8 +349,8 @@ impl Health {
     }
 
     /// Time of the last call of [`tick`](Self::tick).
-    pub fn looked(&self) -> u64 {
-        self.looked
+    pub fn last_check(&self) -> u64 {
+        self.last_check
     }
 
     /// Parameters of the judgement.
@@ -357,27 +360,27 @@ impl Health {
 
     /// Time at which [`tick`](Self::tick) should be called next. It may be called earlier, and late.
     pub fn due(&self) -> u64 {
-        let sends = (0..self.sent.len()).map(|own| self.send_due(own, self.looked));
+        let sends = (0..self.sent.len()).map(|own| self.send_due(own, self.last_check));
         let hears = self
             .hearings
             .iter()
-            .map(|h| h.due(&self.config, self.looked));
+            .map(|h| h.due(&self.config, self.last_check));
         sends.chain(hears).min().unwrap_or(u64::MAX)
     }
 
     /// Judges silent peers, and passes due heartbeats to `send`, by own link.
     pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(usize, &[u8])) {
         for hearing in &mut self.hearings {
-            hearing.excuse(self.looked, &self.config, now);
+            hearing.excuse(self.last_check, &self.config, now);
             hearing.listen(&self.config, now);
         }
         if self.is_late(now) {
-            self.blind = now + self.config.interval;
+            self.blind_until = now + self.config.interval;
         }
         let late = self.lateness(now);
         let behind = late.saturating_sub(self.config.interval);
         self.late.add(behind, late, &self.config);
-        self.looked = now;
+        self.last_check = now;
         self.record();
         for own in 0..self.sent.len() {
             if self.send_due(own, now) <= now {
@@ -396,7 +399,7 @@ impl Health {
         let best = up.map(|(_, hearing)| hearing.delay).min();
         let waits = 2 * (self.late.worst() + self.hearings[own].lateness());
         best.map_or(u64::MAX, |delay| {
-            self.config.slow.max(delay.saturating_mul(SLOWER)) + waits
+            self.config.slow.max(delay.saturating_mul(SLOW_FACTOR)) + waits
         })
     }
 
@@ -415,14 +418,17 @@ impl Health {
             .of(self.me)
             .get(own)
             .ok_or(Refused::Misplaced)?;
-        let place = (end.peer, self.me, end.twin as u32);
+        let place = (end.peer, self.me, end.parallel_index as u32);
         if (beat.from, beat.to, beat.link) != place {
             return Err(Refused::Misplaced);
         }
-        let late = now < self.blind || self.is_late(now);
+        let late = now < self.blind_until || self.is_late(now);
         let (slow, me) = (self.slow(own), (self.incarnation, self.life(own)));
         let hearing = &mut self.hearings[own];
-        let latest = self.epoch.saturating_add(now).saturating_add(HORIZON);
+        let latest = self
+            .epoch
+            .saturating_add(now)
+            .saturating_add(CLOCK_LEAD_MAX_NS);
         if beat.incarnation == 0 || beat.sequence == 0 || beat.incarnation > latest {
             return Err(Refused::Malformed);
         }
@@ -438,14 +444,14 @@ impl Health {
         let echo = (beat.echo.incarnation, beat.echo.time);
         if echo > (self.incarnation, self.sent[own].at) {
             let end = beat.echo.incarnation.saturating_add(beat.echo.time);
-            let next = end.saturating_add(UNHEARD);
+            let next = end.saturating_add(UNHEARD_MAX_NS);
             if next <= latest {
                 self.incarnation = next;
             }
         }
         for record in records.filter(|record| record.version <= latest) {
             news |= match record.node == self.me {
-                true => self.outbid(record),
+                true => self.supersede(record),
                 false => self.gossip.take(record, &self.cabling),
             };
         }
@@ -458,7 +464,7 @@ impl Health {
 
     /// Nanoseconds since this node's last check.
     pub fn lateness(&self, now: u64) -> u64 {
-        now.saturating_sub(self.looked)
+        now.saturating_sub(self.last_check)
     }
 
     /// True if this node's last check was too long ago.
@@ -471,7 +477,7 @@ impl Health {
         let (sent, hearing) = (&self.sent[own], &self.hearings[own]);
         let haste = sent.news || hearing.is_probed(now) || hearing.suspect(&self.config, now);
         let step = if haste {
-            self.config.interval / HASTE
+            self.config.interval / URGENT_FACTOR
         } else {
             self.config.interval
         };
@@ -479,7 +485,7 @@ impl Health {
     }
 
     /// Makes this node's record newer than a record from an earlier run that other nodes still pass on.
-    fn outbid(&mut self, record: Record) -> bool {
+    fn supersede(&mut self, record: Record) -> bool {
         let mine = self.gossip.record(self.me);
         record.version > mine.version && {
             let version = record.version.saturating_add(1);
@@ -518,7 +524,7 @@ impl Health {
         let beat = Beat {
             from: self.me,
             to: end.peer,
-            link: end.twin as u32,
+            link: end.parallel_index as u32,
             hears: hearing.hears,
             probe: hearing.suspect(&self.config, now),
             incarnation: self.incarnation,

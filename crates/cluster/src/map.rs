@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_about_a_link_is_told_once() {
+    fn link_change_is_reported_once() {
         let map = Map::mesh(3, 1e9);
         let mut links = Links::all(&map);
         assert!(links.set(1, false) && !links.set(1, false) && !links.up(1) && links.up(0));

@@ -17,9 +17,9 @@ const CHUNK: usize = 1 << TAG_BITS;
 /// Number of bits of a tag that come from the flow's hash; the others are the worker's number.
 const TAG_BITS: u32 = 12;
 /// Number of packets that the first packet of a stream may have overtaken.
-const OVERTAKEN: u16 = 8192;
+const OVERTAKEN_MAX: u16 = 8192;
 /// Lag, in packets, beyond which a packet belongs to another run of its input node.
-const LATE: u16 = 4096;
+const LAG_MAX: u16 = 4096;
 const NONE: u32 = u32::MAX;
 
 /// Numbers the packets of one worker of an input node.
@@ -102,7 +102,7 @@ struct Slot<T> {
     number: u16,
     after: u32,
     /// Generation of the slot: it changes each time the slot is used again.
-    life: u32,
+    generation: u32,
 }
 
 /// Holds packets of type `T` back until those before them have left.
@@ -148,7 +148,7 @@ impl<T> Resequencer<T> {
         if !stream.known {
             // The first packet of a stream may have overtaken others: it waits for up to OVERTAKEN earlier numbers.
             stream.known = true;
-            stream.next = number.wrapping_sub(OVERTAKEN);
+            stream.next = number.wrapping_sub(OVERTAKEN_MAX);
         }
         let ahead = number.wrapping_sub(stream.next);
         if ahead == 0 {
@@ -158,7 +158,7 @@ impl<T> Resequencer<T> {
             return self.release(at, None, out);
         }
         if ahead > u16::MAX / 2 {
-            if ahead.wrapping_neg() > LATE {
+            if ahead.wrapping_neg() > LAG_MAX {
                 // The number is far too old, so the input node has restarted numbering.
                 self.flush(at, out);
                 self.stream(at).next = number.wrapping_add(1);
@@ -188,9 +188,9 @@ impl<T> Resequencer<T> {
 
     /// Emits packets that have waited long enough.
     pub fn tick(&mut self, now: u64, out: &mut impl FnMut(T)) {
-        while let Some(&(deadline, slot, life, at)) = self.waits.front() {
+        while let Some(&(deadline, slot, generation, at)) = self.waits.front() {
             let entry = &self.slots[slot as usize];
-            let left = entry.item.is_none() || entry.life != life;
+            let left = entry.item.is_none() || entry.generation != generation;
             if !left && deadline > now {
                 return;
             }
@@ -270,9 +270,9 @@ impl<T> Resequencer<T> {
         if after == NONE {
             self.stream(at).tail = slot;
         }
-        let life = self.slots[slot as usize].life;
+        let generation = self.slots[slot as usize].generation;
         let deadline = now.saturating_add(self.bounds.wait);
-        self.waits.push_back((deadline, slot, life, at));
+        self.waits.push_back((deadline, slot, generation, at));
         self.held += 1;
         Ok(())
     }
@@ -283,13 +283,13 @@ impl<T> Resequencer<T> {
                 item: None,
                 number: 0,
                 after: NONE,
-                life: 0,
+                generation: 0,
             });
             self.slots.len() as u32 - 1
         });
         let entry = &mut self.slots[slot as usize];
         entry.item = Some(item);
-        entry.life = entry.life.wrapping_add(1);
+        entry.generation = entry.generation.wrapping_add(1);
         (entry.number, entry.after) = (number, after);
         slot
     }
@@ -334,7 +334,7 @@ impl<T> Resequencer<T> {
 /// Number of packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not
 /// received.
 fn missed(ahead: u16) -> u64 {
-    u64::from(if ahead < OVERTAKEN / 2 { ahead } else { 0 })
+    u64::from(if ahead < OVERTAKEN_MAX / 2 { ahead } else { 0 })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! An own link with authenticated frames: its life, its keys, and the newest frame numbers of both directions.
 
-use crate::auth::{FrameKey, Keys, Life, Way};
+use crate::auth::{FrameKey, Keys, Life, LinkDirection};
 use crate::tag::{Bad, Lanes, Tag, Windows};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,16 +75,16 @@ impl Session {
     pub fn new(keys: &Keys, names: &Names, cable: Arc<Cable>, peer: Life) -> Session {
         let own = (names.own, cable.life);
         let there = (names.peer, peer);
-        let way = |from, to| Way {
+        let direction = |from, to| LinkDirection {
             cluster: names.cluster,
             from,
             to,
             link: names.link,
         };
-        let back = way(there, own);
+        let back = direction(there, own);
         Session {
-            send: keys.first().of_way(&way(own, there)),
-            receive: keys.iter().map(|key| key.of_way(&back)).collect(),
+            send: keys.first().of_link(&direction(own, there)),
+            receive: keys.iter().map(|key| key.of_link(&back)).collect(),
             cable,
             peer,
             windows: Arc::default(),

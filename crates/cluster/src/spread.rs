@@ -22,14 +22,14 @@ use crate::map::Ways;
 
 /// Number of intermediate nodes that are tried for one packet. After that the packet takes the best of them and waits
 /// in its queue, or is refused.
-const TRIES: u32 = 32;
+const TRIES_MAX: u32 = 32;
 
 /// Number of intermediate nodes with room among which the one with the fewest flows to the output node is chosen.
-const LOOKS: u32 = 8;
+const CANDIDATES_MAX: u32 = 8;
 
 /// Golden ratio as a fraction of 2^32: its multiples are evenly distributed (Weyl sequence), so one word of state
 /// spreads as smoothly as round robin.
-const GOLDEN: u32 = 0x9e37_79b9;
+const GOLDEN_RATIO: u32 = 0x9e37_79b9;
 
 /// Parameters of a node's spreading.
 #[derive(Clone, Debug, PartialEq)]
@@ -104,9 +104,9 @@ struct Target {
     /// Depth of the quota.
     depth: i64,
     /// Share of all rates, on a scale of 2^32.
-    part: u32,
+    share_of_rates: u32,
     /// Sum of the shares of all nodes except the output node and the input node.
-    between: i64,
+    others_share: i64,
     /// Position on the scale of all rates where the last packet was spread.
     point: u32,
 }
@@ -154,9 +154,10 @@ impl Spread {
         let own = rate(usize::from(ways.node())) * self.settings.share / map.rate().max(1.0);
         let seed = self.settings.seed ^ u32::from(ways.node()).wrapping_mul(0x85eb_ca6b);
         // A float-to-integer cast saturates: a single node may have the whole rate.
-        let part = |node: usize| (rate(node) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32;
+        let share_of_rates =
+            |node: usize| (rate(node) / map.rate().max(1.0) * (1u64 << 32) as f64) as u32;
         let others = (0..map.nodes.len()).filter(|&node| node != usize::from(ways.node()));
-        let others: i64 = others.map(|node| i64::from(part(node))).sum();
+        let others: i64 = others.map(|node| i64::from(share_of_rates(node))).sum();
         let burst = self.settings.burst;
         let targets = (0..map.nodes.len()).map(|to| {
             let known = self.targets.get(to);
@@ -164,8 +165,8 @@ impl Spread {
             Target {
                 price,
                 depth: price.depth(burst),
-                part: part(to),
-                between: others - i64::from(part(to)),
+                share_of_rates: share_of_rates(to),
+                others_share: others - i64::from(share_of_rates(to)),
                 quota: known.map_or(Bucket::new(now), |known| known.quota),
                 point: known.map_or_else(|| scramble(seed ^ to as u32), |known| known.point),
             }
@@ -291,13 +292,13 @@ impl Spread {
         let nodes = ways.reach().fabric().map().nodes.len();
         let target = self.targets.get(usize::from(packet.to));
         let mut point = target.ok_or(Refusal::NoPath)?.point;
-        for tried in 0..TRIES as usize + nodes {
-            let via = if tried < TRIES as usize {
-                point = point.wrapping_add(GOLDEN);
+        for tried in 0..TRIES_MAX as usize + nodes {
+            let via = if tried < TRIES_MAX as usize {
+                point = point.wrapping_add(GOLDEN_RATIO);
                 ways.reach().fabric().node_at(point)
             } else if best.is_none() {
                 // Random tries have failed: few nodes have room, if any.
-                (tried - TRIES as usize) as NodeId
+                (tried - TRIES_MAX as usize) as NodeId
             } else {
                 break;
             };
@@ -325,16 +326,16 @@ impl Spread {
             }
             if tokens >= 0 {
                 // A direct path has no deficit: as the first candidate it counts as 0, later it never wins.
-                let lacks = match via == packet.to {
+                let deficit = match via == packet.to {
                     true if looks == 0 => 0,
                     true => i64::MIN,
-                    false => self.lacks(packet.to, via),
+                    false => self.deficit(packet.to, via),
                 };
-                if evenly.is_none_or(|(most, ..)| lacks > most) {
-                    evenly = Some((lacks, link, via));
+                if evenly.is_none_or(|(most, ..)| deficit > most) {
+                    evenly = Some((deficit, link, via));
                 }
                 looks += 1;
-                if lacks >= 0 || looks == LOOKS {
+                if deficit >= 0 || looks == CANDIDATES_MAX {
                     break;
                 }
             }
@@ -353,13 +354,14 @@ impl Spread {
     /// Number of flows that an intermediate node lacks from its share of those to an output node. The unit is the same
     /// for all intermediate nodes, over which the numbers add up to 0.
     #[inline]
-    fn lacks(&self, to: NodeId, via: NodeId) -> i64 {
+    fn deficit(&self, to: NodeId, via: NodeId) -> i64 {
         let (flows, all) = self.flowlets.visitors(to, via);
-        let [part, between] = [via, to].map(|node| self.targets.get(usize::from(node)));
-        let part = part.map_or(0, |via| i64::from(via.part));
-        let between = between.map_or(0, |to| to.between);
+        let [share_of_rates, others_share] =
+            [via, to].map(|node| self.targets.get(usize::from(node)));
+        let share_of_rates = share_of_rates.map_or(0, |via| i64::from(via.share_of_rates));
+        let others_share = others_share.map_or(0, |to| to.others_share);
         // A table has fewer than 2^31 flows, and parts are 2^32 in all.
-        i64::from(all) * part - i64::from(flows) * between
+        i64::from(all) * share_of_rates - i64::from(flows) * others_share
     }
 
     /// Direct path within the quota. This is guaranteed: only own packets can take the tokens of its link.

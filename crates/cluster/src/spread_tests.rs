@@ -113,7 +113,7 @@ impl Cluster {
                 self.handled = vec![0; n];
             }
             let (_, from, to, every) = due[at];
-            rng = scramble(rng.wrapping_add(GOLDEN));
+            rng = scramble(rng.wrapping_add(GOLDEN_RATIO));
             self.packet(now, from, to, rng);
             due[at].0 += every;
             events.push(std::cmp::Reverse((due[at].0 as u64, at)));
@@ -193,7 +193,7 @@ fn hot_spot(n: usize) -> Vec<Vec<f64>> {
 fn random_admissible(n: usize, seed: u32) -> Vec<Vec<f64>> {
     let mut rng = seed;
     let mut draw = move |below: usize| {
-        rng = scramble(rng.wrapping_add(GOLDEN));
+        rng = scramble(rng.wrapping_add(GOLDEN_RATIO));
         rng as usize % below
     };
     let mut matrix = vec![vec![0.0; n]; n];
@@ -339,7 +339,7 @@ fn many_inputs_into_one_output_get_the_same() {
         // becomes free would always get it.
         let mut moments = Vec::new();
         for from in 1..n {
-            rng = scramble(rng.wrapping_add(GOLDEN));
+            rng = scramble(rng.wrapping_add(GOLDEN_RATIO));
             moments.push((turn * gap + u64::from(rng) % gap, from));
         }
         moments.sort_unstable();
@@ -425,7 +425,7 @@ fn flows_are_spread_by_the_rates_of_nodes_and_the_output_node_has_its_turn() {
 }
 
 #[test]
-fn of_the_flows_on_a_link_that_carries_too_much_some_stay() {
+fn overloaded_link_keeps_some_of_its_flows() {
     let map = Map::mesh(4, R);
     let ways = Ways::of(&map, &Links::all(&map), 0);
     let mut spread = Spread::new(Settings::default(), &ways, 0);
@@ -529,7 +529,7 @@ fn flows_to_each_output_node_visit_others_evenly_whatever_links_were_full_meanwh
         for link in 0..3 {
             spread.carried(now, (link * 5 + now / (4 * MS) % 5) as u16, 150);
         }
-        rng = scramble(rng.wrapping_add(GOLDEN));
+        rng = scramble(rng.wrapping_add(GOLDEN_RATIO));
         let flow = rng % 1200;
         let to = 12 + (flow % 4) as NodeId;
         let _ = spread
@@ -546,7 +546,7 @@ fn flows_to_each_output_node_visit_others_evenly_whatever_links_were_full_meanwh
 }
 
 #[test]
-fn who_cannot_be_reached_is_refused_by_name() {
+fn unreachable_output_node_is_refused_by_name() {
     let map = Map::mesh(3, R);
     let mut links = Links::all(&map);
     links.set(1, false);

@@ -254,7 +254,7 @@ impl Windows {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{Key, Life, Way};
+    use crate::auth::{Key, Life, LinkDirection};
     use std::collections::HashSet;
 
     const TAG: Tag = Tag {
@@ -265,7 +265,7 @@ mod tests {
     };
 
     fn key(secret: u8) -> FrameKey {
-        Key::new([secret; 16]).of_way(&Way {
+        Key::new([secret; 16]).of_link(&LinkDirection {
             cluster: "t",
             from: ("a", Life([1; 16])),
             to: ("b", Life([2; 16])),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_bytes_parse_to_the_same_values() {
         assert_eq!(Tag::read(&frame(None)), Ok(TAG));
         let keys = [key(2), key(1)];
         let mut sealed = frame(Some(&keys[1]));

@@ -137,7 +137,7 @@ pub(crate) struct Core {
     /// True if sources are paused, so that packets under way can arrive before a hot swap.
     paused: bool,
     /// Maximum number of packets that elements may hold, and a flag that is true while they hold as many.
-    holds_most: Option<usize>,
+    held_limit: Option<usize>,
     full: bool,
     /// Number of back-pressures that are in force: the total, and by node.
     pub(crate) pressure: usize,
@@ -293,7 +293,7 @@ impl Graph {
                 driver.is_some_and(|driver| (driver.drives)(&e.config))
             }),
             paused: false,
-            holds_most: None,
+            held_limit: None,
             full: false,
             pressure: 0,
             pressures: vec![0; n],
@@ -394,7 +394,7 @@ impl Graph {
 
     /// Like [`finished`](Self::finished), for one of several workers: a worker without sources is done when its
     /// elements hold no packets.
-    pub fn may_be_over(&mut self) -> bool {
+    pub fn may_have_finished(&mut self) -> bool {
         if self.core.driver.is_some() {
             return false;
         }

@@ -225,7 +225,7 @@ pub trait Port: Send + Sync {
 
     /// Switches the reception of frames for other stations on or off, as a reload may change what [`PortRequest`] asked
     /// for.
-    fn hear_others(&self, promiscuous: bool) {
+    fn set_promiscuous(&self, promiscuous: bool) {
         let _ = promiscuous;
     }
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 type EachEdge<'e> = &'e mut dyn FnMut(&Edge);
 
 /// A direction of search.
-pub struct Way {
+pub struct Direction {
     pull: bool,
     /// Edges at a port, each with its other end.
     at: fn(&PlanEdges, (usize, usize), EachEdge<'_>),
@@ -20,7 +20,7 @@ pub struct Way {
 }
 
 /// Upstream along pull connections, for packets.
-pub const UP: Way = Way {
+pub const UPSTREAM: Direction = Direction {
     pull: true,
     at: |edges, input, each| edges.to_port(input).for_each(each),
     far: |e| e.from.0,
@@ -29,7 +29,7 @@ pub const UP: Way = Way {
 };
 
 /// Downstream along push connections, for room.
-pub const DOWN: Way = Way {
+pub const DOWNSTREAM: Direction = Direction {
     pull: false,
     at: |edges, output, each| edges.from_port(output).for_each(each),
     far: |e| e.to.0,
@@ -46,12 +46,12 @@ pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
     let queue =
         |c: &Class| c.ports.input_flow(0) == Flow::Push && c.ports.output_flow(0) == Flow::Pull;
     let pulls = plan.elements[element].input_pull();
-    let way = Way {
+    let direction = Direction {
         notifies: queue,
-        ..if pulls { UP } else { DOWN }
+        ..if pulls { UPSTREAM } else { DOWNSTREAM }
     };
-    let ports = 0..(way.ports)(plan, element).len();
-    let found = ports.flat_map(|p| search(plan, &way, element, p).notifiers);
+    let ports = 0..(direction.ports)(plan, element).len();
+    let found = ports.flat_map(|p| search(plan, &direction, element, p).notifiers);
     let mut queues: Vec<usize> = found.collect();
     queues.sort_unstable();
     queues.dedup();
@@ -60,8 +60,8 @@ pub(crate) fn nearest_queues(plan: &Plan, element: usize) -> Vec<usize> {
 
 /// For each port of each element, the set of notifiers for packets upstream of a pull input, or for room downstream of
 /// a push output. A port whose neighbour pulls or pushes without notifying has a signal that is always active.
-pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
-    let ports = |i: usize| (way.ports)(plan, i).len();
+pub fn signals(plan: &Plan, direction: &Direction) -> Vec<Vec<Signal>> {
+    let ports = |i: usize| (direction.ports)(plan, i).len();
     let mut found: Vec<Vec<Option<Signal>>> = (0..plan.elements.len())
         .map(|i| vec![None; ports(i)])
         .collect();
@@ -69,19 +69,21 @@ pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
     for element in 0..plan.elements.len() {
         for port in 0..ports(element) {
             // All ports along a chain have the same signal, which is computed once.
-            let (mut chain, mut on_it) = (Vec::new(), HashSet::new());
+            let (mut chain, mut visited) = (Vec::new(), HashSet::new());
             let mut at = (element, port);
             let signal = loop {
                 if let Some(known) = &found[at.0][at.1] {
                     break known.clone();
                 }
-                if !on_it.insert(at) {
+                if !visited.insert(at) {
                     break Signal::default();
                 }
                 chain.push(at);
-                match look(plan, way, at) {
-                    Look { own, on } if own == Signal::default() && on.len() == 1 => at = on[0],
-                    look => break search_from(plan, way, look, &mut steps),
+                match neighbours(plan, direction, at) {
+                    Neighbours { own, on } if own == Signal::default() && on.len() == 1 => {
+                        at = on[0]
+                    }
+                    neighbours => break search_from(plan, direction, neighbours, &mut steps),
                 }
             };
             for (element, port) in chain {
@@ -99,8 +101,13 @@ pub fn signals(plan: &Plan, way: &Way) -> Vec<Vec<Signal>> {
 }
 
 /// Like [`signals`], for one port.
-fn search(plan: &Plan, way: &Way, element: usize, port: usize) -> Signal {
-    search_from(plan, way, look(plan, way, (element, port)), &mut 0)
+fn search(plan: &Plan, direction: &Direction, element: usize, port: usize) -> Signal {
+    search_from(
+        plan,
+        direction,
+        neighbours(plan, direction, (element, port)),
+        &mut 0,
+    )
 }
 
 fn busy() -> Signal {
@@ -111,47 +118,51 @@ fn busy() -> Signal {
 }
 
 /// Direct neighbours of a port: notifiers, and ports at which the search continues.
-struct Look {
+struct Neighbours {
     own: Signal,
     on: Vec<(usize, usize)>,
 }
 
-fn look(plan: &Plan, way: &Way, at: (usize, usize)) -> Look {
+fn neighbours(plan: &Plan, direction: &Direction, at: (usize, usize)) -> Neighbours {
     let (mut own, mut on) = (Signal::default(), Vec::new());
-    if (way.ports)(plan, at.0)[at.1] != way.pull {
-        return Look { own: busy(), on };
+    if (direction.ports)(plan, at.0)[at.1] != direction.pull {
+        return Neighbours { own: busy(), on };
     }
     let mut any = false;
-    (way.at)(&plan.edges, at, &mut |edge| {
-        if edge.pull != way.pull {
+    (direction.at)(&plan.edges, at, &mut |edge| {
+        if edge.pull != direction.pull {
             return;
         }
         any = true;
-        let far = (way.far)(edge);
+        let far = (direction.far)(edge);
         let there = &plan.elements[far];
-        if (way.notifies)(there.class) {
+        if (direction.notifies)(there.class) {
             // A queue that other workers fill or empty cannot notify in time.
             own.busy |= !there.pushers.iter().all(|w| there.pullers.contains(w));
             own.notifiers.push(far);
             return;
         }
-        let wires = there.class.extension::<PullWires>().filter(|_| way.pull);
+        let wires = there
+            .class
+            .extension::<PullWires>()
+            .filter(|_| direction.pull);
         let mut wires = wires.into_iter().flat_map(|wires| wires.0);
         let wire = wires.find(|wire| wire.0 == edge.from.1);
-        let ports = (way.ports)(plan, far).iter().enumerate();
-        let ports = ports.filter(|(p, pull)| **pull == way.pull && wire.is_none_or(|w| w.1 == *p));
+        let ports = (direction.ports)(plan, far).iter().enumerate();
+        let ports =
+            ports.filter(|(p, pull)| **pull == direction.pull && wire.is_none_or(|w| w.1 == *p));
         let before = on.len();
         on.extend(ports.map(|(p, _)| (far, p)));
         own.busy |= on.len() == before;
     });
     // An unconnected output accepts all packets; an unconnected input gets none.
-    own.busy |= !way.pull && !any;
-    Look { own, on }
+    own.busy |= !direction.pull && !any;
+    Neighbours { own, on }
 }
 
 /// Continues the search from the direct neighbours of a port.
-fn search_from(plan: &Plan, way: &Way, first: Look, steps: &mut usize) -> Signal {
-    let Look {
+fn search_from(plan: &Plan, direction: &Direction, first: Neighbours, steps: &mut usize) -> Signal {
+    let Neighbours {
         own: mut signal,
         on: mut to_do,
     } = first;
@@ -159,7 +170,7 @@ fn search_from(plan: &Plan, way: &Way, first: Look, steps: &mut usize) -> Signal
     signal.notifiers.retain(|&n| known.insert(n));
     let mut seen: HashSet<(usize, usize)> = to_do.iter().copied().collect();
     while let Some(at) = to_do.pop() {
-        let more = look(plan, way, at);
+        let more = neighbours(plan, direction, at);
         *steps += 1 + more.on.len() + more.own.notifiers.len();
         if *steps > STEPS_MAX {
             return busy();

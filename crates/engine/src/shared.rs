@@ -40,7 +40,7 @@ mod tests {
     use std::cell::Cell;
 
     #[test]
-    fn a_name_and_a_type_find_the_same_thing_while_somebody_holds_it() {
+    fn shared_state_is_found_by_name_and_type_while_held() {
         let shared = Shared::default();
         let first = shared.get("a", || Cell::new(1u32));
         first.set(5);

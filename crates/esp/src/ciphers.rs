@@ -6,7 +6,7 @@ use crate::spec::Direction;
 use std::{ptr, slice};
 
 /// Below this number of packets, each is processed separately: most SIMD lanes of the library would be empty.
-const FEW: usize = 4;
+const BATCH_MIN: usize = 4;
 
 /// A worker's state for encrypting and decrypting packets.
 #[derive(Default)]
@@ -102,7 +102,7 @@ impl Ciphers {
                 (many + 1, fit && job.packet.len() <= burst::LEN_MAX)
             });
             match &mut self.manager {
-                Some(manager) if many >= FEW && fit => match way {
+                Some(manager) if many >= BATCH_MIN && fit => match way {
                     Direction::Out => manager.seal(kind, jobs),
                     Direction::In => manager.open(kind, jobs),
                 },

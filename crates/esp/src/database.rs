@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use sync::publish::{Published, Reader, domain};
 
 /// Mean number of associations of one direction in a list; with more, the number of lists grows.
-const IN_A_LIST: usize = 4;
+const LIST_LEN_MEAN: usize = 4;
 /// Lists at first.
 const LISTS: usize = 16;
 /// Maximum number of lists: a change copies one word for each.
@@ -79,7 +79,7 @@ impl ByNumber {
         let list: Arc<[_]> = others.cloned().chain(new).collect();
         self.len = self.len + list.len() - self.lists[place].len();
         self.lists[place] = list;
-        if self.len > IN_A_LIST * self.lists.len() && self.lists.len() < LISTS_MAX {
+        if self.len > LIST_LEN_MEAN * self.lists.len() && self.lists.len() < LISTS_MAX {
             let mut lists = vec![Vec::new(); 4 * self.lists.len()];
             let mut grown = ByNumber::new(lists.len());
             for (number, sa) in self.iter() {
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_maps_say_while_associations_come_and_go() {
+    fn database_agrees_with_maps_under_random_changes() {
         let mut rng = Rng::seed(60_000);
         let database = Database::default();
         let mut inbound: HashMap<u32, Arc<Sa>> = HashMap::new();
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_once() {
+    fn missing_association_is_reported_once() {
         let database = Database::default();
         for reqid in [1, 2, 1, 65, 70, 70] {
             database.miss(reqid);

@@ -4,9 +4,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Least path MTU that is accepted over IPv4, as in Linux (`net.ipv4.route.min_pmtu`).
-pub(crate) const MIN: usize = 552;
+pub(crate) const PATH_MTU_MIN: usize = 552;
 /// Validity of a path MTU, in nanoseconds: 10 minutes (RFC 1191, 6.3).
-const AGE: u64 = 600_000_000_000;
+const AGE_MAX_NS: u64 = 600_000_000_000;
 
 /// Path MTU of an association, and when it was learnt.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl PathMtu {
 
     /// Forgets a path MTU that was learnt too long ago.
     pub(crate) fn forget(&self, now: u64) {
-        if now.saturating_sub(self.learnt.load(Relaxed)) > AGE {
+        if now.saturating_sub(self.learnt.load(Relaxed)) > AGE_MAX_NS {
             self.mtu.store(0, Relaxed);
         }
     }

@@ -78,7 +78,7 @@ struct Compiled {
     /// Action of each rule.
     actions: Vec<Action>,
     /// True if a policy tests more than addresses.
-    looks_deeper: bool,
+    tests_upper_layer: bool,
 }
 
 impl Default for Policies {
@@ -103,7 +103,7 @@ impl Policies {
             let tests = rules.iter().flatten();
             Compiled {
                 tree: Tree::new(&rules),
-                looks_deeper: tests.map(|test| test.field).any(|field| field >= PROTOCOL),
+                tests_upper_layer: tests.map(|test| test.field).any(|field| field >= PROTOCOL),
                 rules,
                 actions,
             }
@@ -138,7 +138,7 @@ impl Policies {
             return None;
         }
         match is_v4 {
-            true => match key4(packet, compiled.looks_deeper) {
+            true => match key4(packet, compiled.tests_upper_layer) {
                 Some(key) => compiled.find(&key),
                 None => Some(Action::Discard),
             },
@@ -159,7 +159,7 @@ impl Compiled {
 
     #[inline(never)] // so that those of IPv4 keep their key in one place
     fn find6(&self, packet: &[u8]) -> Option<Action> {
-        match key6(packet, self.looks_deeper) {
+        match key6(packet, self.tests_upper_layer) {
             Some(key) => self.find(&key),
             None => Some(Action::Discard),
         }
@@ -226,11 +226,11 @@ fn upper_words(protocol: u8, upper: Option<&[u8]>) -> [u32; 4] {
 }
 
 #[inline]
-fn key4(packet: &[u8], looks_deeper: bool) -> Option<Key> {
+fn key4(packet: &[u8], tests_upper_layer: bool) -> Option<Key> {
     let header = packet.first_chunk::<{ ipv4::MIN_LEN }>()?;
     let ip = wire::Ipv4::new_unchecked(header);
     let (src, dst) = (ip.src().to_bits(), ip.dst().to_bits());
-    let [a, b, c, d] = match looks_deeper {
+    let [a, b, c, d] = match tests_upper_layer {
         true => {
             let upper = packet.get(ip.header_len()..);
             upper_words(ip.protocol(), upper.filter(|_| ip.fragment_offset() == 0))
@@ -240,12 +240,12 @@ fn key4(packet: &[u8], looks_deeper: bool) -> Option<Key> {
     Some([src, 0, 0, 0, dst, 0, 0, 0, a, b, c, d, 0, 0, 0, 0])
 }
 
-fn key6(packet: &[u8], looks_deeper: bool) -> Option<Key> {
+fn key6(packet: &[u8], tests_upper_layer: bool) -> Option<Key> {
     let mut key = [0; FIELDS];
     for (n, word) in key[..8].iter_mut().enumerate() {
         *word = u32::from_be_bytes(*packet.get(8 + 4 * n..)?.first_chunk()?);
     }
-    if looks_deeper {
+    if tests_upper_layer {
         key[usize::from(PROTOCOL)..][..4].copy_from_slice(&upper6(packet));
     }
     Some(key)
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_packet_is_discarded() {
+    fn malformed_packets_are_discarded() {
         let mut rng = Rng::seed(1);
         let nets = [Net::V4(Prefix4::ALL), Net::V6(Prefix6::ALL)];
         let policies = Policies::new(nets.map(|net| all(net, Action::Bypass)).to_vec());

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use tables::prefetch;
 
 /// Nanoseconds after which the kernel is notified again of a peer's new address.
-const SHOW_AGAIN: u64 = 1_000_000_000;
+const SHOW_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Least plausible wall-clock time, in nanoseconds since the Unix epoch: the beginning of 2026. Initialisation
 /// vectors count up from an association's creation time, so they would repeat if the clock restarted at each boot.
 pub const CLOCK_MIN: u64 = 1_767_225_600_000_000_000;
 
 /// The greatest extended sequence number that is used.
-const NUMBER_MAX: u64 = u64::MAX >> 1;
+const SEQUENCE_MAX: u64 = u64::MAX >> 1;
 
 /// A security association, shared by all workers.
 pub struct Sa {
@@ -186,7 +186,7 @@ impl Sa {
     /// Sets the next sequence number, for a peer that has seen earlier ones before a restart.
     pub fn start_at(&self, number: u64) {
         // No number is assigned beyond the last usable one; counting refused requests needs some room above it.
-        let number = number.clamp(1, NUMBER_MAX + 1);
+        let number = number.clamp(1, SEQUENCE_MAX + 1);
         self.protection.shared.next.store(number, Relaxed);
         self.protection.shared.first.store(number, Relaxed);
     }
@@ -235,7 +235,7 @@ impl Sa {
     #[inline]
     pub fn may_show_move(&self, now: u64) -> bool {
         let shown = self.shown.load(Relaxed);
-        shown == 0 || now.saturating_sub(shown) >= SHOW_AGAIN
+        shown == 0 || now.saturating_sub(shown) >= SHOW_INTERVAL_NS
     }
 
     /// Records that the kernel was notified of a peer's new address.
@@ -258,7 +258,7 @@ impl Sa {
         }
         let first = self.protection.shared.next.fetch_add(packets, Relaxed);
         let last = first.saturating_add(packets.saturating_sub(1));
-        if last > u64::from(u32::MAX) && (!self.spec.esn || last > NUMBER_MAX) {
+        if last > u64::from(u32::MAX) && (!self.spec.esn || last > SEQUENCE_MAX) {
             // Sequence numbers must not wrap around (RFC 4303, 3.3.3).
             self.ended.store(true, Relaxed);
             return Err(Fault::Expired);
@@ -301,7 +301,7 @@ impl Sa {
             .tunnel()
             .is_none_or(|tunnel| tunnel.dst.is_ipv4());
         let least = if is_v4 {
-            path_mtu::MIN
+            path_mtu::PATH_MTU_MIN
         } else {
             wire::ipv6::MIN_MTU
         };

@@ -87,7 +87,7 @@ fn portable(mut sa: Sa, keys: &Keys) -> Sa {
 }
 
 #[test]
-fn what_one_end_seals_the_other_opens_once() {
+fn encrypted_packet_decrypts_once_at_the_other_end() {
     let mut rng = Rng::seed(2);
     for suite in Suite::names() {
         for esn in [false, true] {
@@ -133,7 +133,7 @@ fn a_changed_bit_is_noticed_wherever_it_is() {
 }
 
 #[test]
-fn whatever_number_it_is_to_begin_with_none_comes_twice() {
+fn sequence_numbers_never_repeat_from_any_start() {
     for number in [0, u64::MAX >> 1, 1 << 63, u64::MAX] {
         let (out, _) = pair(|spec| spec.esn = true, "aes128gcm16");
         out.start_at(number);

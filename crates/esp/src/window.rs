@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_as_a_list_of_all_numbers_says() {
+    fn window_agrees_with_a_list_of_all_numbers() {
         for size in [1, 2, 31, 32, 33, 64, 100, 1024, 4095, 4096] {
             let mut rng = Rng::seed(u64::from(size));
             let (window, mut model) = (Window::new(size), Model::default());
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_workers_exactly_one_takes_a_number() {
+    fn one_of_several_workers_takes_a_number() {
         let window = Window::new(4096);
         let takes: u64 = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..4)

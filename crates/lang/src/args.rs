@@ -405,7 +405,7 @@ z\q""#
     }
 
     #[test]
-    fn what_is_quoted_is_one_word_and_unquotes_to_itself() {
+    fn quoted_text_is_one_word_and_unquotes_to_itself() {
         for text in [
             "",
             "plain",

@@ -23,7 +23,7 @@ pub fn masked(text: &str) -> Cow<'_, str> {
         at: 0,
         line_end: None,
         speaks_of_key: false,
-        behind: false,
+        expects_key: false,
         always: false,
         comment_end: 0,
         data_end: 0,
@@ -45,7 +45,7 @@ struct Reader<'a> {
     line_end: Option<usize>,
     speaks_of_key: bool,
     /// True if the next word is the value of a key, or one of a list.
-    behind: bool,
+    expects_key: bool,
     /// True if the next word is a key, whatever its form.
     always: bool,
     /// End of the last comment, and of the last string of hexadecimal bytes (`\<6b 79>`), that began before `at`.
@@ -85,7 +85,10 @@ impl Reader<'_> {
 
     /// Skips a character that is not part of a word.
     fn pass_over(&mut self, rest: &str) {
-        let end = |behind: &str| rest.find(behind).map_or(rest.len(), |at| at + behind.len());
+        let end = |expects_key: &str| {
+            rest.find(expects_key)
+                .map_or(rest.len(), |at| at + expects_key.len())
+        };
         if self.at >= self.comment_end {
             if rest.starts_with("//") || rest.starts_with('#') {
                 self.comment_end = self.at + end("\n");
@@ -98,7 +101,7 @@ impl Reader<'_> {
         }
         let next = rest.chars().next().map_or(1, char::len_utf8);
         let stays = self.at < self.comment_end || "\"'`=:[({, \t\r\n".contains(&rest[..next]);
-        self.behind &= stays;
+        self.expects_key &= stays;
         self.always &= stays;
         self.at += next;
     }
@@ -107,26 +110,26 @@ impl Reader<'_> {
     fn key_at(&mut self, word: &str) -> Option<usize> {
         let in_comment = self.at < self.comment_end;
         if has_word_key(word) {
-            self.behind |= !in_comment;
+            self.expects_key |= !in_comment;
             let always = ALWAYS.iter().any(|name| word.eq_ignore_ascii_case(name));
             self.always = always && !in_comment;
             return None;
         }
-        if self.behind || self.speaks_of_key {
+        if self.expects_key || self.speaks_of_key {
             let (digits, length) = digits_in_groups(&self.text[self.at..]);
             if digits >= DIGITS_NEAR {
                 self.always = false;
                 return Some(length);
             }
         }
-        if self.behind && !in_comment {
+        if self.expects_key && !in_comment {
             if std::mem::take(&mut self.always) {
                 return Some(word.len());
             }
             if KEY_LENGTHS.contains(&word.len()) {
                 return Some(word.len());
             }
-            self.behind = false;
+            self.expects_key = false;
         }
         // Patterns and data may have as many digits.
         let before = self.text[..self.at].chars().next_back();

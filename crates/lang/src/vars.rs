@@ -32,7 +32,7 @@ const DEPTH_MAX: usize = 50;
 const CONFIG_BYTES_MAX: usize = 1 << 20;
 /// Allowance in bytes for all configuration strings together, and for the work on them, in addition to the length of
 /// the text.
-const MORE_BYTES_MAX: usize = 16 << 20;
+const EXTRA_BYTES_MAX: usize = 16 << 20;
 
 /// Index of a frame.
 pub(crate) type FrameId = usize;
@@ -72,7 +72,7 @@ impl<'a> Variables<'a> {
             frames: Vec::new(),
             diagnostics: Vec::new(),
             bytes: 0,
-            bytes_max: 2 * map.bytes() + MORE_BYTES_MAX,
+            bytes_max: 2 * map.bytes() + EXTRA_BYTES_MAX,
             depth: 0,
             full: false,
         }

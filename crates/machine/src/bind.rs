@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bound_already_is_left_alone() {
+    fn bound_device_is_left_alone() {
         let machine = |driver: &str| {
             let fake = one_card(driver);
             (fake.machine(), fake)
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_card_are_told_apart() {
+    fn names_without_a_card_are_distinguished() {
         let fake = one_card("e1000e");
         fake.interface("dummy0", None);
         fake.card("0000:04:00.0", 0x8086, 1, None);

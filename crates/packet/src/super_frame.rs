@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_longer_sound_fails_and_harms_nothing() {
+    fn malformed_super_frame_fails_without_harm() {
         let _turn = crate::tests::large_ones();
         let mangle: [fn(&mut Packet); 5] = [
             |p| p.truncate(60),

@@ -86,7 +86,7 @@ impl Watched {
     }
 
     /// Makes the watcher switch the reception of other stations' frames on or off.
-    pub(crate) fn hear_others(&self, promiscuous: bool) {
+    pub(crate) fn set_promiscuous(&self, promiscuous: bool) {
         if self.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
             self.look_again();
         }

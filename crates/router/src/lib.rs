@@ -458,7 +458,7 @@ impl Router {
         *self.lock() = Arc::clone(plan);
         for device in &plan.devices {
             if let Some(open) = self.ports.get(&device.name) {
-                open.port.hear_others(device.request.promiscuous);
+                open.port.set_promiscuous(device.request.promiscuous);
             }
         }
         self.close_others(|name| plan.devices.iter().any(|d| d.name == name));

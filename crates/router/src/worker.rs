@@ -36,7 +36,7 @@ use sync::Lock;
 /// Maximum number of rounds of a turn. The clock, messages and timers are checked once per turn.
 const ROUNDS: u32 = 16;
 /// Time limit in nanoseconds for a turn of several rounds, or for a turn while other routers wait.
-const TURN: u64 = 8_000;
+const TURN_NS: u64 = 8_000;
 /// The greatest BURST that can be configured: the number of packets that tasks take at a time is not limited
 /// otherwise.
 const BURST_MAX: u32 = 1024;
@@ -191,7 +191,7 @@ pub struct LocalRouter {
     /// State of rest, if the router is not polled.
     rest: Option<rest::Rest>,
     /// Earliest time that is recorded for the end of the router's rest.
-    noted: Option<Time>,
+    recorded_wake: Option<Time>,
 }
 
 impl LocalRouter {
@@ -260,15 +260,15 @@ impl LocalRouter {
 
     /// Runs a turn beside other routers, after [`last`](Self::last). Returns true if there was work.
     #[inline]
-    fn turn_beside(&mut self, now: Time) -> bool {
+    fn turn_among_others(&mut self, now: Time) -> bool {
         // The burst limit does not apply to a shared port's router: it works for all others, and larger bursts make
         // its system calls cheaper per packet.
         if !self.account.share.is_of_port() {
             let (time, worked) = self.last;
             let rounds = self.graph().rounds_used().max(1);
-            self.most = next_most(self.most, time / u64::from(rounds), worked);
+            self.most = next_burst(self.most, time / u64::from(rounds), worked);
             let most = self.most;
-            self.graph().set_most(most);
+            self.graph().set_burst_limit(most);
         }
         self.turn(now, self.last)
     }
@@ -282,7 +282,7 @@ impl LocalRouter {
         }
         if worked {
             self.progress.note_moved();
-        } else if !self.progress.done.load(Ordering::Relaxed) && self.graph().may_be_over() {
+        } else if !self.progress.done.load(Ordering::Relaxed) && self.graph().may_have_finished() {
             self.progress.done.store(true, Ordering::Release);
             self.progress.changed.tell();
         }
@@ -434,7 +434,7 @@ impl Worker {
         // A sender that posted work before this point may not have seen that this worker is going to sleep: check
         // once more.
         let has_mail = self.waiting.load(Ordering::Acquire);
-        if has_mail || routers.look_once_more(clock.now()) {
+        if has_mail || routers.check_again_before_sleep(clock.now()) {
             self.wakers.awake(self.number);
             return match has_mail {
                 true => Slept::Soundly,
@@ -469,25 +469,25 @@ impl Worker {
 /// It grows while turns are short.
 #[inline]
 fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
-    if !moved || turn >= TURN {
+    if !moved || turn >= TURN_NS {
         1
     } else if used < rounds {
         used.max(1)
-    } else if turn < TURN / 2 {
+    } else if turn < TURN_NS / 2 {
         (2 * rounds).min(ROUNDS)
     } else {
         rounds
     }
 }
 
-/// Burst limit for the next round: halved in proportion if the last round took longer than `TURN`, doubled if it took
-/// less than half of it. So other routers do not wait long while packets are expensive.
+/// Burst limit for the next round: halved in proportion if the last round took longer than `TURN_NS`, doubled if it
+/// took less than half of it. So other routers do not wait long while packets are expensive.
 #[inline]
-fn next_most(most: u32, round: u64, moved: bool) -> u32 {
-    if moved && round > TURN {
-        let fit = u64::from(most) * TURN / round;
+fn next_burst(most: u32, round: u64, moved: bool) -> u32 {
+    if moved && round > TURN_NS {
+        let fit = u64::from(most) * TURN_NS / round;
         (fit as u32).max(1)
-    } else if moved && round < TURN / 2 {
+    } else if moved && round < TURN_NS / 2 {
         (2 * most).min(BURST_MAX)
     } else {
         most
@@ -538,7 +538,7 @@ mod tests {
         assert_eq!(next_rounds(8, 3, 10, true), 3);
         // A turn without work says nothing of the next one's.
         assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);
-        assert_eq!(after(&[(10, true), (10, true), (TURN, true)]), 1);
+        assert_eq!(after(&[(10, true), (10, true), (TURN_NS, true)]), 1);
     }
 
     #[test]
@@ -546,7 +546,7 @@ mod tests {
         // Sizes that bursts come to, from the greatest, if packets take so long and up to 64 are there.
         let of = |packet: u64| {
             let round = |most: u32| u64::from(most.min(64)) * packet;
-            (0..30).fold(BURST_MAX, |most, _| next_most(most, round(most), true))
+            (0..30).fold(BURST_MAX, |most, _| next_burst(most, round(most), true))
         };
         assert_eq!(of(50), BURST_MAX);
         assert_eq!(of(100), BURST_MAX);
@@ -554,7 +554,7 @@ mod tests {
         assert_eq!(of(8_000), 1);
         assert_eq!(of(1_000_000), 1);
         // A turn in which nothing moved says nothing.
-        assert_eq!(next_most(7, 1_000_000, false), 7);
-        assert_eq!(next_most(7, 10, false), 7);
+        assert_eq!(next_burst(7, 1_000_000, false), 7);
+        assert_eq!(next_burst(7, 10, false), 7);
     }
 }

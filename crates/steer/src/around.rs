@@ -17,7 +17,7 @@ pub(crate) struct Around {
     /// Elements that steer by the table.
     pub(crate) steers: Arc<[usize]>,
     /// Elements downstream of those that steer.
-    pub(crate) behind: Arc<[usize]>,
+    pub(crate) downstream_nodes: Arc<[usize]>,
     /// Maximum number of elements in series that may hold packets.
     pub(crate) stages: usize,
     /// The workers of the plan: each may send packets to others.
@@ -40,12 +40,12 @@ impl Around {
                 .is_some_and(|t| Arc::ptr_eq(t, table))
         };
         let steers: Vec<usize> = (0..tables.len()).filter(is_ours).collect();
-        let behind = downstream(plan, &steers, &tables);
+        let downstream_nodes = downstream(plan, &steers, &tables);
         Some(Around {
             table: Arc::clone(table),
-            stages: stages(plan, &behind),
+            stages: stages(plan, &downstream_nodes),
             steers: steers.into(),
-            behind: behind.into_iter().collect(),
+            downstream_nodes: downstream_nodes.into_iter().collect(),
             workers: (0..plan.workers).collect(),
         })
     }
@@ -123,17 +123,19 @@ fn downstream(plan: &Plan, steers: &[usize], tables: &[Option<Arc<Table>>]) -> B
 }
 
 /// Length of the longest chain of elements that store packets, among these elements.
-fn stages(plan: &Plan, behind: &BTreeSet<usize>) -> usize {
+fn stages(plan: &Plan, downstream_nodes: &BTreeSet<usize>) -> usize {
     let holds = |node: usize| {
         let element = &plan.elements[node];
         let queue = element.class.ports.output_flow(0) == Flow::Pull && !element.input_pull();
         let sends = element.device().is_some_and(|device| !device.receives);
         usize::from(queue || sends || element.runs == Runs::AsTask)
     };
-    let mut depth: BTreeMap<usize, usize> =
-        behind.iter().map(|&node| (node, holds(node))).collect();
+    let mut depth: BTreeMap<usize, usize> = downstream_nodes
+        .iter()
+        .map(|&node| (node, holds(node)))
+        .collect();
     // The number of rounds is bounded, because in a cycle depths would grow for ever.
-    for _ in 0..behind.len() {
+    for _ in 0..downstream_nodes.len() {
         let before = depth.clone();
         for edge in &plan.edges {
             if let (Some(&from), Some(to)) = (before.get(&edge.from.0), depth.get_mut(&edge.to.0)) {

@@ -25,7 +25,7 @@ use sync::Lock;
 
 /// Time limit for a worker to empty its rings, in multiples of the table's limit. The size of the rings bounds the
 /// time that is needed.
-pub(crate) const STALLED: u32 = 20;
+pub(crate) const STALL_LIMITS: u32 = 20;
 
 /// Result of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,10 @@ fn hand_over(
         who: vec![worker],
         ends,
     };
-    let mut steps = vec![all(Part::Hold, Ends::OrNone(limit.saturating_mul(STALLED)))];
+    let mut steps = vec![all(
+        Part::Hold,
+        Ends::OrNone(limit.saturating_mul(STALL_LIMITS)),
+    )];
     // One drain more than there are stages, because elements that hold packets only sometimes are not counted as
     // stages.
     steps.extend((0..=around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
@@ -212,7 +215,7 @@ impl Change for Buckets {
     type Memory = Memory;
 
     fn take(&self, step: Part, graph: &mut Graph, memory: &mut Memory) -> bool {
-        let (steers, behind) = (&self.around.steers, &self.around.behind);
+        let (steers, downstream_nodes) = (&self.around.steers, &self.around.downstream_nodes);
         match step {
             Part::Hold => {
                 let sent = memory.sent.get_or_insert_with(|| {
@@ -225,7 +228,7 @@ impl Change for Buckets {
             }
             Part::Drain => {
                 let marks = &mut memory.marks;
-                let marks = marks.get_or_insert_with(|| Marks::now(graph, behind));
+                let marks = marks.get_or_insert_with(|| Marks::now(graph, downstream_nodes));
                 let done = memory.late || marks.have_passed(graph);
                 if done {
                     memory.marks = None;
@@ -233,7 +236,7 @@ impl Change for Buckets {
                 done
             }
             Part::Give => {
-                *self.state.lock() = give_buckets(graph, behind, &self.buckets);
+                *self.state.lock() = give_buckets(graph, downstream_nodes, &self.buckets);
                 true
             }
             Part::Take => {

@@ -17,7 +17,7 @@
 
 use super::Held;
 use super::around::Around;
-use super::buckets::STALLED;
+use super::buckets::STALL_LIMITS;
 use super::extensions::port_table_of;
 use super::graph::{Sent, queues};
 use super::hand_over::{Ask, Change, Ends, HandOver, Step};
@@ -33,9 +33,9 @@ use std::time::{Duration, Instant};
 use sync::Lock;
 
 /// Time that a device may need to deliver packets that it sorted by its old table.
-const INSIDE: Duration = Duration::from_micros(100);
+const DEVICE_LATENCY: Duration = Duration::from_micros(100);
 /// Time between two queries to a port about the progress of a change.
-const PAUSE: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Result of following.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Entries {
         astray: &[Astray],
     ) -> Result<(Held, bool), AskError> {
         let (owner, limit) = (self.owner, self.around.table.limit());
-        let time_limit = limit.saturating_mul(STALLED);
+        let time_limit = limit.saturating_mul(STALL_LIMITS);
         let workers: BTreeSet<usize> = self.queues.iter().map(|queue| queue.1).collect();
         let step = |what, who, ends| Step { what, who, ends };
         let steps = vec![
@@ -186,7 +186,7 @@ impl Entries {
         }
         let begun = Instant::now();
         while !port.is_done() && begun.elapsed() < time_limit {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let entries = hand_over.change();
         if !port.is_done() {
@@ -216,7 +216,7 @@ impl Entries {
     /// True if packets of this worker's old queues have arrived.
     fn is_drained(&self, graph: &mut Graph, memory: &mut Memory) -> bool {
         let now = graph.now();
-        if now.since(*memory.begun.get_or_insert(now)) < INSIDE {
+        if now.since(*memory.begun.get_or_insert(now)) < DEVICE_LATENCY {
             return false;
         }
         let me = graph.worker();

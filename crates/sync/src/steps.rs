@@ -71,7 +71,7 @@ mod loom_tests {
 
     /// Two workers write a cell each; then one of them stores the sum, which the other reads.
     #[test]
-    fn who_finds_a_step_open_sees_what_all_have_done_before() {
+    fn worker_at_an_open_step_sees_all_earlier_writes() {
         loom::model(|| {
             let all = Arc::new((Steps::new([2, 1]), Cells::default()));
             let wait = |steps: &Steps, step| {

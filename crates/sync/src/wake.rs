@@ -95,7 +95,7 @@ impl Wakers {
     }
 
     /// Records that the worker polls the router again.
-    pub fn rests_no_more(&self, worker: usize) {
+    pub fn resume_polling(&self, worker: usize) {
         self.rests[worker].store(false, SeqCst);
     }
 

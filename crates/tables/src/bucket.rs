@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// years.
 const TICKS: u64 = 16;
 /// Fractional bits of the fixed-point cost of a unit.
-const PLACES: u32 = 32;
+const FRACTION_BITS: u32 = 32;
 
 /// Fill rate and depth of a bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// Ticks per unit, with [`PLACES`] fractional bits.
+    /// Ticks per unit, with [`FRACTION_BITS`] fractional bits.
     unit: u128,
     /// Ticks that an empty bucket takes to fill.
     depth: u64,
@@ -34,8 +34,9 @@ impl Rate {
                 depth: 0,
             };
         }
-        let unit = ((u128::from(TICKS) * 1_000_000_000) << PLACES).div_ceil(u128::from(per_second));
-        let depth = (unit * u128::from(burst.max(1))).div_ceil(1 << PLACES);
+        let unit =
+            ((u128::from(TICKS) * 1_000_000_000) << FRACTION_BITS).div_ceil(u128::from(per_second));
+        let depth = (unit * u128::from(burst.max(1))).div_ceil(1 << FRACTION_BITS);
         Rate {
             unit,
             depth: u64::try_from(depth).unwrap_or(u64::MAX),
@@ -47,8 +48,8 @@ impl Rate {
         let cost = self
             .unit
             .checked_mul(u128::from(units))?
-            .checked_add(1 << (PLACES - 1))?;
-        u64::try_from(cost >> PLACES).ok()
+            .checked_add(1 << (FRACTION_BITS - 1))?;
+        u64::try_from(cost >> FRACTION_BITS).ok()
     }
 
     /// New fill time of the bucket if `units` are taken at `now` (ns); `None` if they do not conform.
@@ -133,9 +134,9 @@ pub struct FairRate {
     /// Limit for any source: the whole rate, with a burst that leaves the reserve untouched.
     all: Rate,
     /// Guaranteed limit of each source: an eighth of the rate and of the bucket.
-    anybody: Rate,
+    unreserved: Rate,
     /// Rate that is reserved for each group of sources.
-    each: Rate,
+    guaranteed: Rate,
 }
 
 impl FairRate {
@@ -143,11 +144,17 @@ impl FairRate {
     /// uses at most an eighth of the rate has another `reserve` for itself.
     pub fn new(per_second: u64, burst: u64, reserve: u64) -> FairRate {
         let all = burst.saturating_add(reserve);
-        let share = |n: u64| if n == 0 { 0 } else { (n / SHARE).max(1) };
+        let share = |n: u64| {
+            if n == 0 {
+                0
+            } else {
+                (n / GUARANTEE_DIVISOR).max(1)
+            }
+        };
         FairRate {
             all: Rate::new(per_second, all),
-            anybody: Rate::new(per_second, burst),
-            each: match reserve {
+            unreserved: Rate::new(per_second, burst),
+            guaranteed: match reserve {
                 0 => Rate::new(0, 0),
                 _ => Rate::new(share(per_second), share(all)),
             },
@@ -156,7 +163,7 @@ impl FairRate {
 }
 
 /// Reciprocal of the rate's share that is reserved for each source.
-const SHARE: u64 = 8;
+const GUARANTEE_DIVISOR: u64 = 8;
 /// Number of buckets that sources are spread over.
 const SOURCES: usize = 256;
 
@@ -175,7 +182,9 @@ impl FairBucket {
     pub fn new(rate: &FairRate, seed: u64) -> FairBucket {
         FairBucket {
             all: SharedBucket::new(rate.all),
-            sources: (0..SOURCES).map(|_| SharedBucket::new(rate.each)).collect(),
+            sources: (0..SOURCES)
+                .map(|_| SharedBucket::new(rate.guaranteed))
+                .collect(),
             seed,
         }
     }
@@ -183,8 +192,8 @@ impl FairBucket {
     /// Takes a unit for a source if one is available at `now` (ns). The rate may differ from the previous call's.
     #[inline]
     pub fn take_at(&self, source: u64, rate: &FairRate, now: u64) -> bool {
-        self.all.take_at(&rate.anybody, now, 1)
-            || self.sources[self.place(source)].take_at(&rate.each, now, 1)
+        self.all.take_at(&rate.unreserved, now, 1)
+            || self.sources[self.place(source)].take_at(&rate.guaranteed, now, 1)
                 && self.all.take_at(&rate.all, now, 1)
     }
 
@@ -241,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_bucket_of_tokens() {
+    fn bucket_agrees_with_the_textbook_token_bucket() {
         // The textbook's token bucket: time adds tokens, up to the burst. It is exact, as the rate divides 16e9.
         let (rate, burst) = (1_000_000, 20);
         let (mut bucket, mut random) = (TokenBucket::new(Rate::new(rate, burst)), Random::new(1));
@@ -287,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_that_floods_keeps_nobody_out_of_a_fair_bucket() {
+    fn flooding_source_starves_no_other_source_of_a_fair_bucket() {
         let rate = FairRate::new(100, 20, 20);
         let bucket = FairBucket::new(&rate, 7);
         let take = |source, now, times| {

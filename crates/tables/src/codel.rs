@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn it_starts_where_it_was_if_that_was_a_moment_ago() {
+    fn drop_rate_continues_after_a_short_pause() {
         let pause = |ms| if (600..650).contains(&ms) { 0 } else { 6 };
         let times = drops(pause, 900);
         let again: Vec<u64> = times.iter().copied().filter(|ms| *ms > 650).collect();

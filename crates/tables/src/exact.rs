@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_what_a_map_does() {
+    fn table_agrees_with_a_hash_map() {
         let mut rng = Rng(88);
         let mut writer = ExactWriter::new(50, WORDS, 3);
         let mut model = HashMap::new();
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_readers_takes_room_that_is_bounded() {
+    fn removed_entries_that_wait_for_readers_are_bounded() {
         let mut writer = ExactWriter::new(8, 1, 0);
         let mut added = 0;
         while writer.insert(&[added, 0, 0, 0, 0, 0], 1).is_ok() {

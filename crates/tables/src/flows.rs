@@ -227,12 +227,12 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     ) -> Option<Flow> {
         for key in &keys {
             if let Some(old) = self.find(key) {
-                self.let_go(old.flow, &mut gone);
+                self.remove_and_report(old.flow, &mut gone);
             }
         }
         while self.len >= self.capacity {
             let least = self.place_for(class, now)?;
-            self.let_go(least, &mut gone);
+            self.remove_and_report(least, &mut gone);
         }
         let slot = Slot {
             keys,
@@ -271,7 +271,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// The flow to remove from a full table for a new one of `class`.
     fn place_for(&mut self, class: Class, now: u64) -> Option<Flow> {
-        self.loosen(now);
+        self.expire_guarantees(now);
         let (flow, ends) = self.first_loose()?;
         let times = self.times(class);
         // A new flow without guarantee may itself be the one that would expire first.
@@ -293,7 +293,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     }
 
     /// Moves flows whose guarantee has ended to the loose lists.
-    fn loosen(&mut self, now: u64) {
+    fn expire_guarantees(&mut self, now: u64) {
         for class in 0..self.classes.len() {
             let guarantee = self.classes[class].guarantee;
             loop {
@@ -348,17 +348,17 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     }
 
     /// Removes a flow, and passes its keys and value to `gone`.
-    fn let_go(&mut self, flow: Flow, gone: &mut impl FnMut([K; 2], V)) {
+    fn remove_and_report(&mut self, flow: Flow, gone: &mut impl FnMut([K; 2], V)) {
         let keys = *self.keys(flow);
         gone(keys, self.remove(flow));
     }
 
     /// Removes up to `max` expired flows. Returns true if there may be more.
     pub fn expire(&mut self, now: u64, max: usize, mut gone: impl FnMut([K; 2], V)) -> bool {
-        self.loosen(now);
+        self.expire_guarantees(now);
         for _ in 0..max {
             match self.first_loose() {
-                Some((flow, ends)) if ends <= now => self.let_go(flow, &mut gone),
+                Some((flow, ends)) if ends <= now => self.remove_and_report(flow, &mut gone),
                 _ => return false,
             }
         }
@@ -370,13 +370,13 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     pub fn set_capacity(&mut self, capacity: usize, now: u64, mut gone: impl FnMut([K; 2], V)) {
         let capacity = capacity.min(FLOWS_MAX);
         self.capacity = capacity;
-        self.loosen(now);
+        self.expire_guarantees(now);
         while self.len > capacity {
             let held = (0..self.classes.len()).map(|class| self.lists[class * 2].head);
             let oldest = held.filter(|&f| f != NONE);
             let oldest = oldest.min_by_key(|&f| self.slots[f as usize].touched);
             match self.first_loose().map(|(flow, _)| flow).or(oldest) {
-                Some(flow) => self.let_go(flow, &mut gone),
+                Some(flow) => self.remove_and_report(flow, &mut gone),
                 None => return,
             }
         }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Time is counted in 1/16 ns; the range is 36 years.
 const TICKS: u64 = 16;
 /// Fractional bits of the time per byte.
-const PLACES: u32 = 24;
+const FRACTION_BITS: u32 = 24;
 const SECOND: u128 = 1_000_000_000;
 /// Minimum length of a packet in bytes; it bounds the rounding error.
 const PACKET_MIN: u64 = 40;
@@ -183,7 +183,7 @@ pub struct Pace(u64);
 impl Pace {
     /// Pace of `rate` bytes a second; 0 counts as 1.
     pub fn new(rate: u64) -> Pace {
-        let byte = (u128::from(TICKS) * SECOND) << PLACES;
+        let byte = (u128::from(TICKS) * SECOND) << FRACTION_BITS;
         Pace(div_up(byte, rate.max(1).into()))
     }
 
@@ -201,7 +201,8 @@ impl Pace {
     /// Ticks of `bytes` bytes, rounded up.
     #[inline]
     fn ticks(self, bytes: u64) -> u64 {
-        let ticks = (u128::from(self.0) * u128::from(bytes) + ((1 << PLACES) - 1)) >> PLACES;
+        let ticks =
+            (u128::from(self.0) * u128::from(bytes) + ((1 << FRACTION_BITS) - 1)) >> FRACTION_BITS;
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_conforms_is_due_within_its_burst() {
+    fn conforming_packets_are_due_within_their_burst() {
         let (mut random, mut now) = (Random::new(2), 0);
         let (police, clock) = (Finish::default(), Finish::default());
         let (slow, fast) = (Pace::new(10_000), Pace::new(25_000));

@@ -121,7 +121,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn it_is_a_set_that_finds_the_next_member() {
+    fn set_finds_its_next_member() {
         let mut seed = 1u64;
         let mut below = move |n: u32| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

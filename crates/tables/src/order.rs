@@ -84,12 +84,12 @@ impl Bitmap {
 }
 
 /// Number of items in a block; a block of words fills a cache line.
-const BLOCK: usize = 7;
+const BLOCK_ITEMS: usize = 7;
 
 /// Consecutive items of a bin, so that items that wait long are read by whole cache lines.
 #[repr(align(64))]
 struct Block<T> {
-    items: [Option<T>; BLOCK],
+    items: [Option<T>; BLOCK_ITEMS],
     /// Next block of the bin; for a free block, the next free one.
     next: u32,
 }
@@ -109,7 +109,7 @@ const EMPTY: Bin = Bin {
     head: NONE,
     tail: NONE,
     from: 0,
-    to: BLOCK as u8,
+    to: BLOCK_ITEMS as u8,
 };
 
 /// Priority queue whose order is exact to within a bin's width.
@@ -234,7 +234,7 @@ impl<T> BinSort<T> {
             Some(block) => std::mem::replace(&mut self.free, block.next),
             None => {
                 self.blocks.push(Block {
-                    items: [const { None }; BLOCK],
+                    items: [const { None }; BLOCK_ITEMS],
                     next: NONE,
                 });
                 self.blocks.len() as u32 - 1
@@ -248,7 +248,7 @@ impl<T> BinSort<T> {
         let place = self.place(rank);
         let slot = self.slot(place);
         let mut bin = self.bins[slot];
-        if usize::from(bin.to) == BLOCK {
+        if usize::from(bin.to) == BLOCK_ITEMS {
             let block = self.take_block();
             match self.blocks.get_mut(bin.tail as usize) {
                 Some(tail) => tail.next = block,
@@ -291,7 +291,7 @@ impl<T> BinSort<T> {
                 let last = bin.head == bin.tail;
                 let (from, end) = (
                     usize::from(bin.from),
-                    if last { bin.to } else { BLOCK as u8 },
+                    if last { bin.to } else { BLOCK_ITEMS as u8 },
                 );
                 let items = &mut block.items[from..usize::from(end)];
                 let count = items.len().min(left);
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_out_of_reach_goes_to_the_end_of_it_and_is_counted() {
+    fn ranks_beyond_the_bins_go_to_the_last_bin_and_are_counted() {
         let mut queue = BinSort::new(64, 10);
         queue.push(6400, 'c');
         queue.push(u64::MAX, 'e'); // to bin 703

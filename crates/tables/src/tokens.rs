@@ -10,7 +10,7 @@
 const TICKS_PER_SECOND: u64 = 1000;
 const NS_PER_TICK: u64 = 1_000_000_000 / TICKS_PER_SECOND;
 /// Minimum value of a tick, in parts, for 32 bits to suffice.
-const PRECISE: u128 = 1 << 12;
+const TICK_PARTS_MIN: u128 = 1 << 12;
 
 /// A token bucket with one owner.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Tokens {
             )
         };
         let narrow = u128::from(u32::MAX);
-        let full = if worth(narrow).1 >= PRECISE {
+        let full = if worth(narrow).1 >= TICK_PARTS_MIN {
             narrow
         } else {
             u128::from(u64::MAX)

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "cargo test -- --skip shared_data")]
-    fn of_a_missing_file_it_is_said_how_to_do_without() {
+    fn missing_file_error_says_how_to_skip_the_tests() {
         path("no/such/file");
     }
 

@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_ether_address_is_refused() {
+    fn invalid_ethernet_addresses_are_refused() {
         for text in [
             "",
             ":",

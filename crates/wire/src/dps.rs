@@ -71,7 +71,7 @@ mod tests {
     };
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_state_parses_to_the_same_state() {
         let mut bytes = [0xff; LEN];
         STATE.write(&mut bytes);
         assert_eq!(bytes[..8], [1, 0, 8, 0, 0x01, 0x31, 0x2d, 0x00]);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_sound_is_no_state() {
+    fn invalid_bytes_are_no_state() {
         let read = |state: State| {
             let mut bytes = [0; LEN];
             state.write(&mut bytes);

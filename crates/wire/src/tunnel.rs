@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sound_tunnel_is_told_apart_by_its_own_addresses() {
+    fn malformed_tunnel_packets_use_their_own_addresses() {
         let inside = ip4(7, proto::UDP, &udp(1000, 53, b"x"));
         let mut fragment = ip4(1, proto::IPIP, &inside);
         fragment[6] = 0x20;

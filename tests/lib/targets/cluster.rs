@@ -1,7 +1,7 @@
 //! Frames from an internal link of a cluster: addresses, tags, and heartbeats to a node that listens.
 
 use cluster::address::{self, Address, LEN};
-use cluster::auth::{Key, Life, Way};
+use cluster::auth::{Key, Life, LinkDirection};
 use cluster::health::{Cabling, Config, Health};
 use cluster::map::Map;
 use cluster::tag::{self, Tag, Windows};
@@ -17,7 +17,7 @@ pub fn run(data: &[u8]) {
         address::set_lane(&mut again, u32::from(address::lane(bytes)) << 10);
         assert_eq!(&again, bytes, "every bit means something");
     }
-    let key = Key::new([7; 16]).of_way(&Way {
+    let key = Key::new([7; 16]).of_link(&LinkDirection {
         cluster: "t",
         from: ("a", Life([1; 16])),
         to: ("b", Life([2; 16])),
@@ -40,7 +40,7 @@ pub fn run(data: &[u8]) {
     heartbeats(data);
 }
 
-/// Heartbeats with a byte before each, which says by which link it comes and how long after the last.
+/// Heartbeats, each with a preceding byte: the link that it comes by, and the time since the last.
 fn heartbeats(data: &[u8]) {
     const MS: u64 = 1_000_000;
     let map = Map::mesh(3, 1e9);
@@ -51,7 +51,7 @@ fn heartbeats(data: &[u8]) {
     let bound = 126 + 18 * config.records;
     let mut node = Health::new(&map, Arc::new(cabling), 0, 5, config, 0);
     let mut now = 0;
-    // Two records are as long as a heartbeat of the seeds.
+    // Two records have the length of one heartbeat of the seeds.
     for piece in data.chunks(1 + 126 + 2 * 18) {
         let Some((&first, bytes)) = piece.split_first() else {
             return;

@@ -11,18 +11,18 @@ use super::message::{
 use super::{BUCKETS, Pool};
 
 /// Nanoseconds between messages to peers while nothing moves.
-const EVERY: u64 = 100_000_000;
+const MESSAGE_INTERVAL_NS: u64 = 100_000_000;
 /// Time in nanoseconds without a message after which a peer's state has no effect.
-const SILENCE: u64 = 350_000_000;
+const SILENCE_MAX_NS: u64 = 350_000_000;
 /// Silence in nanoseconds after which a peer may restart its message sequence numbers.
-const FORGET: u64 = 1_000_000_000;
+const RESTART_SILENCE_NS: u64 = 1_000_000_000;
 const ALL_WORDS: usize = BUCKETS / 64;
 
 /// State of one table of a peer, as received.
 struct Seen {
     state: TableState,
     /// For each part of the table, a bit: set if the peer has sent the part since the digest last changed.
-    told: u16,
+    received_parts: u16,
     waiting: Box<[u64]>,
     busy: Box<[u64]>,
 }
@@ -31,7 +31,7 @@ impl Seen {
     fn new() -> Seen {
         Seen {
             state: TableState::default(),
-            told: 0,
+            received_parts: 0,
             waiting: vec![0; ALL_WORDS].into(),
             busy: vec![0; ALL_WORDS].into(),
         }
@@ -39,7 +39,7 @@ impl Seen {
 
     fn learn(&mut self, state: TableState) {
         if self.state.digest != state.digest || !self.state.is_moving {
-            self.told = 0;
+            self.received_parts = 0;
         }
         self.state = state;
     }
@@ -52,7 +52,7 @@ struct Peer {
     sequence: u64,
     version: u64,
     /// True if the peer is heard and has the same configuration file, so that its state has an effect.
-    counts: bool,
+    has_say: bool,
     tables: Vec<Seen>,
 }
 
@@ -121,7 +121,7 @@ impl Agreement {
         let Some(peer) = self.peers.get_mut(of) else {
             return Heard::Old;
         };
-        let lately = |at: u64| now.saturating_sub(at) < FORGET;
+        let lately = |at: u64| now.saturating_sub(at) < RESTART_SILENCE_NS;
         if message.sequence <= peer.sequence && peer.heard_at.is_some_and(lately) {
             return Heard::Old;
         }
@@ -151,7 +151,7 @@ impl Agreement {
                     let words = at * WORDS..(at + 1) * WORDS;
                     seen.waiting[words.clone()].copy_from_slice(&chunk.waiting);
                     seen.busy[words].copy_from_slice(&chunk.busy);
-                    seen.told |= 1 << at;
+                    seen.received_parts |= 1 << at;
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Agreement {
         };
         let age = peer.heard_at.map(|at| now.saturating_sub(at));
         let relation = match age {
-            Some(age) if age < SILENCE => match peer.version == self.version {
+            Some(age) if age < SILENCE_MAX_NS => match peer.version == self.version {
                 true => Relation::Agrees,
                 false => Relation::OtherFile(peer.version),
             },
@@ -178,14 +178,14 @@ impl Agreement {
     /// Updates the buckets that may not move, and moves the buckets that have moved at a peer.
     fn apply(&mut self, now: u64, pool: &Pool) {
         for at in 0..self.peers.len() {
-            let counts = self.relation(at, now).0 == Relation::Agrees;
-            self.peers[at].counts = counts;
+            let has_say = self.relation(at, now).0 == Relation::Agrees;
+            self.peers[at].has_say = has_say;
         }
         for (table, own) in pool.tables().into_iter().enumerate() {
             if !own.is_moving {
                 continue;
             }
-            let peers = self.peers.iter().filter(|peer| peer.counts);
+            let peers = self.peers.iter().filter(|peer| peer.has_say);
             let all: Vec<&Seen> = peers.filter_map(|peer| peer.tables.get(table)).collect();
             for word in 0..ALL_WORDS {
                 let (mut held, mut moved) = (0, 0);
@@ -194,7 +194,7 @@ impl Agreement {
                         held = u64::MAX;
                     } else if !seen.state.is_moving {
                         moved = u64::MAX;
-                    } else if seen.told >> (word / WORDS) & 1 == 0 {
+                    } else if seen.received_parts >> (word / WORDS) & 1 == 0 {
                         held = u64::MAX;
                     } else {
                         held |= seen.busy[word];
@@ -215,7 +215,7 @@ impl Agreement {
         let (tables, settings) = (pool.tables(), pool.settings_by_hand());
         let is_due = self
             .sent_at
-            .is_none_or(|at| now.saturating_sub(at) >= EVERY);
+            .is_none_or(|at| now.saturating_sub(at) >= MESSAGE_INTERVAL_NS);
         if is_due || tables != self.sent || settings != self.settings {
             for some in settings.chunks(MEMBERS_MAX) {
                 send(self.message(Body::Members(some.to_vec())));

@@ -203,7 +203,7 @@ fn balancers_that_cannot_hear_each_other_decide_alone() {
 }
 
 #[test]
-fn peer_that_falls_silent_has_no_say_any_more() {
+fn silent_peer_has_no_effect() {
     let mut net = Net::new(&[1, 1], 3);
     net.run(300);
     let [flow] = net.buckets_of("r1", 1)[..] else {

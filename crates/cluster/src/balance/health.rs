@@ -16,7 +16,7 @@ pub struct Settings {
 }
 
 /// Failures that follow each other within this time count together, in nanoseconds.
-const AGAIN: u64 = 60_000_000_000;
+const FAILURE_MEMORY_NS: u64 = 60_000_000_000;
 /// Maximum number of times that the required answers double.
 const DOUBLINGS_MAX: u32 = 6;
 
@@ -156,7 +156,7 @@ impl Watch {
         } else {
             return None;
         };
-        let soon = self.failures > 0 && now.saturating_sub(self.failed_at) < AGAIN;
+        let soon = self.failures > 0 && now.saturating_sub(self.failed_at) < FAILURE_MEMORY_NS;
         self.failures = if soon { self.failures + 1 } else { 1 };
         self.failed_at = now;
         (self.up, self.cause, self.streak) = (false, Some(cause), 0);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_fails_again_and_again_comes_back_later_each_time() {
+    fn back_end_that_fails_repeatedly_returns_later_each_time() {
         let mut watch = Watch::new(SETTINGS);
         let mut at = 0;
         let mut waits = Vec::new();
@@ -259,7 +259,7 @@ mod tests {
             at += 6000 * MS;
         }
         assert_eq!(waits, [8, 16, 32, 64, 128, 256, 512, 512, 512]);
-        at += AGAIN;
+        at += FAILURE_MEMORY_NS;
         run(&mut watch, at, 10, |_| false);
         assert_eq!(watch.answers_needed(), 8);
     }

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_takes_buckets_who_may_not() {
+    fn ineligible_back_ends_get_no_buckets() {
         for (weights, loads) in [
             (&[0, 1, 1][..], &[900, 300, 100][..]),
             (&[0, 0, 1], &[1, 1, 1]),

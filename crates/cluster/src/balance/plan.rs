@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_demands_are_refused() {
         assert!(plan(&Demand { ports: 0, ..PAPER }).is_err());
         assert!(
             plan(&Demand {

@@ -132,7 +132,7 @@ pub struct Pool {
 }
 
 /// Nanoseconds between two times that load is levelled.
-const LEVEL: u64 = 1_000_000_000;
+const LEVEL_INTERVAL_NS: u64 = 1_000_000_000;
 /// Longer than any silence.
 const NEVER: u64 = u64::MAX;
 /// Length of the round-robin sequence of back ends, in packets.
@@ -498,7 +498,7 @@ impl Pool {
         if now < inside.level.0 || inside.deadline.is_some() || inside.allowed.is_some() {
             return;
         }
-        inside.level.0 = now.saturating_add(LEVEL);
+        inside.level.0 = now.saturating_add(LEVEL_INTERVAL_NS);
         let loads: Vec<u64> = loads.iter().map(|load| load.swap(0, Relaxed)).collect();
         if self.idle.load(Relaxed) == NEVER {
             return;

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_bytes_parse_to_the_same_values() {
         let keys = keys(3);
         for keys in [None, Some(&keys)] {
             let mut bytes = Vec::new();

@@ -22,7 +22,7 @@ pub struct End {
     /// Index among the peer's own links.
     pub index: usize,
     /// Index among the parallel links between these two nodes.
-    pub twin: usize,
+    pub parallel_index: usize,
 }
 
 /// The links of each node in a map. All nodes of a simulation share one copy.
@@ -44,18 +44,18 @@ impl Cabling {
             }
             let [at_a, at_b] = [a, b].map(|node| ends[node].len());
             let [peer_a, peer_b] = cable.ends;
-            let twin = ends[a].iter().filter(|end| end.peer == peer_b).count();
+            let parallel_index = ends[a].iter().filter(|end| end.peer == peer_b).count();
             ends[a].push(End {
                 link,
                 peer: peer_b,
                 index: at_b,
-                twin,
+                parallel_index,
             });
             ends[b].push(End {
                 link,
                 peer: peer_a,
                 index: at_a,
-                twin,
+                parallel_index,
             });
         }
         match ends.iter().position(|own| own.len() > LINKS_MAX) {
@@ -100,7 +100,7 @@ pub(super) struct Gossip {
 
 /// Position in the records sent to one peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct SentRecords {
     stamp: u64,
     turn: usize,
 }
@@ -165,7 +165,13 @@ impl Gossip {
     }
 
     /// Fills `records`, up to `most`, with the record of `me`, then changed records, then others in turn.
-    pub(super) fn tell(&self, told: &mut Told, me: NodeId, most: usize, records: &mut Vec<Record>) {
+    pub(super) fn tell(
+        &self,
+        told: &mut SentRecords,
+        me: NodeId,
+        most: usize,
+        records: &mut Vec<Record>,
+    ) {
         records.push(self.record(me));
         for (&stamp, &node) in self.order.range(told.stamp + 1..) {
             if records.len() >= most {

@@ -47,7 +47,7 @@ impl fmt::Display for Cause {
 /// have waited for a late peer, and several that waited for the same processor arrive together.
 const SLOW_RUN: u32 = 3;
 /// Greatest lateness that is remembered, in units of [`Config::dead`].
-const LATENESS_MAX: u64 = 2;
+const LATENESS_MAX_DEADS: u64 = 2;
 /// Greatest number of good heartbeats that is ever required.
 const GOOD_MAX: u32 = 1024;
 
@@ -60,7 +60,7 @@ impl Lateness {
     pub(super) fn add(&mut self, late: u64, since: u64, config: &Config) {
         let faded = since as f64 / config.settle.max(1) as f64;
         let before = self.0 - (self.0 as f64 * faded.min(1.0)) as u64;
-        self.0 = before.max(late.min(LATENESS_MAX * config.dead));
+        self.0 = before.max(late.min(LATENESS_MAX_DEADS * config.dead));
     }
 
     /// Nanoseconds.
@@ -158,10 +158,10 @@ impl Hearing {
         now.saturating_sub(self.at).saturating_sub(self.excused)
     }
 
-    /// Excludes from the peer's silence the time in which this node itself was late. Its checks were at `looked` and
-    /// `now`; the time beyond two intervals is its own delay.
-    pub(super) fn excuse(&mut self, looked: u64, config: &Config, now: u64) {
-        let since = now.saturating_sub(looked.max(self.at));
+    /// Excludes from the peer's silence the time in which this node itself was late. It checked at `last_check` and
+    /// at `now`; the time beyond two intervals is its own delay.
+    pub(super) fn excuse(&mut self, last_check: u64, config: &Config, now: u64) {
+        let since = now.saturating_sub(last_check.max(self.at));
         self.excused += since.saturating_sub(2 * config.interval);
     }
 

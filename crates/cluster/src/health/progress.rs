@@ -9,11 +9,11 @@ use crate::tag;
 use std::collections::BTreeMap;
 
 /// Number of frames, all of which are missing, that make a lane suspect.
-const SENT: u64 = 64;
+const SENT_MIN: u64 = 64;
 /// Number of refused frames that make a lane suspect.
-const REFUSED: u64 = 16;
+const REFUSED_MIN: u64 = 16;
 /// Time in nanoseconds that the last of these frames may take.
-const PATIENCE: u64 = 1_000_000_000;
+const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// State of one lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ struct Mark {
     taken: u64,
     sent: u64,
     refused: u64,
-    /// Time at which the peer had sent `SENT` further frames.
+    /// Time at which the peer had sent `SENT_MIN` further frames.
     since: Option<u64>,
 }
 
@@ -47,12 +47,12 @@ impl Progress {
         if taken != mark.taken || sent < mark.sent {
             *mark = new;
         }
-        if sent - mark.sent < SENT {
+        if sent - mark.sent < SENT_MIN {
             return false;
         }
         let since = *mark.since.get_or_insert(now);
-        let stuck =
-            now.saturating_sub(since) >= PATIENCE && refused - mark.refused.min(refused) >= REFUSED;
+        let stuck = now.saturating_sub(since) >= PATIENCE_NS
+            && refused - mark.refused.min(refused) >= REFUSED_MIN;
         if stuck {
             self.0.clear();
         }

@@ -263,7 +263,7 @@ fn frames_that_waited_for_the_same_processor_make_no_link_slow() {
 }
 
 #[test]
-fn what_a_peer_was_late_is_forgotten() {
+fn lateness_of_a_peer_is_forgotten() {
     let mut lab = met(2, 5);
     for _ in 0..20 {
         lab.hang(1, 35 * MS);
@@ -306,7 +306,7 @@ fn a_slow_link_carries_what_no_other_link_can() {
 }
 
 #[test]
-fn who_was_late_for_long_does_not_blame_others() {
+fn late_node_takes_no_links_down() {
     let mut lab = Lab::new(Map::mesh(4, 1e9), Config::default(), 3);
     for round in 0..50 {
         // Links that fail often need more good heartbeats.

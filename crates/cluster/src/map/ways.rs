@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_cut_off_is_reached_by_no_way() {
+    fn isolated_node_has_no_paths() {
         let map = Map::mesh(3, 1e9);
         let links = without(&map, &[[0, 2], [1, 2]]);
         let ways = Ways::of(&map, &links, 0);
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_to_be_passed_by_is_while_other_links_lead_there() {
+    fn avoided_node_is_bypassed_while_other_links_exist() {
         let map = Map::fly(4, 2, 1e9);
         let ways = Ways::of(&map, &Links::all(&map), 0);
         let peer = |link: u16| ways.reach().fabric().neighbours(0)[usize::from(link)].0;

@@ -51,7 +51,7 @@ fn a_thousand_ports_on_current_servers_take_two_servers_more_for_each_and_96_us(
 }
 
 #[test]
-fn what_cannot_be_built_is_refused_with_the_reason() {
+fn impossible_plans_are_refused_with_the_reason() {
     let slow = Wanted {
         c: 3.1,
         ..wanted(4, 1.0, 5)

@@ -65,7 +65,7 @@ impl Fault {
 /// Lost frames of ten on a lossy link.
 const LOST_OF_TEN: u64 = 7;
 /// Nanoseconds that a slow link adds.
-const SLOW: u64 = 20_000_000;
+const SLOW_DELAY_NS: u64 = 20_000_000;
 
 impl Broken {
     /// True if the failure affects frames from one node to another.
@@ -231,7 +231,7 @@ impl Watch {
             (usize::from(node) < known).then_some(node)
         });
         (self.nodes[at], self.cabling[at]) = (health, cabling);
-        self.look_for_alarms(now, map, at);
+        self.count_false_alarms(now, map, at);
         Some(())
     }
 
@@ -254,7 +254,7 @@ impl Watch {
         hit.try_fold(0, |more, failure| match failure.how {
             Fault::Cut => None,
             Fault::Lossy if lost => None,
-            Fault::Slow => Some(more + SLOW),
+            Fault::Slow => Some(more + SLOW_DELAY_NS),
             Fault::Lossy | Fault::Hang => Some(more),
         })
     }
@@ -328,7 +328,7 @@ impl Watch {
         if !self.nodes[at].take_change() {
             return None;
         }
-        self.look_for_alarms(now, fabric.map(), at);
+        self.count_false_alarms(now, fabric.map(), at);
         let links = self.nodes[at].links();
         let all = (0..fabric.map().links.len()).all(|link| links.up(link));
         self.started[at] |= all;
@@ -341,7 +341,7 @@ impl Watch {
     }
 
     /// Counts links that a node stopped using without a failure.
-    fn look_for_alarms(&mut self, now: u64, map: &Map, node: usize) {
+    fn count_false_alarms(&mut self, now: u64, map: &Map, node: usize) {
         let links = self.nodes[node].links();
         let before = std::mem::replace(&mut self.used[node], links.clone());
         for (link, of) in map.links.iter().enumerate() {

@@ -9,9 +9,9 @@ use crate::map::{Fabric, Reach, Ways};
 use crate::spread::Spread;
 
 /// Nanoseconds between two servers' adoptions of a new map.
-const STEP: u64 = 5_000_000;
+const ADOPT_INTERVAL_NS: u64 = 5_000_000;
 /// Nanoseconds from the last adoption until the matrix covers all servers: links are up by then.
-const SETTLE: u64 = 200_000_000;
+const SETTLE_NS: u64 = 200_000_000;
 
 impl Simulation {
     /// Runs a node's timers, and sends heartbeats that are due.
@@ -94,10 +94,10 @@ impl Simulation {
             self.events.add(now, Event::Look(node as NodeId));
         }
         for node in 0..old {
-            let at = now + (node as u64 + 1) * STEP;
+            let at = now + (node as u64 + 1) * ADOPT_INTERVAL_NS;
             self.events.add(at, Event::Adopt(node as NodeId));
         }
-        let all = now + (old as u64 + 1) * STEP + SETTLE;
+        let all = now + (old as u64 + 1) * ADOPT_INTERVAL_NS + SETTLE_NS;
         self.events.add(all, Event::Serve);
     }
 

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// Width of a slot: 2^7 ns.
-const WIDTH: u32 = 7;
+const SLOT_BITS: u32 = 7;
 /// Slots: 17 ms.
 const SLOTS: u64 = 1 << 17;
 /// The end of a list.
@@ -57,7 +57,7 @@ impl<E> Queue<E> {
     /// Adds an event. A time in the past means now.
     #[inline]
     pub(crate) fn add(&mut self, at: u64, event: E) {
-        let slot = at >> WIDTH;
+        let slot = at >> SLOT_BITS;
         let place = self.place(at, event);
         if slot <= self.slot {
             let before = self.near.partition_point(|&(other, _)| other > at);
@@ -106,7 +106,7 @@ impl<E> Queue<E> {
     }
 
     fn advance(&mut self) -> Option<()> {
-        let far = self.far.peek().map(|Reverse((at, ..))| at >> WIDTH);
+        let far = self.far.peek().map(|Reverse((at, ..))| at >> SLOT_BITS);
         self.slot = match (self.waiting, far) {
             (0, None) => return None,
             (0, Some(far)) => far,
@@ -122,7 +122,7 @@ impl<E> Queue<E> {
         // Among events at the same time, those in the heap were created before those in the ring.
         let middle = self.near.len();
         while let Some(&Reverse((at, _, number))) = self.far.peek() {
-            if at >> WIDTH > self.slot {
+            if at >> SLOT_BITS > self.slot {
                 break;
             }
             self.far.pop();

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_first_waits_for_one_packet_only() {
+    fn priority_packet_waits_for_one_packet_at_most() {
         let mut server = server();
         for done in [1000, 2000, 3000] {
             assert_eq!(server.serve(0, 1000, false), Some(done));
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_first_keeps_its_order() {
+    fn priority_packets_keep_their_order() {
         let mut server = server();
         assert_eq!(server.serve(0, 1000, false), Some(1000));
         assert_eq!(server.serve_first(0, 64), 1064);

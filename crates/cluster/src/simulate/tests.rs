@@ -260,7 +260,7 @@ fn only_what_was_sent_to_what_broke_before_all_knew_is_lost() {
 }
 
 #[test]
-fn nothing_else_is_taken_for_broken_though_the_rest_has_more_than_it_can_carry() {
+fn overload_by_a_failure_takes_no_other_link_down() {
     for fault in faults() {
         let admissible = Matrix::ALL.into_iter().filter(|(m, _)| m.is_admissible());
         for (number, (matrix, _)) in (0..).zip(admissible) {

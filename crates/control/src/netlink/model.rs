@@ -205,7 +205,7 @@ impl Model {
 
     /// Sets the maximum number of routes per family, of labels and of next-hop objects. Existing ones stay. Excess ones
     /// are left out, and dumped again when there is room.
-    pub fn set_most(&mut self, most: usize) {
+    pub fn set_burst_limit(&mut self, most: usize) {
         let [v4, v6] = [&mut self.v4.bound, &mut self.v6.bound];
         for bound in [v4, v6, &mut self.labels.bound, &mut self.objects] {
             bound.set(most);

@@ -98,7 +98,7 @@ impl TapInterfaces {
             one.follow(&tap, &*device.port, own);
             if !interface.others().is_empty() {
                 // The device's filter knows its own address only. The TAP interface drops frames for other stations.
-                device.port.hear_others(true);
+                device.port.set_promiscuous(true);
             }
             self.open.insert(name.to_owned(), one);
         }

@@ -14,19 +14,19 @@
 //! (see VLBNode). Connect it to the second input of ToDevice, where heartbeats go before packets, so that a
 //! full link does not lose them.
 //!
-//! A link is up if each end hears the other well. An end does not hear the other well if it hears nothing for DEAD, if
-//! more than LOSS of the last heartbeats are missing, or if the round-trip time is three times in a row longer than
-//! both SLOW and four times the best one of the node's links (if all links have full queues, that is no failure). With
-//! VLBNode's KEY a link is also down if for a second all frames were refused that the peer says it has sent (`stuck`).
-//! All nodes tell each other what they hear, and VLBInput and VLBTransit avoid links that are down. A link comes back
-//! after several good heartbeats in a row; after twice as many each time that it fails soon again. If the node itself
-//! was late, it does not count this against others. A peer that was late in sending within the last ten seconds may be
-//! silent for DEAD and twice its lateness, at most five times DEAD. At the start no link is up. When the configuration
-//! is replaced, links that are up stay up.
+//! A link is up if each end receives well from the other. An end does not receive well if it hears nothing for DEAD,
+//! if more than LOSS of the last heartbeats are missing, or if the round-trip time is three times in a row longer
+//! than both SLOW and four times the best one of the node's links (if all links have full queues, that is no
+//! failure). With VLBNode's KEY a link is also down if for a second all frames were refused that the peer reports as
+//! sent (`stuck`). All nodes exchange these states, and VLBInput and VLBTransit avoid links that are down. A link
+//! comes back after several good heartbeats in a row; after twice as many each time that it fails soon again. If the
+//! node itself was late, it does not count this against others. A peer that was late in sending within the last ten
+//! seconds may be silent for DEAD and twice its lateness, at most five times DEAD. At the start no link is up. When
+//! the configuration is replaced, links that are up stay up.
 //!
-//! Every packet of the input ends here: as `heard`, or under the reason why it is not a heartbeat for this
-//! link: `malformed`, `foreign` (from another cluster), `forged` (without the cluster's key), `misplaced` (from
-//! another cable), `replayed` (heard before).
+//! Every packet of the input ends here: as `heard`, or as an invalid heartbeat for this link: `malformed`, `foreign`
+//! (from another cluster), `forged` (without the cluster's key), `misplaced` (from another cable), `replayed`
+//! (received before).
 //!
 //! With KEY heartbeats also bring together the two random numbers of a link's ends, from which the keys of its
 //! frames come (see VLBTransit).
@@ -41,8 +41,8 @@
 //!   all nodes. Default 5ms.
 //! - `DEAD`: silence after which a peer is dead. Default eight times INTERVAL.
 //! - `LOSS`: share of the last 16 heartbeats that may be missing. Default 0.25.
-//! - `SLOW`: longest round-trip time. Default twice INTERVAL. A link is slow if that of all heartbeats within half of
-//!   DEAD, at least three, is longer.
+//! - `SLOW`: maximum acceptable round-trip time. Default twice INTERVAL. A link is slow if that of all heartbeats
+//!   within half of DEAD, at least three, is longer.
 
 use super::{Member, Node};
 use crate::prelude::*;
@@ -380,7 +380,7 @@ impl VlbHeartbeat {
 
     fn show(&self) -> String {
         let mut text = String::new();
-        let looked = self.health.as_ref().map_or(0, Health::looked);
+        let last_check = self.health.as_ref().map_or(0, Health::last_check);
         let states = self.health.iter().flat_map(Health::states);
         for (own, (cable, state)) in self.node.cables().iter().zip(states).enumerate() {
             let peer = self.node.labels.get(usize::from(state.peer));
@@ -392,8 +392,8 @@ impl VlbHeartbeat {
             };
             let delay = Duration::from_nanos(state.delay);
             let missing = state.missing;
-            let since = self.used.get(cable).map_or(looked, |(_, since)| *since);
-            let age = Duration::from_nanos(looked.saturating_sub(since));
+            let since = self.used.get(cable).map_or(last_check, |(_, since)| *since);
+            let age = Duration::from_nanos(last_check.saturating_sub(since));
             let _ = writeln!(
                 text,
                 "{own} {peer} {used} missing {missing} delay {delay:?} for {:.3}s",

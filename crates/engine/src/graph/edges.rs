@@ -84,7 +84,7 @@ impl Edges {
             .collect();
         for edge in &plan.edges {
             if edge.pull {
-                let from = past_wires(plan, edge.from);
+                let from = skip_wires(plan, edge.from);
                 inputs[edge.to.0][edge.to.1] = from.map(|(up, port)| (up as u32, port as u16));
             } else {
                 let inbox = first_inbox[edge.to.0] as usize + edge.to.1;
@@ -149,7 +149,7 @@ impl Edges {
 
 /// The output that provides the packets of a pull output, beyond elements that are plain wires; `None` if nothing is
 /// connected there.
-fn past_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
+fn skip_wires(plan: &Plan, mut from: (usize, usize)) -> Option<(usize, usize)> {
     // A path of wires has at most as many wires as there are elements; a longer one is a cycle and leads nowhere.
     for _ in 0..=plan.elements.len() {
         let wires = plan.elements[from.0].class.extension::<PullWires>();

@@ -103,10 +103,10 @@ impl Graph {
         self.start();
         let is_due = |&Reverse((at, _)): &Reverse<(Time, u32)>| at <= self.core.now;
         worked |= self.core.timers.peek().is_some_and(is_due) && self.run_timers();
-        self.look_what_is_held();
+        self.check_held_limit();
         if let [only] = &*self.core.tasks {
             // If there is a bound, held packets are counted before each burst.
-            let bounded = self.core.holds_most.is_some();
+            let bounded = self.core.held_limit.is_some();
             let rounds = if bounded { 1 } else { rounds };
             self.core.more = rounds.saturating_sub(1);
             worked |= self.core.may_run(only) && self.run_task(0) == Did::Work;
@@ -145,21 +145,21 @@ impl Graph {
 
     /// Sets the maximum number of packets that a task takes at a time.
     #[inline]
-    pub fn set_most(&mut self, most: u32) {
+    pub fn set_burst_limit(&mut self, most: u32) {
         self.core.most = most as usize;
     }
 
     /// Pauses sources while elements hold `packets` packets or more; `None` = no bound. One burst of each source may
     /// exceed the bound.
     pub fn hold_at_most(&mut self, packets: Option<usize>) {
-        (self.core.holds_most, self.core.full) = (packets, false);
-        self.look_what_is_held();
+        (self.core.held_limit, self.core.full) = (packets, false);
+        self.check_held_limit();
     }
 
     /// Checks whether elements hold as many packets as they may.
     #[inline]
-    fn look_what_is_held(&mut self) {
-        if let Some(most) = self.core.holds_most {
+    fn check_held_limit(&mut self) {
+        if let Some(most) = self.core.held_limit {
             self.core.full = self.held() >= most;
         }
     }
@@ -272,7 +272,7 @@ impl Graph {
 
     #[inline(never)]
     fn run_next(&mut self) -> Option<Did> {
-        self.look_what_is_held();
+        self.check_held_limit();
         let index = self.core.next_task()?;
         self.core.schedule.charge(&mut self.core.tasks[index]);
         Some(self.run_task(index))

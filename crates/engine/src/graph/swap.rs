@@ -12,7 +12,7 @@ impl Graph {
     /// Hot swap: takes this graph down and returns one for `plan` that has taken over the state of
     /// every element that stays.
     pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
-        self.empty_what_goes(plan);
+        self.drain_removed_elements(plan);
         let Graph {
             mut nodes,
             mut core,
@@ -24,7 +24,7 @@ impl Graph {
         next.core.taps.move_to(plan);
         next.core.random = core.random;
         next.core.inbox = core.inbox;
-        next.core.holds_most = core.holds_most;
+        next.core.held_limit = core.held_limit;
         let tasks_of = |graph: &[Task]| -> HashMap<usize, usize> {
             let each = graph.iter().enumerate();
             each.map(|(at, task)| (task.node, at)).collect()
@@ -81,7 +81,7 @@ impl Graph {
     }
 
     /// Lets elements that `next` does not have send their packets, as far as they can at once.
-    fn empty_what_goes(&mut self, next: &Plan) {
+    fn drain_removed_elements(&mut self, next: &Plan) {
         let plan = Arc::clone(&self.core.plan);
         let stays = |n: usize| {
             next.find(&plan.elements[n].name)

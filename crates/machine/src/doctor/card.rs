@@ -184,14 +184,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_in_the_way_of_a_card_that_is_ready() {
+    fn ready_card_has_no_obstacle() {
         let fake = bound();
         assert_eq!(lacks(&fake), Vec::<String>::new());
         assert_eq!(why_not(&fake.machine(), CARD), None);
     }
 
     #[test]
-    fn each_thing_in_the_way_is_told() {
+    fn every_obstacle_is_reported() {
         let fake = bound();
         fake.card("0000:03:00.1", 0x8086, 0x10d3, Some("e1000e"));
         fake.symlink("x", "sys/kernel/iommu_groups/5/devices/0000:03:00.1");

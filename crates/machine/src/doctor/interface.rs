@@ -141,7 +141,7 @@ mod tests {
     use crate::testing::Fake;
 
     #[test]
-    fn the_kernel_beside_is_told_and_what_it_does_to_frames() {
+    fn other_uses_of_frames_by_the_kernel_are_reported() {
         let mut fake = Fake::new();
         fake.interface("eth0", None);
         fake.told.driver = Some("veth".into());

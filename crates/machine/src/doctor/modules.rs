@@ -105,7 +105,7 @@ mod tests {
     use crate::testing::Fake;
 
     #[test]
-    fn what_the_kernel_lacks_for_ipsec_and_mpls_is_named() {
+    fn missing_kernel_features_for_ipsec_and_mpls_are_named() {
         let fake = Fake::new();
         let lacks = |wanted: &Wanted| {
             let mut found = Vec::new();

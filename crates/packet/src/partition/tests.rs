@@ -142,7 +142,7 @@ fn packets_are_dealt_out_in_order_however_they_take_turns() {
 }
 
 #[test]
-fn who_has_not_been_fetched_is_still_there() {
+fn packets_not_fetched_stay_in_their_batch() {
     let mut sides = Sides::new(2);
     for _ in 0..2 {
         let mut batch = numbered(0..9);
@@ -168,7 +168,7 @@ fn lengths_may_change_where_bytes_are_counted_anew() {
 }
 
 #[test]
-fn who_lets_go_early_has_the_rest() {
+fn partition_dropped_early_keeps_the_remaining_packets() {
     let mut batch = numbered(0..6);
     let mut sides = Sides::new(1);
     let mut partition = sides.partition(&mut batch, Some((1, 0)));
@@ -201,7 +201,7 @@ fn a_panic_while_packets_are_dealt_out_frees_none_twice() {
 }
 
 #[test]
-fn who_is_leaked_with_all_his_packets_does_no_harm() {
+fn leaked_partition_does_no_harm() {
     let mut sides = Sides::new(3);
     let mut batch = numbered(0..10);
     let mut partition = sides.partition(&mut batch, None);

@@ -104,8 +104,8 @@ impl Port for AfPacket {
         self.shared.interface.link_up()
     }
 
-    fn hear_others(&self, promiscuous: bool) {
-        self.shared.interface.hear_others(promiscuous);
+    fn set_promiscuous(&self, promiscuous: bool) {
+        self.shared.interface.set_promiscuous(promiscuous);
     }
 
     fn counters(&self) -> Vec<PortCounter> {

@@ -209,8 +209,8 @@ impl Port for AfXdp {
         self.shared.interface.link_up()
     }
 
-    fn hear_others(&self, promiscuous: bool) {
-        self.shared.interface.hear_others(promiscuous);
+    fn set_promiscuous(&self, promiscuous: bool) {
+        self.shared.interface.set_promiscuous(promiscuous);
     }
 
     fn counters(&self) -> Vec<PortCounter> {

@@ -84,7 +84,7 @@ impl Tie {
             }
         }
         self.take_more_queues()?;
-        self.hear_others()?;
+        self.set_promiscuous()?;
         let by = match self.receives_in_polls() {
             true => By::Worker,
             false => By::Timer,
@@ -190,7 +190,7 @@ impl Tie {
     }
 
     /// Switches the reception of frames for other stations on or off, if that has changed.
-    fn hear_others(&mut self) -> io::Result<()> {
+    fn set_promiscuous(&mut self) -> io::Result<()> {
         let wanted = self.shared.interface.is_promiscuous();
         let bound = self.bound.as_ref();
         let other = bound.filter(|b| b.hears.as_ref().is_some_and(|(_, now)| *now != wanted));

@@ -297,11 +297,11 @@ impl Card {
     }
 
     /// Switches the reception of frames for other stations on or off, also for when the card comes back.
-    pub(super) fn hear_others(&self, promiscuous: bool) {
+    pub(super) fn set_promiscuous(&self, promiscuous: bool) {
         let mut request = self.request.lock();
         if request.promiscuous != promiscuous {
             request.promiscuous = promiscuous;
-            self.ask(|p| p.device.hear_others(promiscuous));
+            self.ask(|p| p.device.set_promiscuous(promiscuous));
         }
     }
 

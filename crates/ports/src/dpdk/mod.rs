@@ -49,8 +49,8 @@ impl Port for Dpdk {
         self.card.set_mtu(mtu)
     }
 
-    fn hear_others(&self, promiscuous: bool) {
-        self.card.hear_others(promiscuous);
+    fn set_promiscuous(&self, promiscuous: bool) {
+        self.card.set_promiscuous(promiscuous);
     }
 
     fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {

@@ -280,13 +280,13 @@ impl Device {
             }
             check(c::rte_eth_dev_start(self.0))?;
         }
-        self.hear_others(promiscuous);
+        self.set_promiscuous(promiscuous);
         Ok(rx)
     }
 
     /// Makes the device receive frames for all groups and, if `promiscuous`, for other stations. Virtual devices often
     /// cannot, and need not.
-    pub(super) fn hear_others(self, promiscuous: bool) {
+    pub(super) fn set_promiscuous(self, promiscuous: bool) {
         // SAFETY: functions of a device that is there; they set it by its own means.
         unsafe {
             c::rte_eth_allmulticast_enable(self.0);

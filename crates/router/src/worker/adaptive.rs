@@ -75,7 +75,7 @@ impl AdaptivePolling {
 mod tests {
     use super::*;
 
-    const TURN: u64 = 1_000;
+    const TURN_NS: u64 = 1_000;
     const IDLE: Idle = Idle {
         spins: 64,
         first: Duration::from_micros(10),
@@ -84,7 +84,7 @@ mod tests {
     };
 
     #[test]
-    fn who_never_sleeps_does_not_whatever_it_has_learned() {
+    fn worker_set_to_never_sleep_polls_whatever_it_has_learned() {
         let mut polling = AdaptivePolling::new(Time(1));
         assert!(polling.is_over(65, &IDLE));
         after(&mut polling, &[5_000_000; 10]);
@@ -104,7 +104,7 @@ mod tests {
             polling.idle(Time(now));
             while now < end {
                 empty += 1;
-                now += TURN;
+                now += TURN_NS;
                 if polling.is_over(empty, &IDLE) {
                     let time = polling.sleep(empty, &IDLE, Time(now));
                     // A descriptor wakes it.
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn work_that_comes_late_again_and_again_is_slept_for_at_once() {
+    fn worker_sleeps_at_once_after_repeated_late_work() {
         let mut polling = AdaptivePolling::new(Time(0));
         assert_eq!(after(&mut polling, &[800_000; 12]), (0, 1));
     }
 
     #[test]
-    fn work_that_comes_soon_again_is_polled_for_again() {
+    fn worker_polls_again_after_early_work() {
         let mut polling = AdaptivePolling::new(Time(0));
         after(&mut polling, &[800_000; 12]);
         assert_eq!(after(&mut polling, &[30_000; 12]), (30, 0));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shall_never_sleep_does_not() {
+    fn worker_set_to_never_sleep_polls() {
         let polling = AdaptivePolling {
             halved: DEEPEST,
             ..AdaptivePolling::new(Time(0))

@@ -89,7 +89,7 @@ impl Resting {
 
     /// Processes a recorded time. Returns true if the router's rest is over.
     pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
-        local.noted = None;
+        local.recorded_wake = None;
         let Some(rest) = &local.rest else {
             return false;
         };
@@ -101,8 +101,11 @@ impl Resting {
     }
 
     fn note(&mut self, local: &mut LocalRouter, until: Time) {
-        if local.noted.is_none_or(|noted| until < noted) {
-            local.noted = Some(until);
+        if local
+            .recorded_wake
+            .is_none_or(|recorded_wake| until < recorded_wake)
+        {
+            local.recorded_wake = Some(until);
             self.ends.push(Reverse((until, local.router)));
         }
     }
@@ -141,7 +144,7 @@ impl Resting {
     pub(super) fn end(&mut self, local: &mut LocalRouter) {
         if let Some(rest) = local.rest.take() {
             self.with_descriptors -= u32::from(rest.has_descriptors());
-            local.site.wakers.rests_no_more(self.worker);
+            local.site.wakers.resume_polling(self.worker);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::rest::{Rest, Resting};
 use super::share::{Key, Order, Share};
-use super::{BURST_MAX, Idle, LocalRouter, LongAsk, Message, Progress, TURN};
+use super::{BURST_MAX, Idle, LocalRouter, LongAsk, Message, Progress, TURN_NS};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site};
 use engine::plan::Plan;
@@ -63,7 +63,7 @@ pub struct Arrival {
 
 /// Number of waiting routers up to which calls of other workers are served in every turn. With more, they are served
 /// once in [`SERVE_ONE_IN`] turns.
-const SERVED_AT_ONCE: usize = 16;
+const SERVED_EACH_TURN_MAX: usize = 16;
 const SERVE_ONE_IN: u32 = 16;
 
 /// A reader of no table, for graphs that have no turn.
@@ -157,16 +157,16 @@ impl Routers {
                 let local = &mut self.running[at];
                 self.resting.end(local);
                 local.most = BURST_MAX;
-                local.graph().set_most(BURST_MAX);
+                local.graph().set_burst_limit(BURST_MAX);
             }
-            self.stand_in_line(at);
+            self.enqueue(at);
         }
         self.lend(alone);
     }
 
     /// Queues a router for its turn, unless it rests.
     #[inline]
-    fn stand_in_line(&mut self, at: usize) {
+    fn enqueue(&mut self, at: usize) {
         let local = &self.running[at];
         if local.rest.is_none() {
             self.ready.push(Reverse((Order::key(&local.account), at)));
@@ -207,7 +207,7 @@ impl Routers {
             halted: false,
             empty: 0,
             rest: None,
-            noted: None,
+            recorded_wake: None,
         });
     }
 
@@ -310,7 +310,8 @@ impl Routers {
                 // long as the turns of others. Otherwise packets of others would wait in the port behind those of one
                 // router and be lost.
                 let ahead = local.account.share.is_ahead();
-                again = moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN);
+                again =
+                    moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN_NS);
                 is_over = moved && !ahead;
             }
             self.asked.push(at);
@@ -322,7 +323,7 @@ impl Routers {
         }
         worked |= self.serve_others();
         let mut asked = std::mem::take(&mut self.asked);
-        asked.drain(..).for_each(|at| self.stand_in_line(at));
+        asked.drain(..).for_each(|at| self.enqueue(at));
         self.asked = asked;
         debug_assert!(
             self.ready.len() <= self.running.len(),
@@ -341,7 +342,7 @@ impl Routers {
     fn run(&mut self, at: usize, now: Time) -> (bool, bool) {
         self.swap_reader(at);
         let local = &mut self.running[at];
-        let mut moved = local.turn_beside(now);
+        let mut moved = local.turn_among_others(now);
         if !moved && self.resting.begin(local, now) {
             // Packets that arrived just before the router began to rest cause no wake-up, so the router runs once
             // more.
@@ -361,7 +362,7 @@ impl Routers {
     /// Serves calls from other workers before a router's turn. With many routers a call may wait for a few turns.
     fn serve_others(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
-        if self.ready.len() > SERVED_AT_ONCE && !self.turns.is_multiple_of(SERVE_ONE_IN) {
+        if self.ready.len() > SERVED_EACH_TURN_MAX && !self.turns.is_multiple_of(SERVE_ONE_IN) {
             return false;
         }
         let asked = self
@@ -394,14 +395,14 @@ impl Routers {
                 self.resting.end(local);
                 // Routers that had a turn in this round are enqueued after it.
                 if !self.asked.contains(&at) {
-                    self.stand_in_line(at);
+                    self.enqueue(at);
                 }
             }
         }
     }
 
     /// Runs one turn of every router that does not rest, before the worker sleeps. Returns true if one had work.
-    pub(super) fn look_once_more(&mut self, now: Time) -> bool {
+    pub(super) fn check_again_before_sleep(&mut self, now: Time) -> bool {
         if !self.lent {
             self.wake_up(now);
         }
@@ -428,7 +429,7 @@ impl Routers {
             let local = &mut self.running[at];
             if local.rest.as_ref().is_some_and(Rest::has_descriptors) {
                 self.resting.end(local);
-                self.stand_in_line(at);
+                self.enqueue(at);
             }
         }
     }

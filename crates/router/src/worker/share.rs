@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_time_that_is_shared_and_not_turns() {
+    fn routers_share_time_and_not_turns() {
         let had = after(10_000, &[(1, 0, 8_000), (1, 0, 500)]);
         assert!(had[0].abs_diff(had[1]) <= 8_000, "{had:?}");
         let had = after(10_000, &[(1, 0, 8_000), (3, 0, 500)]);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_no_work_gets_no_time_for_the_past() {
+    fn idle_router_gets_no_time_for_the_past() {
         let mut order = Order::default();
         let mut accounts = [(); 2].map(|()| order.open(Share::default()));
         let mut had = [0; 2];
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn who_joins_later_or_changes_its_share_begins_with_the_others() {
+    fn new_or_changed_router_starts_at_the_pass_of_the_others() {
         let mut order = Order::default();
         let mut accounts = vec![order.open(Share::default())];
         let mut had = [0; 2];

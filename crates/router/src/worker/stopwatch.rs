@@ -6,9 +6,9 @@ use engine::waiter::{Usage, Waiter};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Nanoseconds above which a turn is analysed; a query of the system costs half a microsecond.
-const LONG: u64 = 250_000;
+const LONG_TURN_NS: u64 = 250_000;
 /// Maximum age of the system's last answer at the start of a long turn, in nanoseconds.
-const APART: u64 = 1_000_000;
+const ANSWER_AGE_MAX_NS: u64 = 1_000_000;
 
 /// Measures the turns of a worker while it is awake.
 pub(crate) struct Stopwatch {
@@ -46,7 +46,7 @@ impl Stopwatch {
         let turn = now.0.saturating_sub(self.last.0);
         let age = now.0.saturating_sub(self.asked.0);
         self.run = turn;
-        if turn >= LONG || age >= APART || self.mail.is_some() {
+        if turn >= LONG_TURN_NS || age >= ANSWER_AGE_MAX_NS || self.mail.is_some() {
             self.look_into(turn, now, waiter, times);
         } else if turn > times.longest_run.load(Ordering::Relaxed) {
             raise(&times.longest_turn, turn);
@@ -68,7 +68,7 @@ impl Stopwatch {
         let mail = self.mail.take();
         let mail = mail.map_or(0, |since| now.0.saturating_sub(since.0));
         let (run, control) = match (self.usage, usage) {
-            _ if turn < LONG => (turn, mail),
+            _ if turn < LONG_TURN_NS => (turn, mail),
             // Time counts as the worker's own unless it is known to be others'.
             (None, _) | (_, None) => (turn, turn),
             (Some(was), Some(is)) if was.rests != is.rests => (turn, turn),
@@ -176,19 +176,19 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_that_gave_up_its_core_by_itself_is_controls_whole() {
+    fn turn_that_gave_up_its_core_counts_as_controls() {
         let found = after(&[(5 * MS, (MS, 1, 0))]);
         assert_eq!(found, [5 * MS, 5 * MS, 0, 5 * MS]);
     }
 
     #[test]
-    fn what_a_turn_with_a_page_fault_ran_is_controls() {
+    fn running_time_of_a_turn_with_a_page_fault_counts_as_controls() {
         let found = after(&[(5 * MS, (2 * MS, 0, 1))]);
         assert_eq!(found, [5 * MS, 2 * MS, 3 * MS, 2 * MS]);
     }
 
     #[test]
-    fn messages_are_controls() {
+    fn messages_count_as_controls_time() {
         let short = [(9, 4, (0, 0, 0))];
         assert_eq!(measured(short.into_iter()), [9, 9, 0, 4]);
         let long = [(5 * MS, 2 * MS, (5 * MS, 0, 0))];
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_systems_word_all_is_its_own_doing() {
+    fn turn_counts_as_running_if_the_system_does_not_answer() {
         let told = Told(Cell::new(None));
         let times = WorkerTimes::default();
         Stopwatch::start(Time(0), &told).turn(Time(5 * MS), &told, &times);

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_reader_holds_nobody_up_and_wakes_up_to_the_new_value() {
+    fn sleeping_reader_delays_no_writer_and_wakes_to_the_new_value() {
         let domain = Domain::new(1);
         let value = Published::new(&domain, 1u64);
         let mut reader = domain.register().unwrap();
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_freed_may_defer_again() {
+    fn freeing_a_value_may_defer_another() {
         let domain = Domain::new(1);
         let inner = domain.clone();
         let runs = Arc::new(AtomicUsize::new(0));

@@ -72,7 +72,7 @@ fn the_limit_moves_between_nothing_and_the_capacity() {
 }
 
 #[test]
-fn what_is_left_inside_is_freed_once() {
+fn items_left_in_a_ring_are_freed_once() {
     let token = std::sync::Arc::new(());
     let (mut tail, mut head) = ring(8);
     for _ in 0..7 {
@@ -87,7 +87,7 @@ fn what_is_left_inside_is_freed_once() {
 }
 
 #[test]
-fn an_unwinding_receiver_neither_loses_nor_doubles_other_items() {
+fn panicking_receiver_neither_loses_nor_repeats_other_items() {
     let token = std::sync::Arc::new(());
     let (mut tail, mut head) = ring(4);
     tail.push_burst(&mut vec![

@@ -3,15 +3,16 @@
 use super::choose::choose;
 use super::region::{Entry, Region, Way, covered, weight};
 use super::{
-    Check, FIELDS, LEAF, MORE, NONE, Node, Part, RANGE, Rule, SPLIT, TOGETHER, Test, Tree,
+    Check, FIELDS, LEAF, MORE_CHECKS, NONE, Node, Part, RANGE, Rule, SPLIT, Test, Tree,
+    WORDS_PER_CHECK,
 };
 use std::collections::HashMap;
 
 /// Number of instructions that halving the number of rule copies is worth.
-const THRIFT: f64 = 1.5;
+const COPY_WEIGHT: f64 = 1.5;
 /// Maximum number of entries (rules in leaves) per rule, and a constant on top, before a tree is abandoned.
-const COPIES: usize = 8;
-const SPARE: usize = 1024;
+const ENTRIES_PER_RULE_MAX: usize = 8;
+const ENTRIES_SPARE: usize = 1024;
 
 struct Builder {
     nodes: Vec<Node>,
@@ -20,7 +21,7 @@ struct Builder {
     entries: usize,
     budget: usize,
     /// Weight of memory against time: number of instructions that halving the number of rule copies is worth.
-    thrift: f64,
+    copy_weight: f64,
 }
 
 pub(super) fn build(rules: &[Rule], known: &[Test]) -> Tree {
@@ -42,7 +43,7 @@ pub(super) fn build(rules: &[Rule], known: &[Test]) -> Tree {
         leaves: HashMap::new(),
         entries: 0,
         budget: usize::MAX,
-        thrift: THRIFT,
+        copy_weight: COPY_WEIGHT,
     };
     let mut parts = Vec::new();
     builder.divide(all, &region, &mut parts, 0);
@@ -68,18 +69,18 @@ impl Builder {
         };
         self.entries = 0;
         self.budget = match depth {
-            0..6 => entries.len() * COPIES + SPARE,
+            0..6 => entries.len() * ENTRIES_PER_RULE_MAX + ENTRIES_SPARE,
             _ => usize::MAX,
         };
-        let thrift = self.thrift;
+        let copy_weight = self.copy_weight;
         if depth >= 6 {
             // The last attempt must not fail: copying is made very expensive.
-            self.thrift = 1000.0;
+            self.copy_weight = 1000.0;
         }
         let before = (self.nodes.len(), self.checks.len());
         if let Some(root) = self.node(entries.clone(), region, 0) {
             parts.push(Part { root, first });
-            self.thrift = thrift;
+            self.copy_weight = copy_weight;
             return;
         }
         self.nodes.truncate(before.0);
@@ -94,9 +95,9 @@ impl Builder {
         let (yes, no): (Vec<_>, Vec<_>) =
             entries.iter().cloned().partition(|e| weight(e, field) >= 8);
         if yes.is_empty() || no.is_empty() {
-            self.thrift *= 4.0;
+            self.copy_weight *= 4.0;
             self.divide(entries, region, parts, depth + 1);
-            self.thrift /= 4.0;
+            self.copy_weight /= 4.0;
             return;
         }
         self.divide(yes, region, parts, depth + 1);
@@ -110,7 +111,7 @@ impl Builder {
             entries.truncate(sure + 1);
         }
         let way = if depth < 40 {
-            choose(&entries, region, self.thrift)
+            choose(&entries, region, self.copy_weight)
         } else {
             None
         };
@@ -212,15 +213,15 @@ fn checks_of(entry: &Entry) -> Vec<Check> {
                 mask: [test.mask.into(), 0],
                 value: [test.lo, test.hi - test.lo].map(u64::from),
                 code: RANGE | test.field,
-                ..end(MORE)
+                ..end(MORE_CHECKS)
             });
             continue;
         }
-        let near = |c: &Check| (c.code..c.code + TOGETHER as u8).contains(&test.field);
+        let near = |c: &Check| (c.code..c.code + WORDS_PER_CHECK as u8).contains(&test.field);
         let at = checks.iter().position(near).unwrap_or_else(|| {
             checks.push(Check {
-                code: test.field.min((FIELDS - TOGETHER) as u8),
-                ..end(MORE)
+                code: test.field.min((FIELDS - WORDS_PER_CHECK) as u8),
+                ..end(MORE_CHECKS)
             });
             checks.len() - 1
         });

@@ -4,21 +4,21 @@ use super::FIELDS;
 use super::region::{Entry, Region, Way, covered};
 
 /// Number of instructions of one step from a node to its child.
-const STEP: f64 = 15.0;
+const STEP_INSTRUCTIONS: f64 = 15.0;
 /// Number of instructions of one check in a leaf.
-const CHECK: f64 = 14.0;
+const CHECK_INSTRUCTIONS: f64 = 14.0;
 /// Estimated number of instructions to halve the number of remaining rules.
-const HALVING: f64 = 20.0;
+const HALVING_INSTRUCTIONS: f64 = 20.0;
 /// The best decision so far, with its expected number of instructions.
 type Best = (f64, Option<Way>);
 
 /// The best cut or split at a node; `None` if a leaf is cheaper.
-pub(super) fn choose(entries: &[Entry], region: &Region, thrift: f64) -> Option<Way> {
+pub(super) fn choose(entries: &[Entry], region: &Region, copy_weight: f64) -> Option<Way> {
     let open = entries.iter().filter(|e| !e.tests.is_empty()).count();
     if open < 2 {
         return None;
     }
-    let leaf = CHECK * (0.7 * entries.len() as f64 + 1.0);
+    let leaf = CHECK_INSTRUCTIONS * (0.7 * entries.len() as f64 + 1.0);
     let mut best = (leaf, None);
     let tests = entries.iter().flat_map(|e| &e.tests);
     let used = tests.fold(0u32, |used, t| used | 1 << t.field);
@@ -33,17 +33,17 @@ pub(super) fn choose(entries: &[Entry], region: &Region, thrift: f64) -> Option<
             }
         }
         asked &= !region.known[usize::from(field)];
-        try_cuts(entries, field, asked, thrift, &mut best);
+        try_cuts(entries, field, asked, copy_weight, &mut best);
         masks.truncate(4);
         for mask in masks {
-            try_splits(entries, region, (field, mask), thrift, &mut best);
+            try_splits(entries, region, (field, mask), copy_weight, &mut best);
         }
     }
     best.1
 }
 
 /// For every number of bits, tries the windows whose bits individually distinguish most rules.
-fn try_cuts(entries: &[Entry], field: u8, asked: u32, thrift: f64, best: &mut Best) {
+fn try_cuts(entries: &[Entry], field: u8, asked: u32, copy_weight: f64, best: &mut Best) {
     let worth = bit_worth(entries, field);
     let most = (entries.len() * 4).max(2).ilog2().min(10);
     for bits in [1u32, 2, 3, 4, 6, 8, 10] {
@@ -58,7 +58,7 @@ fn try_cuts(entries: &[Entry], field: u8, asked: u32, thrift: f64, best: &mut Be
         windows.sort_by(|a, b| b.0.total_cmp(&a.0));
         windows.truncate(3);
         for (_, shift) in windows {
-            rate(entries, Way::Cut { field, shift, bits }, thrift, best);
+            rate(entries, Way::Cut { field, shift, bits }, copy_weight, best);
         }
     }
 }
@@ -67,7 +67,7 @@ fn try_splits(
     entries: &[Entry],
     region: &Region,
     (field, mask): (u8, u32),
-    thrift: f64,
+    copy_weight: f64,
     best: &mut Best,
 ) {
     let (a, b) = region.range(field, mask);
@@ -87,12 +87,12 @@ fn try_splits(
     points.sort_unstable();
     points.dedup();
     for at in points {
-        rate(entries, Way::Split { field, mask, at }, thrift, best);
+        rate(entries, Way::Split { field, mask, at }, copy_weight, best);
     }
 }
 
 /// Keeps a decision if its expected number of instructions is less than that of the best so far.
-fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
+fn rate(entries: &[Entry], way: Way, copy_weight: f64, best: &mut Best) {
     let count = way.children();
     // For many rules, a sample suffices.
     let step = entries.len() / 1000 + 1;
@@ -117,13 +117,15 @@ fn rate(entries: &[Entry], way: Way, thrift: f64, best: &mut Best) {
     for (n, mass) in lists {
         let n = f64::from(n + wild);
         total += mass + each;
-        cost += (mass + each) * (HALVING * n.max(1.0).log2() + CHECK * 0.35 * n.min(4.0));
+        cost += (mass + each)
+            * (HALVING_INSTRUCTIONS * n.max(1.0).log2() + CHECK_INSTRUCTIONS * 0.35 * n.min(4.0));
         copies += n;
     }
     let growth = (copies + count as f64 / 4.0) / entries.len() as f64;
-    let cost = STEP + cost / total.max(1e-9) + thrift * growth.max(1.0).log2();
-    let now = HALVING * (entries.len() as f64).log2() + CHECK * 0.35 * 4.0;
-    let helps = cost < now + STEP;
+    let cost = STEP_INSTRUCTIONS + cost / total.max(1e-9) + copy_weight * growth.max(1.0).log2();
+    let now =
+        HALVING_INSTRUCTIONS * (entries.len() as f64).log2() + CHECK_INSTRUCTIONS * 0.35 * 4.0;
+    let helps = cost < now + STEP_INSTRUCTIONS;
     if cost < best.0 && helps {
         *best = (cost, Some(way));
     }

@@ -73,7 +73,7 @@ struct Check {
     mask: [u64; 2],
     /// Values of these bits. For a range: the least value, and the number of further values.
     value: [u64; 2],
-    /// The number of the rule if this is its last check, otherwise [`MORE`].
+    /// The number of the rule if this is its last check, otherwise [`MORE_CHECKS`].
     rule: u32,
     /// The first field of the words; for a range, [`RANGE`] and its field.
     code: u8,
@@ -82,17 +82,17 @@ struct Check {
 }
 
 /// Maximum number of words whose single values one check compares.
-const TOGETHER: usize = 4;
+const WORDS_PER_CHECK: usize = 4;
 const RANGE: u8 = SPLIT;
 
 /// Marker in place of a rule's number: further checks of the rule follow.
-const MORE: u32 = u32::MAX - 1;
+const MORE_CHECKS: u32 = u32::MAX - 1;
 
 impl Check {
     #[inline]
     fn holds(&self, key: &Key) -> bool {
         let code = usize::from(self.code);
-        if code <= FIELDS - TOGETHER {
+        if code <= FIELDS - WORDS_PER_CHECK {
             let pair = |at: usize| u64::from(key[at]) | u64::from(key[at + 1]) << 32;
             let differ = |n: usize| pair(code + 2 * n) & self.mask[n] ^ self.value[n];
             differ(0) | differ(1) == 0
@@ -168,7 +168,7 @@ impl Tree {
             let check = &self.checks[at];
             if !check.holds(key) {
                 at += usize::from(check.skip);
-            } else if check.rule == MORE {
+            } else if check.rule == MORE_CHECKS {
                 at += 1;
             } else {
                 return check.rule;

@@ -42,7 +42,7 @@ pub type Stride4<const N: usize> = Trie<N, 4, 4>;
 /// Maximum number of entries in groups that a table can have: 256 MiB of address space.
 const ENTRIES_MAX: usize = if cfg!(miri) { 1 << 18 } else { 1 << 26 };
 /// Number of routes above which a table is on huge pages. A single route would take a whole huge page.
-const MANY: usize = 4096;
+const HUGE_PAGES_ROUTES_MIN: usize = 4096;
 /// Number of addresses that are looked up in parallel.
 const BURST: usize = 64;
 
@@ -299,11 +299,11 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
     }
 
     /// Stores `entry` in every slot whose prefix is not longer than `length`.
-    fn paint(&self, slots: &[AtomicU32], length: u8, entry: Entry) {
+    fn fill_range(&self, slots: &[AtomicU32], length: u8, entry: Entry) {
         for slot in slots {
             let old = Entry(slot.load(Ordering::Relaxed));
             if let Some(group) = old.group() {
-                self.paint(self.fib.slots(group), length, entry);
+                self.fill_range(self.fib.slots(group), length, entry);
             } else if old.length() <= length {
                 slot.store(entry.0, Ordering::Release);
             }
@@ -354,7 +354,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT,
 
     fn follow(&mut self, routes: &Routes<N>, prefix: &Prefix<N>) -> Result<(), Full> {
         let own: Option<NonZeroU16> = routes.get(prefix);
-        if routes.len() >= MANY && !self.huge {
+        if routes.len() >= HUGE_PAGES_ROUTES_MIN && !self.huge {
             self.huge = true;
             self.fib.root.advise(true);
         }
@@ -373,7 +373,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Writer<N, Trie<N, ROOT,
             let width = if end.at == 0 { ROOT } else { STRIDE };
             let count = 1 << (end.at + width - u32::from(prefix.length()));
             let slots = &self.array(end)[end.index..end.index + count];
-            self.paint(slots, prefix.length(), Entry::of(routes.around(prefix).0));
+            self.fill_range(slots, prefix.length(), Entry::of(routes.around(prefix).0));
         }
         if own.is_none() {
             self.prune(routes, prefix, &path);

@@ -35,7 +35,7 @@ fn a_flow_with_equal_ends_is_found_by_its_second() {
 }
 
 #[test]
-fn a_full_table_holds_what_is_guaranteed_and_lets_the_first_to_end_go() {
+fn full_table_keeps_guaranteed_flows_and_evicts_the_first_to_expire() {
     let mut flows = table(2);
     let mut gone = Vec::new();
     flows

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_feather_next_to_a_rock_still_gets_a_bucket() {
+    fn smallest_weight_still_gets_a_bucket() {
         let members: Vec<_> = (0..=255)
             .map(|n| Member {
                 gateway: None,

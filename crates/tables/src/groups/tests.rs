@@ -63,7 +63,7 @@ fn only_the_flows_of_a_lost_member_move_and_it_takes_back_no_more_than_its_share
 }
 
 #[test]
-fn what_is_said_in_brief_is_what_is_said_at_length() {
+fn compact_form_agrees_with_the_full_form() {
     let mut random = Random::new(8);
     let mut table = GroupTable::new();
     let of = |gateway, port| Member {

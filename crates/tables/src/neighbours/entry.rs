@@ -148,7 +148,7 @@ pub(super) enum Change {
 
 impl Change {
     /// True if the entry then has another address that needs no probe than `before`.
-    pub(super) fn is_news(&self, before: Option<&Neighbour>) -> bool {
+    pub(super) fn makes_address_sure(&self, before: Option<&Neighbour>) -> bool {
         let sure = before.and_then(Neighbour::sure);
         match self {
             Change::Keep => false,

@@ -293,7 +293,7 @@ impl<K: Key> Neighbours<K> {
         let at = (0..2).find_map(|b| positions[b].map(|slot| (b, slot)));
         let entry = at.and_then(|(b, slot)| locked[b].get(slot)).map(|(_, n)| n);
         let change = change(entry);
-        let news = change.is_news(entry.as_ref());
+        let news = change.makes_address_sure(entry.as_ref());
         match (change, at) {
             (Change::Keep, _) | (Change::Remove, None) => {}
             (Change::Remove, Some((b, slot))) => {
@@ -311,12 +311,12 @@ impl<K: Key> Neighbours<K> {
             }
         }
         drop(locked);
-        self.tell_of(news);
+        self.count_change(news);
         Ok(())
     }
 
     /// Counts a change of addresses, after readers can see the new one.
-    fn tell_of(&self, news: bool) {
+    fn count_change(&self, news: bool) {
         if news {
             self.changes.fetch_add(1, Ordering::Release);
         }
@@ -364,7 +364,7 @@ impl<K: Key> Neighbours<K> {
                     if locked.get(slot) != Some((key, before)) {
                         continue;
                     }
-                    let news = change.is_news(Some(&before));
+                    let news = change.makes_address_sure(Some(&before));
                     match change {
                         Change::Put(new) => drop(locked.put(slot, key, &new)),
                         _ => {
@@ -373,7 +373,7 @@ impl<K: Key> Neighbours<K> {
                         }
                     }
                     drop(locked);
-                    self.tell_of(news);
+                    self.count_change(news);
                 }
                 tell(K::from_words(key), event);
             }

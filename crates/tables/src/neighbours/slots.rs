@@ -13,7 +13,7 @@ use super::sys::{Bucket, WAYS};
 use super::{EtherAddr, Neighbour, State};
 
 /// Number of attempts while another thread writes; a write takes some 50 ns.
-const TRIES: usize = 64;
+const READ_ATTEMPTS: usize = 64;
 
 pub(super) type Words = [u64; 2];
 
@@ -27,10 +27,10 @@ fn load(word: &AtomicU64) -> u64 {
 }
 
 impl Bucket {
-    /// Runs `look` until no write overlaps it; `None` after [`TRIES`] attempts.
+    /// Runs `look` until no write overlaps it; `None` after [`READ_ATTEMPTS`] attempts.
     #[inline]
     fn consistent<R>(&self, look: impl Fn(&Bucket) -> R) -> Option<R> {
-        for _ in 0..TRIES {
+        for _ in 0..READ_ATTEMPTS {
             let version = self.version.load(Ordering::Acquire);
             if version.is_multiple_of(2) {
                 let result = look(self);
@@ -95,7 +95,7 @@ impl Bucket {
 
     /// Locks a bucket for writing; `None` if other workers keep writing.
     pub(super) fn lock(&self) -> Option<Locked<'_>> {
-        for _ in 0..TRIES {
+        for _ in 0..READ_ATTEMPTS {
             let version = self.version.load(Ordering::Relaxed);
             if version.is_multiple_of(2)
                 && self

@@ -70,7 +70,7 @@ fn a_silent_neighbour_is_given_up_and_asked_anew_later() {
 }
 
 #[test]
-fn answers_nobody_asked_for_make_no_entry_and_requests_make_a_stale_one() {
+fn unsolicited_answers_make_no_entry_and_requests_a_stale_one() {
     let t = table(8);
     assert_eq!(t.confirm(7, mac(1), 0), Ok(false));
     assert!(t.is_empty());
@@ -105,7 +105,7 @@ fn a_permanent_neighbour_stays_as_it_is_until_removed() {
 }
 
 #[test]
-fn a_neighbour_that_somebody_else_rules_is_used_until_he_says_otherwise() {
+fn neighbour_set_by_the_kernel_is_used_until_the_kernel_changes_it() {
     let told = Timing { told: true, ..T };
     let t = Neighbours::new(8, told, 42);
     assert_eq!(t.set_stale(7, mac(1), 0), Ok(true));
@@ -146,7 +146,7 @@ fn expiry_ages_forgets_reminds_and_gives_up() {
 }
 
 #[test]
-fn a_full_table_spares_the_useful() {
+fn full_table_replaces_unanswered_and_stale_entries_first() {
     let t = table(4); // two buckets, every key may be in both
     t.set_permanent(1, mac(1), 0).unwrap();
     t.ask(2, 1).unwrap();
@@ -257,7 +257,7 @@ impl Model {
 }
 
 #[test]
-fn who_remembers_addresses_hears_when_they_are_sure_no_more() {
+fn change_count_grows_when_an_address_needs_a_probe_again() {
     let t = table(8);
     let news = |act: &dyn Fn()| {
         let before = t.changes();
@@ -346,7 +346,7 @@ fn random_histories_follow_the_model() {
 }
 
 #[test]
-fn of_many_that_ask_at_once_one_sends() {
+fn one_of_several_concurrent_callers_sends_the_probe() {
     let (workers, rounds) = (4, if cfg!(miri) { 10 } else { 2_000 });
     let t = table(64);
     let sent = AtomicU64::new(0);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Time is counted in 1/16 ns.
 pub(super) const TICKS: u64 = 16;
 /// Fractional bits of the time per byte.
-const PLACES: u32 = 16;
+const FRACTION_BITS: u32 = 16;
 const SECOND: u64 = 1_000_000_000;
 
 /// Greatest ratio between the rates of siblings: in a round the greatest sends this many times as much as the least.
@@ -106,7 +106,7 @@ impl std::ops::AddAssign for Counts {
     }
 }
 
-/// A ceiling: ticks per byte, with [`PLACES`] fractional bits, and ticks of the burst.
+/// A ceiling: ticks per byte, with [`FRACTION_BITS`] fractional bits, and ticks of the burst.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Ceiling {
     byte: u64,
@@ -119,8 +119,8 @@ impl Ceiling {
     /// Makes a ceiling. Its burst is at least one turn of the node, because a smaller burst would hold the node below
     /// its share.
     fn new(rate: u64, burst: u64, quantum: u32, mtu: u32) -> Ceiling {
-        let byte = ((TICKS * SECOND) << PLACES) / rate.max(1);
-        let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> PLACES;
+        let byte = ((TICKS * SECOND) << FRACTION_BITS) / rate.max(1);
+        let turn = byte.saturating_mul(u64::from(quantum) + u64::from(mtu)) >> FRACTION_BITS;
         let burst = burst.saturating_mul(TICKS).max(turn);
         Ceiling { byte, burst }
     }
@@ -128,7 +128,7 @@ impl Ceiling {
     /// Time of the next packet, after `bytes` were sent at `now`.
     #[inline]
     pub(super) fn pay(self, due: u64, now: u64, bytes: u32) -> u64 {
-        let time = self.byte.saturating_mul(bytes.into()) >> PLACES;
+        let time = self.byte.saturating_mul(bytes.into()) >> FRACTION_BITS;
         due.max(now.saturating_sub(self.burst)).saturating_add(time)
     }
 }

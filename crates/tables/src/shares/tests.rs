@@ -283,7 +283,7 @@ fn even(rate: u64) -> Share {
 }
 
 #[test]
-fn what_sends_little_does_not_wait_for_those_that_send_much() {
+fn light_queue_does_not_wait_for_heavy_ones() {
     let settings = Settings::default();
     let members: Vec<_> = (0..50).map(|_| (0, even(10))).collect();
     let mut shares = Shares::new(settings, &[even(1), even(1)], &[even(1)], &members).unwrap();
@@ -368,7 +368,7 @@ fn a_queue_that_stays_long_loses_packets_and_others_none() {
 }
 
 #[test]
-fn one_that_floods_leaves_room_for_others() {
+fn flooded_queue_leaves_room_for_others() {
     let settings = Settings {
         capacity: 100,
         limit: 1000,

@@ -229,7 +229,7 @@ fn neighbours_links_and_addresses_are_read() {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_messages_parse_to_the_same_values() {
     let mut buffer = [0; 1024];
     let mut writer = Writer::new(&mut buffer);
     let hops = [

@@ -5,7 +5,7 @@ use crate::balance::{Member, Pool, Watch};
 use crate::simulate::server::Server;
 
 /// Factor by which a slow box is slower.
-const SLOWER: u32 = 4;
+const SLOW_FACTOR: u32 = 4;
 
 /// Failure state that every box has: a balancer, a back end or the switch.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Worker {
 
     fn cost(&self) -> u32 {
         if self.health.has(Fault::Slow) {
-            SLOWER
+            SLOW_FACTOR
         } else {
             1
         }

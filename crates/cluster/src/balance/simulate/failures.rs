@@ -1,7 +1,7 @@
 //! Health, planned changes and failures of a simulated router.
 
 use super::boxes::Balancer;
-use super::{AFTERMATH, Change, Event, Failure, Fault, Loss, Open, Order, Simulation, Target};
+use super::{ALARM_GRACE_NS, Change, Event, Failure, Fault, Loss, Open, Order, Simulation, Target};
 use crate::balance::{BUCKETS, Change as HealthChange, Ended, Intent};
 
 impl Simulation {
@@ -16,7 +16,8 @@ impl Simulation {
         }
         let mut has_reason = false;
         for failure in &self.config.failures {
-            let lasts = (failure.from..failure.until.saturating_add(AFTERMATH)).contains(&self.now);
+            let lasts =
+                (failure.from..failure.until.saturating_add(ALARM_GRACE_NS)).contains(&self.now);
             let hits = match failure.what {
                 Target::Backend(other) => other == of,
                 Target::Balancer(other) => other == at,

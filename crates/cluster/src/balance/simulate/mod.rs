@@ -122,9 +122,9 @@ pub struct Simulation {
 }
 
 /// Nanoseconds that a host takes to answer.
-const HOST: u64 = 50_000;
+const HOST_DELAY_NS: u64 = 50_000;
 /// Nanoseconds after the end of a failure in which taking the box out does not yet count as a false alarm.
-const AFTERMATH: u64 = 1_000_000_000;
+const ALARM_GRACE_NS: u64 = 1_000_000_000;
 
 impl Simulation {
     /// Builds a multistage router whose hosts begin to send.
@@ -459,7 +459,8 @@ impl Simulation {
         let order = &mut flow.order[usize::from(packet.is_answer)];
         self.report.reordering.note(order, packet.sequence);
         if self.config.answers && !packet.is_answer {
-            self.events.add(done + HOST, Event::Answer(packet.flow));
+            self.events
+                .add(done + HOST_DELAY_NS, Event::Answer(packet.flow));
         }
     }
 

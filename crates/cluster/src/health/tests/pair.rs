@@ -250,7 +250,7 @@ fn a_link_that_failed_often_comes_back_although_it_loses_a_frame_now_and_then() 
 }
 
 #[test]
-fn what_is_no_heartbeat_for_this_place_is_refused_with_its_reason() {
+fn foreign_or_misplaced_heartbeats_are_refused_with_the_reason() {
     let keys = |secret| Some(Keys::new(Key::new([secret; 16]), None));
     let key = keys(1);
     let config = |cookie, keys| Config {
@@ -339,7 +339,12 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
         a.heard(0, &bytes, 5 * MS)
     };
     // A record of another node, and one of the victim itself.
-    for version in [u64::MAX, u64::MAX - 1, i64::MAX as u64, today + 2 * HORIZON] {
+    for version in [
+        u64::MAX,
+        u64::MAX - 1,
+        i64::MAX as u64,
+        today + 2 * CLOCK_LEAD_MAX_NS,
+    ] {
         let lies = [of_victim, 0].map(|node| Record {
             node,
             version,
@@ -360,7 +365,7 @@ fn a_peer_that_lies_of_the_largest_numbers_harms_itself_at_most() {
     // A record with the greatest believed version can still be exceeded by the victim, which is then believed.
     let most = Record {
         node: of_victim,
-        version: today + HORIZON,
+        version: today + CLOCK_LEAD_MAX_NS,
         up: 3,
     };
     assert_eq!(say(&beat, &[most], &mut a), Ok(()));

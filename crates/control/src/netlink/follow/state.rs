@@ -69,7 +69,7 @@ impl State {
 
     /// Applies a changed limit of routes.
     pub(super) fn follow_bound(&mut self) {
-        self.model.set_most(self.bound.get());
+        self.model.set_burst_limit(self.bound.get());
     }
 
     /// Processes a message. Returns true if it could be parsed.

@@ -360,7 +360,7 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
     assert_eq!(bench.v4.members("10.3.0.0/16"), None);
     // The kernel cannot be asked for routes beyond a bound; a route that changes is not one more.
     let mut bounded = |most: usize, routes: &[(&str, &str)]| {
-        bench.model().set_most(most);
+        bench.model().set_burst_limit(most);
         fpm(&mut bench, routes, false);
         assert!(!bench.model().doubt().any());
     };

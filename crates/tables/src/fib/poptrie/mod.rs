@@ -55,7 +55,7 @@ const SLOTS: usize = 1 << NODE_BITS;
 /// Number of words of `top` in a page of memory.
 const PAGE: usize = 1024;
 /// Number of words above which nodes are on huge pages. A smaller table would waste them.
-const MANY: usize = 1 << 18;
+const HUGE_PAGES_WORDS_MIN: usize = 1 << 18;
 /// Number of addresses that are looked up between two checks of the default route.
 const BURST: usize = 64;
 

@@ -9,13 +9,13 @@ use super::super::rib::{Full, Limbo, NoMemory, Writer};
 use super::super::routes::{Route, Routes};
 use super::arena::{Arena, NODE_MAX, WORDS_MAX};
 use super::lone::{Lone, odd};
-use super::{MANY, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
+use super::{HUGE_PAGES_WORDS_MIN, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
 
 /// Number of words that only the removal of routes may use: a removal must not fail for lack of memory.
 const RESERVE: usize = WORDS_MAX / 32;
 /// Below this number of routes per change, changes are applied one by one. Otherwise rebuilding all nodes takes less
 /// time and leaves less memory in limbo.
-const FEW: usize = 16;
+const REBUILD_ROUTES_MIN: usize = 16;
 
 /// Writer of a [`Poptrie`]: applies changes of routes.
 pub struct PoptrieWriter<const N: usize> {
@@ -202,7 +202,7 @@ impl<const N: usize> PoptrieWriter<N> {
             return Slot::NONE;
         };
         self.fib.used.store(self.arena.used(), Ordering::Relaxed);
-        if self.arena.used() >= MANY && !self.huge {
+        if self.arena.used() >= HUGE_PAGES_WORDS_MIN && !self.huge {
             self.huge = true;
             self.fib.words.advise(true);
         }
@@ -290,7 +290,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
 
     fn follow_all(&mut self, routes: &Routes<N>, changed: &[Prefix<N>]) -> Result<(), Full> {
         // For few changes, reading all words of `top` would cost more than it saves.
-        if changed.len() < (1 << Self::TOP_BITS) / 2048 + routes.len() / FEW {
+        if changed.len() < (1 << Self::TOP_BITS) / 2048 + routes.len() / REBUILD_ROUTES_MIN {
             return changed
                 .iter()
                 .try_for_each(|prefix| self.follow(routes, prefix));

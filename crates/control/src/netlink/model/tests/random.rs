@@ -228,7 +228,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
     for seed in 0..40 {
         let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
         let mut most = 3;
-        bench.model().set_most(most);
+        bench.model().set_burst_limit(most);
         let mut allowed = [3; 2];
         for step in 0..300 {
             let mut chance = Chance {
@@ -258,7 +258,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
                 continue;
             }
             left_out += bench.model().counts().left_out;
-            bench.model().set_most(usize::MAX);
+            bench.model().set_burst_limit(usize::MAX);
             for _ in 0..3 {
                 if bench.model().doubt().any() || !tells_all {
                     bench.sync(|_| {});
@@ -266,7 +266,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
             }
             bench.agree(&(seed, step, what));
             most = random.below(6);
-            bench.model().set_most(most);
+            bench.model().set_burst_limit(most);
             let model = bench.model();
             allowed = [model.v4.count(), model.v6.count()].map(|count| count.max(most));
         }
