@@ -50,7 +50,7 @@ impl Seen {
     }
 }
 
-/// A frame readdressed to the router, if it was for another station.
+/// Changes a frame's destination address to the router, if it was for another station.
 fn to_router(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     match frame.first_chunk_mut::<6>() {
@@ -60,7 +60,7 @@ fn to_router(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Feeds all frames of each group, in the forms that `each` makes of one, to a router per group.
+/// Feeds all frames of each group to a router per group, in the variants that `each` makes of a frame.
 fn feed(groups: &Groups, walker: Walker, mut each: impl FnMut(&[u8], &mut Feeder)) -> Seen {
     let mut seen = Seen::default();
     for (_, frames) in groups {

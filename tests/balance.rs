@@ -1,5 +1,5 @@
-//! The balancer on running routers: load is evened out, workers rest and come back, ports' queues change hands;
-//! nothing is lost on the way, and no packet of a flow overtakes another.
+//! The balancer on running routers: it evens out the load, workers sleep and wake, and ports' queues change owner.
+//! Nothing is lost meanwhile, and no packet overtakes another of its flow.
 
 use control::balance::{Balance, Mode, Settings};
 use ports::Directory;
@@ -17,7 +17,7 @@ use testkit::{ip4, until};
 const FLOWS: usize = 64;
 const LONG: Duration = Duration::from_secs(20);
 
-/// Two ports with one queue each: the first begins on worker 0, the other on worker 1.
+/// Two ports with one queue each: the first starts on worker 0, the other on worker 1.
 const ROUTER: &str =
     "a :: FromDevice(mem:a, QUEUES 1, CLASSIFY hash BUCKETS 64) -> out :: ToDevice(mem:b);
     c :: FromDevice(mem:c, QUEUES 1, CLASSIFY hash BUCKETS 64) -> out;";
@@ -30,7 +30,7 @@ fn balance(mode: Mode) -> Balance {
     })
 }
 
-/// Packets of all flows in turn, some each millisecond, until it is dropped.
+/// Sends packets of all flows in turn, some each millisecond, until it is dropped.
 struct Traffic {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicUsize>,
@@ -68,7 +68,7 @@ impl Traffic {
                 let end = frame.len();
                 frame[end - 8] = (n % FLOWS) as u8;
                 frame[end - 4..].copy_from_slice(&number.to_be_bytes());
-                // The port is full while others have the workers' cores.
+                // The port is full while other programs have the workers' cores.
                 while !into.inject(0, frame) {
                     if stop.load(Relaxed) {
                         return;
@@ -96,7 +96,7 @@ impl Traffic {
     }
 }
 
-/// Two workers with traffic, all of it on worker 0, and a balancer that has looked once.
+/// Two workers with traffic, all of it on worker 0, and a balancer that has measured once.
 fn all_on_worker_0(mode: Mode) -> (Router, Arc<Directory>, Balance, Traffic) {
     let (router, ports) = start(ROUTER, 2);
     let all: Vec<u16> = (0..64).collect();
@@ -139,7 +139,7 @@ fn check(out: &Memory, sent: usize, last: usize) -> BTreeMap<usize, usize> {
 fn a_load_on_one_worker_is_evened_out_in_few_looks_without_loss_or_reordering() {
     let (router, ports, balance, traffic) = all_on_worker_0(Mode::Even);
     for _ in 0..4 {
-        // A look each 100 ms: these are half a second.
+        // The balancer measures each 100 ms: these are half a second.
         traffic.wait(1000);
         balance.step(&router);
     }
@@ -195,7 +195,7 @@ fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
     let until = Instant::now() + LONG;
     while balance.workers() != (1, 2) {
         assert!(Instant::now() < until, "{}", balance.show());
-        // Looks count that are far enough apart to tell how busy workers are.
+        // A measurement counts only if enough time has passed since the last to tell how busy workers are.
         std::thread::sleep(Duration::from_millis(10));
         balance.step(&router);
     }
@@ -203,7 +203,7 @@ fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
     let until = Instant::now() + LONG;
     while balance.workers() != (2, 2) {
         assert!(Instant::now() < until, "{}", balance.show());
-        // Offers as much as one worker can do.
+        // Offers the full load of one worker.
         let frame = ip4()
             .udp(1, 2)
             .ether("02:00:00:00:00:03", "42:00:00:00:00:01");

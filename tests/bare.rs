@@ -1,5 +1,5 @@
-//! Packets without annotations, where no element reads any: the output is the same, and an element that begins to read
-//! finds right values.
+//! Packets without annotations, where no element reads any: the output is the same, and an element that begins to
+//! read them finds correct values.
 
 use cluster::address::{Address, Kind, NO_NODE, cookie};
 use engine::clock::{Clock, Time};
@@ -34,7 +34,7 @@ fn start(text: &str) -> (Graph, Arc<InMemory>) {
 }
 
 fn receive(graph: &mut Graph, ports: &InMemory, frames: usize) {
-    // By its first byte it could be an IPv4 packet.
+    // Its first byte could be that of an IPv4 packet.
     let frame = ip4()
         .udp(1, 2)
         .ether("02:00:00:00:00:03", "42:00:00:00:00:01")
@@ -183,7 +183,7 @@ fn a_device_takes_smaller_bursts_where_nobody_handles_headers() {
     );
 }
 
-/// Routing: what packets need is noted by the elements that prove it.
+/// Routing: the elements that prove a property of packets also record it.
 const ROUTE: &str = "in :: FromDevice(DEV0) -> c :: Strip(14) -> CheckIPHeader
         -> rt :: RadixIPLookup(198.51.100.0/24 0, 0/0 192.0.2.1 1 | 192.0.2.2 2);
     rt[0] -> Discard; rt[1] -> ttl :: DecIPTTL; rt[2] -> ttl
@@ -225,13 +225,13 @@ fn a_job_that_packets_leave_on_their_way_from_a_device_runs_before_they_go_on() 
         s[1] -> d :: Counter(COUNT_CALL 3 in.reset_counts) -> ToDevice(DEV1);";
     let (mut graph, ports) = start(text);
     receive(&mut graph, &ports, 3);
-    // The batch had not gone on to the Switch, and the device could be written to.
+    // The batch had not yet reached the Switch, and the device could be written to.
     assert_eq!(sent(&ports), 3);
     let node = graph.plan().find("in").expect("in");
     assert_eq!(graph.read(node, 0, ""), Some(Ok("0".to_owned())));
 }
 
-/// Annotations are dead behind link output 0, and live where frames stay here.
+/// Annotations are unused after the link output 0, and used where frames stay here.
 const TRANSIT: &str =
     "vlb :: VLBNode(NAME t, NODE b, NODES a 1Gbps b 1Gbps c 1Gbps, LINKS a-b b-c);
     in :: FromDevice(DEV0) -> t :: VLBTransit(vlb); Idle -> [1]t;
@@ -271,11 +271,12 @@ fn frames_of_an_internal_link_get_annotations_only_where_they_stay() {
             still = if graph.turn() { 0 } else { still + 1 };
         }
     };
-    // The port's packets have wrong annotations where it believes that nobody looks: another paint, too.
+    // The port's packets have wrong annotations, including another paint, where it believes that no element reads
+    // them.
     pass(&mut graph);
     let own = node(&graph, "own");
     assert_eq!((sent(&ports), graph.stats()[own].packets), (2, 2));
-    // An element begins to read annotations behind the link: the running copy must not stay.
+    // An element after the link begins to read annotations: the running copy must not stay.
     let looks = TRANSIT.replace("t[1] -> link", "t[1] -> PaintSwitch -> link");
     let next = plan(&looks, Some(graph.plan()), &ports);
     assert_eq!(next.elements[next.find("t").expect("t")].annotated, [1, 2]);

@@ -62,7 +62,7 @@ impl DynamicHandlers for Caller {
     }
 }
 
-/// Ends the router at the third request only.
+/// Ends the router only at the third request.
 struct Patient(u32);
 
 impl Element for Patient {
@@ -186,7 +186,7 @@ fn an_element_may_decide_when_the_router_ends() {
 
 #[test]
 fn calls_reach_the_copies_on_other_workers_from_both_sides() {
-    // Each source runs on a worker of its own; each caller reads and writes what is on the other.
+    // Each source runs on its own worker; each caller reads and writes elements of the other worker.
     let text = "a :: InfiniteSource(LIMIT 1000) -> ca :: Caller(cb.heard) -> Discard;
         b :: InfiniteSource(LIMIT 1000) -> cb :: Caller(ca.heard) -> Discard;
         StaticThreadSched(a 0, b 1)";

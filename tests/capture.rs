@@ -20,7 +20,7 @@ use std::time::Duration;
 use testkit::shared;
 use wire::{FlowKey, ether};
 
-/// The router's addresses in the configuration: what comes from them is not of a flow that came in.
+/// The router's addresses in the configuration: packets from them belong to no received flow.
 const OWN: [&str; 2] = ["192.0.2.1", "2001:db8::1"];
 
 fn text() -> String {
@@ -40,7 +40,7 @@ fn plan(text: &str, folder: &Path, workers: usize, ports: &dyn PortDirectory) ->
     router_tests::plan(text, &definitions, workers, ports, None)
 }
 
-/// A folder that goes when it is dropped, with the frames as file `in`.
+/// A folder that is removed when it is dropped, with the frames as file `in`.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -67,7 +67,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A folder that stays is no reason to fail.
+        // A folder that cannot be removed is no reason to fail.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -101,7 +101,7 @@ fn timeless(frame: &[u8], at: usize) -> Vec<u8> {
     frame
 }
 
-/// Checks that all of `came` frames are accounted for: sent or dropped by name.
+/// Checks that all `came` frames are accounted for: sent, or dropped under a name.
 fn account(books: &Books, came: usize, sent: usize) {
     books.check();
     let dropped: u64 = books.accounts.iter().map(|a| a.dropped()).sum();
@@ -127,7 +127,7 @@ fn account(books: &Books, came: usize, sent: usize) {
     );
 }
 
-/// From file to files on the test's own thread.
+/// Runs from file to files on the test's own thread.
 fn on_walker(frames: &[Vec<u8>], walker: Walker) -> Flows {
     let folder = Folder::new(&format!("capture-{walker:?}-{}", frames.len()), frames);
     let before = engine::packet::pool::balance();
@@ -150,8 +150,8 @@ fn on_walker(frames: &[Vec<u8>], walker: Walker) -> Flows {
     flows(&written)
 }
 
-/// The queue by which a device would deliver a frame: by addresses, which do not change on the way,
-/// while ports may be looked for in what CheckIPHeader cuts off.
+/// The queue in which a device would put a frame, by its addresses. These do not change on the path, whereas ports
+/// may be read from bytes that CheckIPHeader cuts off.
 fn queue(frame: &[u8], queues: usize) -> usize {
     let key = ether::network(frame).and_then(|(_, at)| FlowKey::of_ip(&frame[at..]));
     let mut hash = DefaultHasher::new();
@@ -159,7 +159,7 @@ fn queue(frame: &[u8], queues: usize) -> usize {
     hash.finish() as usize % queues
 }
 
-/// With workers of their own, in memory, with a queue for each worker.
+/// Runs on separate workers, in memory, with a queue for each worker.
 fn on_workers(frames: &[Vec<u8>], workers: usize) -> Flows {
     let folder = Folder::new(&format!("capture-{workers}-{}", frames.len()), frames);
     let directory = Arc::new(Directory::new());

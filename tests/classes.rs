@@ -8,16 +8,16 @@ use router_tests::{Books, Feeder, Whole, every_length, features, registry, run_a
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// In the environment of the process that runs the examples.
+/// Environment variable of the process that runs the examples.
 const CHILD: &str = "ASHLAR_TEST_EXAMPLES";
 
 /// Classes with ports to which no packet comes here.
 const WITHOUT_PACKETS: &[&str] = &[
-    // Needs what only a kernel says: see linux_router.rs.
+    // Needs facts that only a kernel reports: see linux_router.rs.
     "ControlPlanePolicer",
-    // A Collect takes its place.
+    // Replaced by a Collect.
     "Discard",
-    // Takes what IPsec has sealed: see ipsec.rs.
+    // Takes packets that IPsec has encrypted: see ipsec.rs.
     "IPsecDecap",
     // Neither takes packets nor makes any.
     "Idle",
@@ -27,9 +27,9 @@ const WITHOUT_PACKETS: &[&str] = &[
     "LinuxARP",
     "LinuxMPLSEtherEncap",
     "LinuxND",
-    // Takes packets with labels that have come too far.
+    // Takes labelled packets whose TTL has expired.
     "MPLSPayload",
-    // Has ports for packets that its examples leave open.
+    // Has ports for packets that its examples do not connect.
     "Script",
     // Take frames of other servers of a cluster: see vlb.rs.
     "VLBOutput",
@@ -56,7 +56,7 @@ fn run(text: &str, walker: Walker) -> Outcome {
     let mut feeder = Feeder::new(Whole::new(text, &[], walker));
     for (_, frames) in features() {
         frames.iter().for_each(|f| every_length(f, &mut feeder));
-        // Once more as they are, one behind the other, so that fragments meet.
+        // The same frames again, one after the other, so that fragments meet.
         frames.iter().for_each(|f| feeder.feed(f));
     }
     let mut outcome = None;

@@ -1,4 +1,4 @@
-//! Four routers that are one: what fails is found by heartbeats, and packets go round it.
+//! Four routers that act as one: heartbeats detect failures, and packets take other paths.
 
 use cluster::map::Map;
 use router_tests::{Cluster, dropped_as, host_packet};
@@ -9,14 +9,14 @@ const KEY: &str = ", KEY 000102030405060708090a0b0c0d0e0f";
 /// A mesh whose nodes have external ports of 8 Mbit/s, and packets from one node to another.
 struct Bed {
     cluster: Cluster,
-    /// At first from node 0 to node 1.
+    /// At the start, from node 0 to node 1.
     ends: (usize, usize),
     sent: u16,
     came: BTreeSet<u16>,
 }
 
 impl Bed {
-    /// A mesh in which each packet chooses its way, once its links are up.
+    /// A mesh in which each packet chooses its path, once its links are up.
     fn new(arguments: &str) -> Bed {
         let arguments = format!(", DELTA 0{arguments}");
         let mut cluster = Cluster::new(Map::mesh(4, 8e6), &arguments, Some(""));
@@ -52,7 +52,7 @@ impl Bed {
         all
     }
 
-    /// Sent packets that have not come, once all on their way have.
+    /// Sent packets that have not arrived, after all packets under way have.
     fn lost(&mut self, sent: &[(u16, f64)]) -> Vec<(u16, f64)> {
         (0..10).for_each(|_| self.step());
         let sent = sent.iter().copied();
@@ -60,7 +60,7 @@ impl Bed {
             .collect()
     }
 
-    /// Frames of packets from node 0 that have crossed its link to node 1 in a time, or were lost there.
+    /// Frames of packets from node 0 that crossed its link to node 1 within a time, or were lost there.
     fn record(&mut self, milliseconds: usize) -> Vec<Vec<u8>> {
         self.cluster.wire.clear();
         self.load(milliseconds);
@@ -70,7 +70,7 @@ impl Bed {
         frames
     }
 
-    /// Plays frames to a node as if they came by an own link, and gives what the node drops for it, by name. None may
+    /// Injects frames into a node as if they came by its own link. Returns what the node drops, by name. No frame may
     /// reach a host.
     fn play(&mut self, node: usize, own: usize, frames: &[Vec<u8>], name: &str) -> u64 {
         let count = |bed: &mut Bed| dropped_as(&bed.cluster.router(node).books().drops(), name);
@@ -86,7 +86,7 @@ impl Bed {
         count(self) - before
     }
 
-    /// True if a node carries what others send.
+    /// True if a node carries packets of other senders.
     fn carries(&mut self, node: usize) -> bool {
         let carried = self.cluster.router(node).handler("vlb.carried", "");
         carried.split(' ').any(|bytes| bytes != "0")
@@ -180,7 +180,7 @@ fn what_passes_inside_is_nothing_to_a_router_that_gets_it_from_outside() {
             bed.cluster.send_frame(1, frame);
         }
         let arrived = bed.cluster.settle();
-        // To a port outside it is a packet with a hop less than it had inside.
+        // A packet to an external port has one hop less than inside.
         let packets = frames.iter().filter(|frame| frame[12..14] == [8, 0]);
         let wanted: Vec<u8> = packets.map(|frame| frame[14 + 8] - 1).collect();
         let hops: Vec<u8> = arrived[1].iter().map(|packet| packet[8]).collect();

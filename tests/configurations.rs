@@ -69,7 +69,7 @@ fn transmit_queues_are_served_by_priority_and_in_turn_when_the_port_is_slow() {
     let mut router = Whole::new(&text("transmit-queues.click"), DEVICES, Walker::Strict);
     let slow = router.far(1);
     slow.limit(1024, 0);
-    // Packets that the port was given before have passed the scheduler.
+    // Packets that the port already has have passed the scheduler.
     let before: Vec<_> = (0..8).map(|n| of_priority(2, n, 64)).collect();
     let later = [0, 2, 5, 7].map(|p| (8..12).map(move |n| of_priority(p, n, 64)));
     let later: Vec<_> = later.into_iter().flatten().collect();
@@ -77,7 +77,7 @@ fn transmit_queues_are_served_by_priority_and_in_turn_when_the_port_is_slow() {
     router.settle();
     router.receive(0, later.iter().map(Vec::as_slice));
     router.settle();
-    // Meanwhile the shapers save up for what waits.
+    // Meanwhile the shapers save tokens for the waiting packets.
     router.advance(Duration::from_millis(10));
     assert!(router.sent(1).is_empty());
     slow.limit(1024, 1024);
@@ -114,7 +114,7 @@ fn a_transmit_queue_sends_no_faster_than_its_rate_and_others_do_not_wait_for_it(
     router.check();
 }
 
-/// Runs a configuration on workers of its own.
+/// Runs a configuration on separate workers.
 fn start(
     name: &str,
     definitions: &[(&str, &str)],
@@ -165,7 +165,7 @@ fn read(path: &Path) -> Vec<Vec<u8>> {
     all
 }
 
-/// Packets of a file through the pcap router: its books, and what it has written to its two files.
+/// Runs packets of a file through the pcap router: returns its accounts, and what it has written to its two files.
 fn through_the_pcap_router(name: &str, frames: &[Vec<u8>]) -> (Books, Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let folder = std::env::temp_dir().join(format!("ashlar-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
@@ -266,7 +266,7 @@ fn two_routers_of_a_file_run_in_one_process_and_each_has_its_own_drops() {
         }
         assert!(ports.far(device).wait_received(Duration::from_secs(10)));
     }
-    // No kernel speaks: all are dropped by name, each in its own router.
+    // There is no kernel: each router drops all packets under a name.
     for (router, count) in [(&red, 200), (&blue, 300)] {
         let books = Books::of_router(router);
         books.check();

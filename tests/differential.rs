@@ -27,7 +27,7 @@ enum Run {
     Two,
 }
 
-/// Packets of a sink, by flow: bytes (or their number and the packet's), paint.
+/// Packets of a sink, by flow: bytes (or the flow's number and the packet's number), and paint.
 type Flows = BTreeMap<u16, Vec<(Vec<u8>, u8)>>;
 
 /// Observations of a run.
@@ -193,7 +193,7 @@ fn compare(seed: u64) -> Result<usize, String> {
 
 #[test]
 fn random_graphs_give_the_same_on_both_walkers_and_on_two_workers() {
-    // One seed by hand: ASHLAR_SEED=17 cargo test -p router-tests differential::
+    // To run one seed: ASHLAR_SEED=17 cargo test -p router-tests differential::
     let only = std::env::var("ASHLAR_SEED").ok();
     let only: Option<u64> = only.and_then(|seed| seed.parse().ok());
     let seeds = only.map_or(0..GRAPHS, |seed| seed..seed + 1);

@@ -1,5 +1,5 @@
-//! A reload that fails at any of its steps has changed nothing: all workers run the old plan, packets flow on each of
-//! them, and no port stays open. One that has begun to be taken up does not fail any more.
+//! A reload that fails at any of its steps has changed nothing: all workers run the old plan, packets flow on each,
+//! and no port stays open. Once workers have begun to take it up, a reload no longer fails.
 
 use engine::element::Extensions;
 use engine::graph::Init;
@@ -24,20 +24,20 @@ enum Fault {
     Check,
     /// The second of two new ports cannot be opened.
     Open,
-    /// A new element cannot open what it needs.
+    /// A new element cannot open a resource.
     Initialize,
-    /// A worker answers nothing from the start.
+    /// A worker does not answer from the start.
     Silent,
-    /// The work of a class before the reload fails.
+    /// A class fails in the work before the reload.
     Before,
-    /// A worker ceases to answer before a queue that goes is empty.
+    /// A worker stops answering before a queue that is removed is empty.
     Drain,
-    /// A worker takes long to take the plan up.
+    /// A worker takes long to take up the plan.
     Late,
 }
 
 static FAULT: AtomicU8 = AtomicU8::new(0);
-/// Holds worker 1 where the fault is; whether it is held.
+/// Holds worker 1 at the fault; true while it is held.
 static STUCK: AtomicBool = AtomicBool::new(false);
 static HELD: AtomicBool = AtomicBool::new(false);
 const ANSWER_TIME: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ impl Element for Faulty {
     type Config = ();
 
     fn configure(args: &mut Args) {
-        // Another text makes it another element.
+        // A changed text makes it another element.
         args.optional("N", 0u32, "a number");
     }
 
@@ -149,11 +149,11 @@ fn plan(text: &str, ports: &Unsure, previous: Option<&Plan>) -> Arc<Plan> {
 const RUNNING: &str =
     "FromDevice(pace:5k/null:64) -> f :: Faulty -> c :: Counter -> q :: Queue(1000)
     -> u :: Unqueue(CORES 1) -> Discard;";
-/// Without the queue, so that it must run empty before.
+/// Without the queue, so that it must first run empty.
 const NEXT: &str = "FromDevice(pace:5k/null:64) -> f :: Faulty(1) -> c :: Counter -> Discard;
     FromDevice(mem:x) -> Discard; FromDevice(mem:y) -> Discard;";
 
-/// Packets that each worker has had at the counter.
+/// Packets counted for each worker.
 fn counts(router: &Router) -> Vec<u64> {
     let stats = router.stats().expect("the workers answer");
     let node = router.plan().find("c").expect("it is there");

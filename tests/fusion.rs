@@ -1,5 +1,5 @@
-//! Elements that run as one loop do what they do one by one: the same packets leave, and every element
-//! counts the same.
+//! Elements that run as one fused loop act as they do one by one: the same packets leave, and every element counts
+//! the same.
 
 use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::clock::{Clock, Time};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use testkit::{Rng, ip4, ip6};
 
-/// Ports for what is usual and unusual: a chain for IPv4 and one for IPv6, each with all its side exits.
+/// Ports for usual and unusual packets: a chain for IPv4 and one for IPv6, each with all its side exits.
 const ROUTES: &str = "
     FromDevice(DEV0) -> kind :: Classifier(12/0806, 12/0800, 12/86dd, -);
     kind[1] -> strip4 :: Strip(14) -> check4 :: CheckIPHeader(INTERFACES 10.0.1.1/24) \
@@ -68,7 +68,7 @@ fn run(
     run_with(text, definitions, writes, frames, fuse, |graph, _, _| graph)
 }
 
-/// Like `run`; `between` gets the graph before each burst, with the burst's number.
+/// Like `run`, but calls `between` with the graph and the burst's number before each burst.
 fn run_with(
     text: &str,
     definitions: &[(&str, &str)],
@@ -115,17 +115,17 @@ fn run_with(
     let names = plan.elements.iter().map(|e| e.name.clone());
     let stats = graph.stats().iter().map(|stats| NodeStats {
         cycles: 0,
-        // The walker decides which packets travel together.
+        // The walker decides which packets form a batch.
         batches: 0,
         ..stats.clone()
     });
     (sent.into(), names.zip(stats).collect(), bytes)
 }
 
-/// Addresses that no packet may come from: three that stand on no link, and one that all hosts of a network have.
+/// Addresses that no packet may have as source: three that belong to no link, and a network's broadcast address.
 const BAD_SOURCES: [&str; 4] = ["127.0.0.1", "224.0.0.9", "0.0.0.7", "10.0.1.255"];
 
-/// Frames of all kinds: good, for several destinations, and with each fault that a header can have.
+/// Frames of all kinds: valid, for several destinations, and with each possible header fault.
 fn frames(rng: &mut Rng, n: usize) -> Vec<Vec<u8>> {
     let mac = [
         "02:00:00:00:00:01",
@@ -208,7 +208,7 @@ fn same_of(text: &str, definitions: &[(&str, &str)], writes: &[(&str, &str)], fr
     assert_eq!(fused.2, apart.2);
 }
 
-/// Looked up a batch at a time, and each packet on its way.
+/// Look-ups by batch, and one by one on each packet's path.
 fn by_both(text: &str) -> [String; 2] {
     ["RadixIPLookup", "DirectIPLookup"].map(|class| text.replace("RadixIPLookup", class))
 }
@@ -240,7 +240,7 @@ const BESIDE: &str = "
 #[test]
 fn bursts_of_one_mind_and_mixed_ones_go_the_same_ways() {
     let mut frames = frames(&mut Rng::seed(41), 3000);
-    // From here on whole bursts are for one destination: they go on, by output 0, or have no route.
+    // From here on each burst has one destination: it goes on by output 0, or has no route.
     frames[1500..].sort_by_key(|frame| frame.get(30..34).map(<[u8]>::to_vec));
     for no_route in ["", ", NOROUTE 0", ", 0/0 1"] {
         for text in by_both(&BESIDE.replace(" NOROUTE", no_route)) {
@@ -268,7 +268,7 @@ fn the_fused_router_counts_and_sends_what_its_elements_do() {
     same(&router_text(), &definitions, &writes, 9);
 }
 
-/// The router that a kernel steers, and a kernel that leads most ways to one side.
+/// The router that a kernel controls, and a kernel that routes most packets to one side.
 #[test]
 fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
     let text = std::fs::read_to_string(conf("linux-router.click")).expect("conf/ is there");
@@ -314,7 +314,7 @@ fn the_fused_linux_router_counts_and_sends_what_its_elements_do() {
     assert_eq!((fused.1, fused.2), (apart.1, apart.2));
 }
 
-/// Rows that packets leave on the way, with one or more Counters on each edge.
+/// Chains with side exits, with one or more Counters on each edge.
 fn counted() -> Vec<String> {
     let edges = [
         "-> check4 ::",
@@ -335,7 +335,7 @@ fn counted() -> Vec<String> {
     };
     let one = |edge: &&str| ROUTES.replace(*edge, &format!("{}{edge}", counters(1)));
     let texts = edges.iter().map(one).chain([all(ROUTES)]);
-    // With one way only the look-up is within the loop, too.
+    // With only one path, the look-up is within the loop, too.
     let straight = ROUTES.replace("rt4[2] -> other :: DecIPTTL ->", "rt4[2] -> Null ->");
     let texts = texts.chain([all(&straight)]);
     texts.flat_map(|text| by_both(&text)).collect()
@@ -350,7 +350,7 @@ fn counters_between_the_elements_of_a_fused_loop_count_what_they_do_apart() {
         past += usize::from(loops.iter().any(|names| names.contains(" -> Counter@")));
         let [fused, apart] = [true, false].map(|fuse| {
             let (mut sent, stats, bytes) = run(&text, &[], &[], &frames, fuse);
-            // The walker decides which of two paths goes first; packets of one path keep their order.
+            // The walker decides which of two paths goes first. Packets of one path keep their order.
             sent[1].sort_by_key(|frame| frame[..14].to_vec());
             (sent.swap_remove(1), stats, bytes)
         });
@@ -359,11 +359,11 @@ fn counters_between_the_elements_of_a_fused_loop_count_what_they_do_apart() {
         assert!(fused.0.len() > 50);
         assert_eq!((fused.1, fused.2), (apart.1, apart.2));
     }
-    // All but a Counter in one of two ways that are alike.
+    // All but a Counter in one of two equal paths.
     assert_eq!(past, 18);
 }
 
-/// A Counter that calls, from the beginning or from when it is told to.
+/// A Counter that calls a handler, from the start or after a write to it.
 #[test]
 fn a_counter_between_elements_of_a_fused_loop_calls_before_its_packet_moves_on() {
     let text = |call: &str| {
@@ -385,7 +385,7 @@ fn a_counter_between_elements_of_a_fused_loop_calls_before_its_packet_moves_on()
     assert!(said[1].iter().any(|frame| frame[5] == 3));
 }
 
-/// An element behind a fused loop calls handlers of the elements in the loop.
+/// An element after a fused loop calls handlers of the elements in the loop.
 const CALLS: &str = "
     FromDevice(DEV0) -> kind :: Classifier(12/0800, -) -> Strip(14) -> CheckIPHeader -> rt :: RadixIPLookup(0/0 0)
         -> ttl :: DecIPTTL -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
@@ -404,7 +404,7 @@ fn what_is_called_behind_a_fused_loop_reaches_the_elements_of_the_row() {
     assert!(destinations.len() > 5, "{destinations:?}");
 }
 
-/// Watches elements in the middle of fused loops for a while, and reloads with loops that grow and shrink.
+/// Watches elements in the middle of fused loops for a while, and reloads with longer and shorter loops.
 fn disturb(fuse: bool) -> impl FnMut(Graph, usize, &Arc<InMemory>) -> Graph {
     let longer = ROUTES.replace(
         "-> ttl :: DecIPTTL",
@@ -440,7 +440,7 @@ fn captures_and_reloads_leave_what_fused_loops_do_and_count_as_it_is() {
     let frames = frames(&mut Rng::seed(21), 1890);
     let [fused, apart] = [true, false].map(|fuse| {
         let (mut sent, stats, _) = run_with(ROUTES, &[], &[], &frames, fuse, disturb(fuse));
-        // The walker decides which of two paths goes first; packets of one path keep their order.
+        // The walker decides which of two paths goes first. Packets of one path keep their order.
         sent[1].sort_by_key(|frame| frame[..14].to_vec());
         (sent.swap_remove(1), stats)
     });
@@ -456,12 +456,12 @@ fn a_plan_names_the_elements_that_run_as_one_loop() {
     for names in ["strip4 -> check4", "rt6 -> hlim -> encap6", "ttl -> encap"] {
         assert!(found.iter().any(|found| found.contains(names)), "{found:?}");
     }
-    // Two of its outputs lead on in the same way, so neither is the main one.
+    // Two of its outputs lead to equal paths, so neither is the main one.
     assert!(
         !found.iter().any(|names| names.contains("rt4 -> ")),
         "{found:?}"
     );
-    // Packets that leave by another output than the main one go by themselves.
+    // Packets that leave by another output than the main one travel singly.
     let beside = "FromDevice(DEV0) -> Strip(14) -> CheckIPHeader -> ttl :: DecIPTTL -> Discard;
         ttl[1] -> encap :: EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2) -> ToDevice(DEV1);";
     let found = loops(&plan(beside, &[], true, &InMemory::default()));

@@ -1,6 +1,6 @@
 //! Reading, planning and building scale with the configuration: one eight times as large takes about eight times the
-//! work, however it is written. The test judges growth, not time, by the processor time of the thread, which does not
-//! depend on other programs. A walk over all elements for each element would make it 64 times as much.
+//! work, in any notation. The test compares growth of processor time of the thread, which does not depend on other
+//! programs. A walk over all elements for each element would make it 64 times as much.
 
 use control::Source;
 use engine::clock::{Clock, Time};
@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 const SMALL: usize = 200;
 const TIMES: usize = 8;
-/// Between in proportion and by the square. Larger caches, longer numbers and growing maps are in it.
+/// Between linear and quadratic growth. It allows for larger caches, longer numbers and growing maps.
 const GROWTH_MAX: u64 = 24;
 
-/// A form of configuration of any size, and whether it is right.
+/// A form of configuration of any size, and a check of its result.
 type Form = (&'static str, fn(usize) -> String, bool);
 
-/// `n` pieces of text, one behind the other.
+/// `n` pieces of text, one after the other.
 fn each(n: usize, piece: impl Fn(usize) -> String) -> String {
     (0..n).map(piece).collect()
 }
@@ -30,7 +30,7 @@ fn joined(n: usize, between: &str, piece: impl Fn(usize) -> String) -> String {
     pieces.join(between)
 }
 
-/// Text of nested classes, each with two of the one before.
+/// Text of nested classes, each with two elements of the previous class.
 fn doubled(levels: usize) -> String {
     let mut text = "elementclass A0 { input -> Counter -> output }\n".to_owned();
     for level in 1..=levels {
@@ -429,7 +429,7 @@ const FORMS: &[Form] = &[
     ),
 ];
 
-/// Compiles a text on two workers and builds its graph; the processor time that this has taken.
+/// Compiles a text on two workers and builds its graph. Returns the processor time used.
 fn work(name: &str, text: String, is_right: bool) -> u64 {
     let begin = clock_gettime(ClockId::ThreadCPUTime);
     let ports = Arc::new(InMemory::default());
@@ -472,7 +472,7 @@ fn work_grows_as_configurations_do() {
                 .into();
             large / small.max(1)
         };
-        // Other work of the machine does not disturb three measurements in a row.
+        // Other work on the machine does not disturb three measurements in a row.
         let growth = (0..3)
             .map(|_| growth())
             .find(|&growth| growth <= GROWTH_MAX);
@@ -483,8 +483,7 @@ fn work_grows_as_configurations_do() {
     assert!(wrong.is_empty(), "{TIMES} times as large takes\n{wrong}");
 }
 
-/// A configuration that is too large is refused with a place, before it has taken more than a router's worth of memory
-/// and time.
+/// A configuration that is too large is refused with a place, before it takes more memory and time than a router.
 #[test]
 fn what_asks_for_too_much_is_refused_with_a_place() {
     let large = |text: String| {

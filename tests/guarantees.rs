@@ -1,9 +1,9 @@
-//! Guaranteed service over five hops in simulated time: what admission promises holds against any traffic
-//! (tests/lib/hops.rs says which).
+//! Guaranteed service over five hops in simulated time: the bounds that admission promises hold against any traffic
+//! (see tests/lib/hops.rs).
 
 use router_tests::{HOPS, Hops, Known, TIGHT};
 
-/// Packets that a flow over all hops has sent at least: six at the common moments.
+/// Minimum number of packets that a flow over all hops has sent: six at the common moments.
 const SENT: u64 = 6;
 
 fn no_packet_is_late(known: Known, queue: &str, bin: &str) {

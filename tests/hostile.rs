@@ -1,8 +1,10 @@
-//! Every class with hostile arguments and handlers: each argument that a class's description names, and each of its
-//! handlers, is given numbers at the edges of all integer types, nothing, and very much. It is refused with a sentence,
-//! or the router runs with packets of several sizes; nothing panics, and no plan takes gigabytes.
+//! Every class with hostile arguments and handlers. Each argument that a class's description names, and each of its
+//! handlers, gets numbers at the edges of all integer types, an empty value, and a very long one. Either it is
+//! refused with a sentence, or the router runs with packets of several sizes. Nothing panics, and no plan takes
+//! gigabytes.
 //!
-//! Each class has a process of its own, whose memory is limited: one that runs out of it is told from the others.
+//! Each class has its own process with limited memory, so that one that runs out of memory is distinguished from the
+//! others.
 
 #![allow(clippy::print_stderr)]
 
@@ -24,17 +26,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use testkit::ip4;
 
-/// Names the class that a process tries.
+/// Environment variable with the class that a process tests.
 const CLASS: &str = "ASHLAR_TEST_CLASS";
 /// Memory that a process may map, in bytes.
 const MEMORY: u64 = 2 << 30;
-/// Time that it may take.
+/// Maximum run time of the process.
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// Classes that are planned only: they would change the machine that the test runs on, or wait for others.
+/// Classes that are only planned: they would change the machine that the test runs on, or wait for other programs.
 const PLANNED_ONLY: &[&str] = &["KernelTap", "KernelTun"];
 
-/// Numbers at the limits of types, and words that are not numbers.
+/// Numbers at the limits of types, and texts that are not numbers.
 fn values() -> Vec<String> {
     let mut all: Vec<String> = [
         "", "\"\"", "0", "1", "-1", "1e300", "nan", "0x", "1 2 3", "0-65535",
@@ -67,7 +69,7 @@ fn example(class: &Class) -> Option<(lang::Router, usize)> {
         })
 }
 
-/// A configuration in which one argument, the `place`-th of those without a keyword, is another.
+/// A configuration in which one argument has another value: the `place`-th of those without a keyword.
 fn with(
     config: &str,
     known: &[&str],
@@ -103,7 +105,7 @@ fn frames() -> Vec<Vec<u8>> {
     all
 }
 
-/// Plans a router and, if it can be planned, runs it, and gives all values to a handler of an element. False if it is
+/// Plans a router and, if that succeeds, runs it and gives all values to a handler of an element. False if it is
 /// refused.
 fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
     let ports = Arc::new(InMemory::default());
@@ -112,7 +114,7 @@ fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
         ..Options::new(1, &*ports)
     };
     let (plan, errors) = planner::make(router, registry(), &options);
-    // The text of a Message is the configuration's.
+    // A Message prints the configuration's own text.
     assert!(
         errors
             .iter()
@@ -170,7 +172,7 @@ fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
     true
 }
 
-/// A few turns: some of these routers never come to rest.
+/// Runs a few turns: some of these routers never become idle.
 fn turns(graph: &mut Graph) {
     graph.quiescent();
     for _ in 0..8 {
@@ -180,14 +182,14 @@ fn turns(graph: &mut Graph) {
     }
 }
 
-/// Tries something; whether it was refused or ran, or `None` if it panicked.
+/// Runs `work`. True if it succeeded, false if it was refused, `None` if it panicked.
 fn attempt(what: &str, work: impl FnOnce() -> bool) -> Option<bool> {
     let shown: String = what.chars().take(200).collect();
     eprintln!("{shown}");
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-/// Tries all arguments and handlers of a class; says which of them made it panic.
+/// Tries all arguments and handlers of a class. Returns those that caused a panic.
 fn attempts(class: &Class) -> Vec<String> {
     let Some((router, at)) = example(class) else {
         return Vec::new();
@@ -211,7 +213,7 @@ fn attempts(class: &Class) -> Vec<String> {
         }
     }
     eprintln!("{} of {} ran", ran, infos.len() * values().len());
-    // Handlers that reach beyond the router are for its own elements.
+    // Handlers that act beyond the router are tested only on its own elements.
     for handler in (class.handlers)().iter().filter(|handler| !handler.inner) {
         let what = format!("{}.{}", class.name, handler.name);
         let used = attempt(&what, || run(&router, at, Some(handler.name)));
@@ -220,7 +222,7 @@ fn attempts(class: &Class) -> Vec<String> {
     wrong
 }
 
-/// Work of one process: one class, in a folder and with memory of its own.
+/// Work of one process: one class, with its own folder and limited memory.
 fn child(name: &str) {
     let limits = getrlimit(Resource::As);
     setrlimit(
@@ -231,7 +233,7 @@ fn child(name: &str) {
         },
     )
     .expect("it may be lowered");
-    // Time that bursts without end can take.
+    // Bounds the time of endless bursts.
     pool::configure(2048, 8192);
     let folder = std::env::temp_dir().join(format!("ashlar-arguments-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the temporary folder takes folders");
@@ -250,7 +252,7 @@ fn child(name: &str) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Runs a class in a process of its own; the error is what it said last.
+/// Runs a class in its own process. The error is the process's last output.
 fn try_apart(name: &str) -> Result<(), String> {
     let test = "hostile::any_argument_and_any_value_of_a_handler_is_refused_or_taken";
     run_apart(test, (CLASS, name), Path::new(".")).map_err(|said| {

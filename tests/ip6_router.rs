@@ -1,4 +1,4 @@
-//! The IPv6 half of `conf/ip-router.click`: what RFC 8200, 4443, 4861 and 4291 ask of a router.
+//! The IPv6 half of `conf/ip-router.click`: requirements of RFC 8200, 4443, 4861 and 4291 on a router.
 
 use router_tests::{Links, Seen, dropped, on_both, strip};
 use std::net::Ipv6Addr;
@@ -24,7 +24,7 @@ fn ping(src: &str, dst: &str) -> Build {
         .payload(b"are you there?")
 }
 
-/// An answer of the router: where it went, and its header and ICMPv6 message.
+/// An answer of the router: the port it left by, its header and its ICMPv6 message.
 struct Answer {
     port: usize,
     src: String,
@@ -99,10 +99,10 @@ fn a_packet_too_big_comes_back_with_the_next_links_mtu_and_is_never_cut() {
                 assert_eq!(error(&seen, &packet), (2, 0, 1400));
             }
         }
-        // The other way the link is wide.
+        // In the other direction the link has a large MTU.
         let back = ip6().src(FAR).dst(HOST).udp(1, 2).payload_len(1452).bytes();
         assert_eq!(links.send(1, &back)[0].port, 0);
-        // To a group no error is due, but about the packet that was too big.
+        // A packet to a group causes no error, except one that was too big.
         assert!(links.send(0, &across().dst("ff0e::1").bytes()).is_empty());
     });
 }
@@ -130,7 +130,7 @@ fn all_addresses_and_groups_of_the_router_answer_pings() {
             assert_eq!((reply.src.as_str(), reply.dst.as_str()), (from, src));
             assert_eq!(reply.quoted, b"are you there?");
         }
-        // Behind extension headers too.
+        // Also after extension headers.
         let hidden = ping(HOST, "fd00:1::1").dest_opts(&[1, 4, 0, 0, 0, 0]);
         assert_eq!(answer(&links.send(0, &hidden.bytes())).kind, 129);
     });
@@ -147,7 +147,7 @@ fn long_pings_are_put_together_and_answered_in_pieces_that_pass_every_link() {
         assert!(seen.iter().all(|s| s.packet.len() <= 1280));
         let lengths: usize = seen.iter().map(|s| s.packet.len() - 48).sum();
         assert_eq!(lengths, 1708);
-        // One piece alone: after a minute the router says so.
+        // A single fragment: after a minute the router reports the timeout.
         assert!(links.send(0, &pieces[0]).is_empty());
         let late = links.wait(Duration::from_secs(61));
         assert_eq!(error(&late, &pieces[0]), (3, 1, 0));
@@ -167,10 +167,10 @@ fn neighbours_that_look_for_the_router_are_told_and_learnt() {
             assert_eq!(nd.flags(), nd::ROUTER | nd::SOLICITED | nd::OVERRIDE);
             assert_eq!(nd.target_ether(), Some(EtherAddr(ROUTER)));
         }
-        // No question is needed to answer them.
+        // A packet to the sender then needs no neighbour solicitation.
         let to_it = ip6().src(FAR).dst("fd00:1::9").udp(1, 2);
         assert_eq!(links.send(1, &to_it.bytes())[0].to, mac);
-        // An address of the other interface is not looked for here.
+        // An address of the other interface is not answered here.
         let wrong = nd_solicit(mac, "fd00:1::9", "fd00:2::1");
         assert!(links.send_frames(0, &[wrong]).is_empty());
         assert_eq!(dropped(links, "not_mine"), 1);
@@ -217,7 +217,7 @@ fn what_cannot_be_routed_comes_back_and_routes_by_link_local_gateways_carry() {
 #[test]
 fn scopes_are_kept() {
     on_both(&[], |links| {
-        // From a link-local address to beyond the link: told, by the link-local address.
+        // From a link-local address to a destination off the link: the error's source is the link-local address.
         let beyond = ip6().src("fe80::10").dst(FAR).udp(1, 2).bytes();
         let said = answer(&links.send(0, &beyond));
         assert_eq!((said.port, said.kind, said.code), (0, 1, 2));
@@ -270,7 +270,7 @@ fn options_on_the_way_are_examined_as_their_bits_say() {
         // A router alert of another protocol is forwarded.
         let alert = across().hop_by_hop(&[5, 2, 0, 0, 1, 0]).bytes();
         assert_eq!(links.send(0, &alert)[0].port, 1);
-        // Routing headers are none of a router's business on the way, but are to its own address.
+        // Routing headers are ignored in packets that pass, but processed in packets to the router itself.
         let passing = across().routing(0, 1).bytes();
         assert_eq!(links.send(0, &passing)[0].port, 1);
         let to_us = across().dst("fd00:1::1").routing(0, 1).bytes();
@@ -383,7 +383,7 @@ fn a_flood_of_destinations_leaves_the_router_at_work() {
         links.router.sent(1);
         let held = links.router.books().held();
         assert!(held <= 2048, "{held}");
-        // Queries for the flooding network are limited, those for others are not (one may share its place).
+        // Solicitations for the flooding network are limited, those for others are not (one may share its slot).
         let goes_on = (1..5).any(|n| {
             let other = across().src(format!("2001:db8:{n}::77"));
             let seen = links.send(0, &other.clone().bytes());

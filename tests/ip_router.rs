@@ -1,4 +1,4 @@
-//! `conf/ip-router.click` as a whole: packets in, packets out, nothing lost without a name.
+//! `conf/ip-router.click` as a whole: packets in, packets out, and every drop has a name.
 
 use engine::graph::Walker;
 use router_tests::{Links, Seen, dropped, on_both};
@@ -62,7 +62,7 @@ fn packets_cross_both_ways_with_one_hop_less() {
         let back = ip4().src("10.0.2.2").dst("10.0.1.2").tcp(80, 1000);
         let out = links.send(1, &back.clone().bytes());
         assert_eq!((out[0].port, &out[0].packet), (0, &back.ttl(63).bytes()));
-        // The answers of the hosts that were looked for, and nothing else.
+        // Only the answers of the hosts that were looked for.
         let drops: u64 = links.drops().values().sum();
         assert_eq!(drops, dropped(links, "learned"));
 
@@ -225,7 +225,7 @@ fn a_host_with_a_better_router_on_its_link_is_told() {
             (5, 1, 0x0a00_0109, "10.0.1.1".into())
         );
         assert_eq!(sent.len(), 1, "and the packet goes on");
-        // Its source is elsewhere: no redirect.
+        // Its source is on another network: no redirect.
         let foreign = across().src("192.0.2.1").dst("203.0.113.7").bytes();
         let out = links.send(0, &foreign);
         assert_eq!(out.len(), 1);
@@ -354,7 +354,7 @@ fn source_routes_lead_over_the_router() {
         let out = links.send(0, &strict);
         assert_eq!(error(&out, &strict).1, 5, "source route failed");
     });
-    // Not without being told to.
+    // Only if a setting enables it.
     on_both(&[], |links| {
         let through = across().options(&[LSRR, 7, 4, 10, 0, 9, 9]).bytes();
         let out = links.send(0, &through);
@@ -394,7 +394,7 @@ fn errors_are_limited_and_what_is_not_sent_is_counted() {
     on_both(&[], |links| {
         let packets = vec![across().ttl(1).bytes(); 200];
         let out = links.send_all(0, &packets);
-        // 50 for anybody, and of the 100 with the reserve an eighth for each host.
+        // 50 for all hosts, and of the 100 with the reserve an eighth for each host.
         assert_eq!(
             out.len(),
             50 + 12,
@@ -404,7 +404,7 @@ fn errors_are_limited_and_what_is_not_sent_is_counted() {
     });
 }
 
-/// Follows the file's own comment as a newcomer would, without its slashes.
+/// Follows the instructions in the file's own comment, as a newcomer would.
 #[test]
 fn a_third_interface_is_the_one_line_that_the_file_says() {
     let text = router_tests::router_text();
@@ -426,13 +426,13 @@ fn a_third_interface_is_the_one_line_that_the_file_says() {
         let route = routes.lines().find(|line| line.starts_with(network));
         assert!(route.is_some_and(|line| line.ends_with('4')), "{routes}");
     }
-    // The router answers for its new addresses, asked from elsewhere.
+    // The router answers for its new addresses, also to requests from other links.
     let answer = links.send(0, &across().dst("10.0.3.1").icmp_echo(1, 1).bytes());
     assert_eq!(answer.len(), 1, "a ping of the new address");
     assert_eq!(answer[0].packet[12..16], [10, 0, 3, 1]);
     let answer = links.send(0, &across6().dst("fd00:3::1").icmp_echo(1, 1).bytes());
     assert_eq!(answer.len(), 1, "the same of IPv6");
-    // No host may use its addresses as source; the rest of the list is known there, too.
+    // No host may use its addresses as source; the rest of the list applies there, too.
     assert!(links.send(0, &across().src("10.0.3.1").bytes()).is_empty());
     // A broadcast of the new network is not forwarded.
     assert!(
@@ -443,7 +443,7 @@ fn a_third_interface_is_the_one_line_that_the_file_says() {
     assert!(links.router.sent(2).is_empty());
 }
 
-/// Packets that leave a crowded link by the router: by port, addresses and protocol, in order.
+/// Packets from a crowded link that leave by the router: by port, addresses and protocol, in order.
 fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
     let definitions = [
         ("IP0", "10.0.255.254"),
@@ -475,14 +475,14 @@ fn traffic(walker: Walker) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
         }
     }
     links.router.books().check();
-    // Errors of the router itself about several packets are no flow: no order is promised.
+    // Errors of the router itself about several packets form no flow: their order is not guaranteed.
     for (_, packets) in flows.iter_mut().filter(|((port, _), _)| *port == 0) {
         packets.sort();
     }
     flows
 }
 
-/// A packet without the random parts of those that the router makes: identification, and its checksum.
+/// A packet without the random parts of router-made packets: identification, and its checksum.
 fn plain(mut packet: Vec<u8>) -> Vec<u8> {
     if packet[0] >> 4 == 4 && packet[12..16] == [10, 0, 255, 254] {
         packet[4..6].fill(0);

@@ -1,4 +1,4 @@
-//! `conf/ipsec.click`: two sites, a tunnel between them, and everything that is not from the other site.
+//! `conf/ipsec.click`: two sites, a tunnel between them, and all traffic that is not from the other site.
 
 use engine::graph::Walker;
 use router_tests::{Whole, conf};
@@ -53,7 +53,7 @@ fn to_b() -> Build {
 }
 
 fn receive(site: &mut Whole, port: usize, frames: &[Vec<u8>]) {
-    // A port's ring takes as many at once.
+    // A port's ring takes this many at once.
     for some in frames.chunks(64) {
         site.receive(port, some.iter().map(Vec::as_slice));
         site.settle();
@@ -99,13 +99,13 @@ fn two_sites_exchange_packets_through_the_tunnel() {
             .map(|packet| packet.clone().ttl(62).bytes())
             .collect();
         assert_eq!(packets(&b.sent(LAN)), expected);
-        // The same packets again, late.
+        // The same packets again, later.
         receive(&mut b, WAN, &between);
         assert_eq!(
             (b.sent(LAN).len(), dropped(&mut b, "open replayed")),
             (0, 300)
         );
-        // And back, to the host and to the gateway, which answers.
+        // And in the other direction, to the host and to the gateway, which answers.
         let ping = ip4().src("10.2.0.9").dst("10.1.0.1").icmp_echo(1, 2);
         let back = ip4().src("10.2.0.9").dst("10.1.0.9").udp(6, 5);
         receive(&mut b, LAN, &[frame(&ping), frame(&back)]);
@@ -133,13 +133,13 @@ fn senders_are_told_what_fits_into_the_tunnel() {
     let ip = Ipv4::new_checked(packets(&told)[0]).expect("it is IPv4");
     let icmp = Icmp::new_checked(ip.payload()).expect("it is ICMP");
     assert_eq!((icmp.kind(), icmp.code(), icmp.rest()), (3, 4, 1400));
-    // Without DF it goes in two.
+    // Without DF it is fragmented in two.
     receive(&mut a, LAN, &[frame(&long)]);
     let between = a.sent(WAN);
     assert!(between.len() == 2 && between.iter().all(|frame| frame.len() <= 1514));
     receive(&mut b, WAN, &between);
     assert_eq!(b.sent(LAN).len(), 2);
-    // The sealed packets may be cut on the way.
+    // The encrypted packets may be fragmented on the path.
     receive(&mut a, LAN, &[frame(&to_b().payload_len(1000))]);
     let whole = &a.sent(WAN)[0];
     let pieces = ip4_fragments(&whole[ether::LEN..], 576);
@@ -158,7 +158,7 @@ fn a_narrower_path_is_learnt_from_errors_about_sealed_packets() {
     receive(&mut a, LAN, &[frame(&long)]);
     let sealed = a.sent(WAN);
     assert_eq!((sealed.len(), a.sent(LAN).len()), (1, 0));
-    // A router on the way takes 1280 bytes.
+    // A router on the path has an MTU of 1280 bytes.
     let error = ip4().src("198.51.100.9").dst("192.0.2.1").icmp(3, 4, 1280);
     let quoted = &sealed[0][ether::LEN..ether::LEN + 28];
     receive(&mut a, WAN, &[frame(&error.payload(quoted))]);
@@ -177,7 +177,7 @@ fn a_narrower_path_is_learnt_from_errors_about_sealed_packets() {
     assert_eq!(packets(&b.sent(LAN)), [fits.ttl(62).bytes()]);
 }
 
-/// Cuts a packet as a router on the way would.
+/// Fragments a packet as a router on the path would.
 fn ip4_fragments(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
     let payload = &packet[20..];
     let step = (mtu - 20) / 8 * 8;
@@ -198,20 +198,20 @@ fn ip4_fragments(packet: &[u8], mtu: usize) -> Vec<Vec<u8>> {
 #[test]
 fn nothing_else_comes_in_or_leaves() {
     let [mut a, mut b] = sites(Walker::Sweep);
-    // To others than the other site.
+    // To destinations outside the other site.
     receive(
         &mut a,
         LAN,
         &[frame(&ip4().src("10.1.0.9").dst("198.51.100.7").udp(1, 2))],
     );
     assert_eq!((a.sent(WAN).len(), dropped(&mut a, "seal policy")), (0, 1));
-    // In the clear, from outside.
+    // Unencrypted, from outside.
     receive(&mut b, WAN, &[frame(&to_b())]);
     assert_eq!(
         (b.sent(LAN).len(), dropped(&mut b, "wan_us no_match")),
         (0, 1)
     );
-    // SPIs that nobody has: no answer.
+    // Unknown SPIs: no answer.
     let flood: Vec<_> = (300..1300u32)
         .map(|spi| {
             let esp = ip4().src("192.0.2.1").dst("192.0.2.2").proto(50);
@@ -245,7 +245,7 @@ fn keys_change_under_traffic_without_loss() {
         }
         receive(&mut a, LAN, &[frame(&to_b().payload_len(n))]);
         between.extend(a.sent(WAN));
-        // Some packets stay on the way for long.
+        // Some packets are delayed for long.
         if n % 10 == 9 {
             receive(&mut b, WAN, &between[between.len() - 10..between.len() - 5]);
         }

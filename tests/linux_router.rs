@@ -1,5 +1,5 @@
-//! `conf/linux-router.click` as a whole, steered by a test in the place of a kernel: what it forwards, and
-//! what goes up.
+//! `conf/linux-router.click` as a whole, controlled by a test in place of a kernel: what it forwards, and what it
+//! passes to the kernel.
 
 use elements::linux::{
     BLACKHOLE, EXCEPTION, GroupId, Interface, Kernel, LOCAL, Member, Neighbour, Prefix,
@@ -91,7 +91,7 @@ impl Steered {
         }
     }
 
-    /// Sets a route; the group that it leads to.
+    /// Sets a route. Returns the group that it leads to.
     fn route(&mut self, prefix: &str, hops: &[Member]) -> GroupId {
         let (net, length) = prefix.split_once('/').expect("a prefix");
         let length = length.parse().expect("a length");
@@ -129,7 +129,7 @@ impl Steered {
         all
     }
 
-    /// A frame comes in by a device: what left, with the device.
+    /// Receives a frame by a device. Returns the frames that left, with their devices.
     fn send(&mut self, device: usize, frame: &[u8]) -> Vec<(usize, Vec<u8>)> {
         self.router.receive(device, [frame]);
         self.router.settle();
@@ -164,7 +164,7 @@ fn at(port: u16) -> Member {
     }
 }
 
-/// Runs a test on both walkers, and on a router with labels, which change nothing for IP packets.
+/// Runs a test on both walkers, and on a router with MPLS labels, which do not affect IP packets.
 fn on_both(test: impl Fn(&mut Steered)) {
     on_both_of("linux-router.click", &test);
     on_both_of("linux-mpls.click", &test);
@@ -248,7 +248,7 @@ fn a_few_packets_that_go_back_go_up_so_that_the_kernel_redirects_their_source() 
 #[test]
 fn nobody_outside_has_an_address_of_the_router() {
     on_both(|steered| {
-        // The kernel judges packets to the router itself, such as a daemon's BFD echo that comes back.
+        // The kernel handles packets to the router itself, such as a daemon's returned BFD echo.
         steered.route("10.0.1.255/32", &[at(LOCAL)]);
         let from = |source: &str| to4("10.0.1.2").src(source);
         for source in ["10.0.0.1", "10.0.1.1", "10.0.1.255"] {
@@ -283,7 +283,7 @@ fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
         lldp[12..14].copy_from_slice(&[0x88, 0xcc]);
         for up in [
             frame(&to4("10.0.0.1")),
-            // An address of the other port, too.
+            // Also to an address of the other port.
             frame(&to4("10.0.1.1")),
             frame(&to6("2001:db8:1::1")),
             frame(&to6("fe80::1")),
@@ -300,7 +300,7 @@ fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
                 .icmp(134, 0, 0x4000_0708)
                 .ether(asker.clone(), "33:33:00:00:00:01")
                 .bytes(),
-            // No router forwards what the link sent to all.
+            // No router forwards a packet that the link sent to all.
             to4("10.0.1.2")
                 .ether(asker.clone(), "ff:ff:ff:ff:ff:ff")
                 .bytes(),
@@ -308,7 +308,7 @@ fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
         ] {
             assert_eq!(steered.send(0, &up), [(TWIN, up)]);
         }
-        // Packets of the kernel go out as they are.
+        // Packets of the kernel are sent unchanged.
         let down = arp_request(us(1), "10.0.1.1", "10.0.1.9");
         assert_eq!(steered.send(TWIN + 1, &down), [(1, down)]);
     });
@@ -375,12 +375,12 @@ fn neighbours_come_change_fail_and_go() {
         steered.says(1, "10.0.1.9", Neighbour::Reachable(host(1, 9).0));
         steered.router.advance(Duration::from_millis(5));
         assert_eq!(steered.sent(), [(1, onward(&packet, 1, host(1, 9)))]);
-        // The neighbour has got another network card.
+        // The neighbour has a new network card.
         steered.says(1, "10.0.1.9", Neighbour::Stale(host(1, 10).0));
         let out = steered.send(0, &frame(&packet));
         assert_eq!(out, [(1, onward(&packet, 1, host(1, 10)))]);
         assert_eq!(steered.asked().len(), 1, "its use asks");
-        // The neighbour has gone.
+        // The neighbour has failed.
         steered.says(1, "10.0.1.9", Neighbour::Failed);
         let up = frame(&packet);
         assert_eq!(
@@ -411,7 +411,7 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_its_own_only() {
                 let out = steered.send(0, &frame(&flow(n)));
                 assert_eq!(out.len(), 1);
                 match &out[0] {
-                    // The packet goes back, and its source could go straight.
+                    // The packet goes back on the same link, and its source could send it directly.
                     (TWIN, _) => host(0, 3),
                     (_, frame) => EtherAddr(*frame.first_chunk().expect("a frame")),
                 }
@@ -421,7 +421,7 @@ fn flows_are_spread_over_next_hops_and_a_lost_one_moves_its_own_only() {
         let before = ways(steered);
         for to in [host(1, 2), host(1, 3), host(0, 3)] {
             let share = before.iter().filter(|mac| **mac == to).count();
-            // Six standard deviations: the hash has another key in each run.
+            // Six standard deviations: the hash has a different key in each run.
             assert!((300..500).contains(&share), "{to}: {share}");
         }
         let routes = steered.kernel.routes4().expect("memory");
@@ -522,7 +522,7 @@ fn workers_share_the_image_and_the_rates() {
     let far = ["port0", "port1", "tap:eth0"].map(|name| ports.far(name));
     let mut router = run(&plan, ports);
 
-    // Both workers have packets for a neighbour that nobody knows yet.
+    // Both workers have packets for an unknown neighbour.
     for queue in [0, 1] {
         assert!(far[0].inject(queue, &frame(&to4("10.0.1.2"))));
     }
@@ -536,8 +536,9 @@ fn workers_share_the_image_and_the_rates() {
     let queues = sent.iter().map(|sent| sent.queue).sum::<usize>();
     assert_eq!((sent.len(), queues), (2, 1), "each worker sends its own");
 
-    // One floods the router and takes what there is. Only then comes the other, whose clock shows a later time: were
-    // they at it together, one that is behind could find half of the burst used up and take the source's share for it.
+    // One source floods the router and uses up the tokens. Only then the other one sends, with a later time on its
+    // clock. If both sent together, a worker with a late clock could find half of the burst used up, and take the
+    // source's share for it.
     let began = Instant::now();
     let ping = frame(&ip4().src("10.0.0.2").dst("10.0.0.1").icmp_echo(1, 1));
     (0..100).for_each(|_| assert!(far[0].inject(0, &ping)));
@@ -548,7 +549,7 @@ fn workers_share_the_image_and_the_rates() {
     });
     router.stop();
     router.join();
-    // Half of the burst and a source's share of the rest, and what has come in for as long as it took.
+    // Half of the burst and a source's share of the rest, and the tokens added since.
     let up = (first + far[2].collect().len()) as u64;
     let most = 12 + 2 * (began.elapsed().as_secs() + 1);
     assert!((12..=most).contains(&up), "{up} of {most}");
@@ -584,7 +585,7 @@ fn a_vlan_is_a_port_with_a_twin_of_its_own() {
         let came = back.clone().ether(host(1, 2).to_string(), us(1)).bytes();
         let out = send(&mut steered, 0, &tagged(&came, 100));
         assert_eq!(out, [vec![onward(&back, 0, host(0, 2))], vec![], vec![]]);
-        // Up without the tag; down, it gets one.
+        // Towards the kernel, without the tag; from the kernel, it gets one.
         let request = arp_request(host(1, 2).to_string(), "10.0.1.2", "10.0.1.1");
         let out = send(&mut steered, 0, &tagged(&request, 100));
         assert_eq!(out, [vec![], vec![], vec![request]]);

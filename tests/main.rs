@@ -1,4 +1,4 @@
-//! Tests of whole routers, one program: to link the router takes longer than most of them.
+//! Tests of whole routers in one program: linking the router takes longer than most of them.
 
 mod bad_input;
 mod balance;

@@ -1,5 +1,5 @@
-//! A balancer as a whole router: packets of both directions, and frames of any bytes on all its ports. Nothing panics,
-//! no buffer is lost, and the books balance.
+//! A balancer as a whole router: packets of both directions, and frames of any bytes on all its ports. Nothing
+//! panics, no buffer is lost, and the packet accounts balance.
 
 use control::balancer::generate;
 use control::file;
@@ -36,7 +36,7 @@ fn ether(bytes: &[u8]) -> String {
     octets.join(":")
 }
 
-/// The router's address on the port `lan`, as a host is told.
+/// The router's address on the port `lan`, as given to a host.
 fn lan_address(router: &mut Whole) -> String {
     give(router, LAN, arp_request(HOST, "10.0.1.9", "10.0.1.1"));
     ether(&sent(router, LAN)[0][6..12])
@@ -56,7 +56,7 @@ fn give(router: &mut Whole, device: usize, frame: Vec<u8>) {
     router.settle();
 }
 
-/// Sends back the probes to a box that have left, as routers do.
+/// Returns the probes sent to a box, as routers do.
 fn forward_probes(router: &mut Whole, of: &str) {
     for mut frame in router.sent(BACK) {
         if frame.get(36..38) == Some(&3785u16.to_be_bytes()[..]) && ether(&frame[..6]) == of {
@@ -110,7 +110,7 @@ fn a_packet_goes_to_a_box_and_comes_out_by_the_port_of_its_next_hop() {
     }
 }
 
-/// A switch that has forgotten a box floods frames for it.
+/// A switch whose entry of a box has expired floods frames for it.
 #[test]
 fn a_frame_for_a_box_that_the_switch_floods_leaves_by_no_front_port() {
     let mut router = Whole::new(&text(""), &[], Walker::Sweep);
@@ -119,7 +119,7 @@ fn a_frame_for_a_box_that_the_switch_floods_leaves_by_no_front_port() {
     for device in [LAN, WAN, BACK] {
         assert!(sent(&mut router, device).is_empty(), "{device}");
     }
-    // Frames for a station that nobody has heard leave by all front ports.
+    // Frames for an unknown station leave by all front ports.
     give(&mut router, BACK, of("02:00:00:00:0a:77").udp(5, 7).bytes());
     assert_eq!(
         (sent(&mut router, LAN).len(), sent(&mut router, WAN).len()),
@@ -132,7 +132,7 @@ fn a_frame_for_a_box_that_the_switch_floods_leaves_by_no_front_port() {
 fn a_box_that_does_not_forward_gets_no_packets() {
     let mut router = Whole::new(&text(""), &[], Walker::Sweep);
     let front = lan_address(&mut router);
-    // Probes of r2 alone come back.
+    // Only probes of r2 are returned.
     for _ in 0..12 {
         router.advance(Duration::from_millis(10));
         forward_probes(&mut router, R2);
@@ -178,7 +178,7 @@ fn addressed(frame: &[u8], rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// Feeds frames in all forms that `each` makes of one; the books balance.
+/// Feeds frames in all variants that `each` makes of one, and checks the packet accounts.
 fn feed(frames: &[Vec<u8>], more: &str, mut each: impl FnMut(&[u8], &mut Feeder)) {
     for walker in [Walker::Sweep, Walker::Strict] {
         let mut rng = Rng::seed(21);

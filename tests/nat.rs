@@ -17,7 +17,7 @@ fn nat(walker: Walker) -> Links {
     Links::of(&text, walker, &[])
 }
 
-/// The one packet that a packet from a port becomes: its new port and its bytes.
+/// The single packet that results from a packet of a port: its new port and its bytes.
 fn becomes(links: &mut Links, port: usize, packet: &[u8]) -> Option<(usize, Vec<u8>)> {
     let mut seen = links.send(port, packet);
     assert!(seen.len() <= 1, "{seen:?}");
@@ -47,7 +47,7 @@ fn check(packet: &[u8]) {
     });
 }
 
-/// Packets between a host inside and a server, as each of them sees them.
+/// Packets between a host inside and a server, as each of them receives them.
 fn conversation(links: &mut Links) -> Vec<Vec<u8>> {
     let mut heard = Vec::new();
     for port in [5000, 5001] {
@@ -79,7 +79,7 @@ fn hosts_inside_reach_the_world_and_are_answered_on_both_walkers() {
     let [sweep, strict] = [Walker::Sweep, Walker::Strict].map(|walker| {
         let mut links = nat(walker);
         let heard = conversation(&mut links);
-        // No flow begins outside.
+        // No flow may start outside.
         let stranger = ip4().src(SERVER).dst(OUTSIDE).tcp(80, 4).bytes();
         assert_eq!(becomes(&mut links, 1, &stranger), None);
         assert_eq!(links.handler("stealth.count", ""), "1");
@@ -106,7 +106,7 @@ fn pings_and_errors_find_their_way_back() {
     check(&back);
     assert_eq!(Icmp::new_unchecked(&back[20..]).ident(), 7);
     assert_eq!(Ipv4::new_unchecked(&back[..]).dst().to_string(), HOST);
-    // A router outside complains of a packet; the host is told of the packet that it sent.
+    // A router outside reports an error about a packet; the host gets the error about its original packet.
     let sent = ip4().src(HOST).dst(SERVER).udp(9, 53).payload("x").bytes();
     let (_, out) = becomes(&mut links, 0, &sent).expect("it goes out");
     let error = ip4()
@@ -121,8 +121,8 @@ fn pings_and_errors_find_their_way_back() {
     links.router.check();
 }
 
-/// Sends packets of many flows on two queues of two ports, so that both workers get packets of both
-/// directions; says what left in the order of each flow.
+/// Sends packets of many flows on two queues of two ports, so that both workers get packets of both directions.
+/// Returns the sent packets in the order of each flow.
 fn through_two_workers(workers: usize) -> BTreeMap<(String, u16, String, u16), Vec<u8>> {
     const FLOWS: u16 = 40;
     const EACH: u8 = 25;
@@ -149,7 +149,7 @@ fn through_two_workers(workers: usize) -> BTreeMap<(String, u16, String, u16), V
                 let frame = packet
                     .payload([number])
                     .ether("02:00:00:00:00:09", "02:00:00:00:00:01");
-                // The reply of a flow comes to the other queue.
+                // The reply of a flow arrives on the other queue.
                 let queue = usize::from(flow + u16::from(forth)) % workers;
                 assert!(near.inject(queue, &frame.bytes()));
             }

@@ -1,6 +1,6 @@
-//! Effects of a router's neighbours, in simulated time. The worker's scheduler, the shared port and the routers are the
-//! real ones; time passes only where a packet costs some. Packets come while others are processed, and those without
-//! room in the port are lost, as on a card (VR5, Figures 17 and 18 of Virtual Routers).
+//! Effects of a router's neighbours, in simulated time. The worker's scheduler, the shared port and the routers are
+//! the real ones; time passes only where a packet has a cost. Packets arrive while others are processed, and those
+//! without room in the port are lost, as on a card (VR5, Figures 17 and 18 of Virtual Routers).
 
 use engine::clock::{Clock, Time};
 use engine::element::Class;
@@ -23,13 +23,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nanoseconds of a look at a header, of a router's work on a packet, and of a turn without a packet.
+/// Cost in nanoseconds of reading a header, of a router's work on a packet, and of a turn without a packet.
 const LOOK: u64 = 4;
 const WORK: u64 = 96;
 const TURN: u64 = 40;
 /// Upper limit for a turn of the worker with packets, in nanoseconds.
 const BUSY_TURN: u64 = 8_000;
-/// Frames that wait in the port, at most.
+/// Maximum number of frames that wait in the port.
 const RING: usize = 1024;
 /// Simulated time of a run, and when measuring begins.
 const END: u64 = 5_000_000;
@@ -37,7 +37,7 @@ const BEGIN: u64 = 1_000_000;
 const RED: u16 = 100;
 const BLUE: u16 = 200;
 
-/// Packets that come for one router.
+/// Packets that arrive for one router.
 struct Flow {
     vlan: u16,
     /// Port of the flow.
@@ -57,7 +57,7 @@ thread_local! {
 }
 
 impl World {
-    /// Whatever comes until now. Returns when the next packet comes.
+    /// Makes all packets until now arrive. Returns the time of the next packet.
     fn arrive(&mut self, now: u64) -> u64 {
         let due = |flow: &Flow| (flow.came.len() as f64 * flow.gap) as u64;
         loop {
@@ -74,7 +74,7 @@ impl World {
     }
 }
 
-/// Element that costs this number of nanoseconds per packet, while others come.
+/// Element that costs this number of nanoseconds per packet, during which others arrive.
 struct Cost(u64);
 
 impl Element for Cost {
@@ -172,7 +172,7 @@ impl Simulated {
         }
     }
 
-    /// Runs while these ports get a packet at each interval, in nanoseconds. `each` is called before each turn.
+    /// Runs while these ports get a packet at each interval, in nanoseconds. Calls `each` before each turn.
     fn run(
         &mut self,
         flows: [(u16, &Memory, f64); 2],
@@ -227,7 +227,7 @@ impl Simulated {
 /// Observations of a run.
 #[derive(Default)]
 struct Seen {
-    /// Nanoseconds that the packets of red and of blue took, sorted.
+    /// Delays of the packets of red and of blue in nanoseconds, sorted.
     delays: [Vec<u64>; 2],
     /// Red's packets that had no room in the port.
     lost_in_port: u64,
@@ -240,28 +240,28 @@ impl Seen {
         red[red.len() * 95 / 100]
     }
 
-    /// Forwarded packets, relative to the worker's capacity without looks at headers.
+    /// Forwarded packets, relative to the worker's capacity without the reading of headers.
     fn parts(&self) -> [f64; 2] {
         let part = |delays: &Vec<u64>| (delays.len() as u64 * WORK) as f64 / (END - BEGIN) as f64;
         [part(&self.delays[0]), part(&self.delays[1])]
     }
 }
 
-/// Division of a port.
+/// Kind of device that divides a port among routers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scheme {
     /// By its router, with this priority.
     Software(u8),
-    /// By its own queues: each router has one, here a port.
+    /// By hardware queues: each router has its own, here a port.
     Hardware,
 }
 
-/// A router whose packets cost this much each.
+/// A router with this cost per packet.
 fn forwards(port: &str, cost: u64) -> String {
     format!("FromDevice({port}) -> Cost({cost}) -> ToDevice({port})")
 }
 
-/// Two routers with two tickets and one, and with 40 and 60 % of `offered` times the worker's capacity.
+/// Two routers with two tickets and one, offered 40 and 60 % of `offered` times the worker's capacity.
 fn two_to_one(scheme: Scheme, offered: f64) -> [f64; 2] {
     let shares = [("red", RED), ("blue", BLUE)].map(|(name, vlan)| ShareOf {
         queue: 512,
@@ -293,8 +293,8 @@ fn looks() -> String {
     shared::PORT.replace("-> ToDevice(shares", &look)
 }
 
-/// Greatest deviation of the two from the ideal, over loads from half to three times the worker's capacity. Each gets a
-/// line in the table.
+/// Greatest deviation of the two from the ideal, over loads from half to three times the worker's capacity. Adds a
+/// line to the table for each.
 fn error(scheme: Scheme, table: &mut String) -> f64 {
     let each = [0.5, 0.9, 1.1, 1.5, 2.0, 3.0].map(|offered| {
         let looks = match scheme {
@@ -351,7 +351,7 @@ fn beside(graph: &str, gap: f64, each: impl FnMut(&mut Routers, &On, Time)) -> S
 
 #[test]
 fn a_neighbours_overload_costs_neither_packets_nor_more_than_turns() {
-    // Half of the worker is its share, and ten times of that.
+    // Its share is half of the worker; then ten times that.
     let (fair, ten) = (2.0 * WORK as f64, 0.2 * WORK as f64);
     let alone = beside(&forwards("wan", WORK), 1e9, |_, _, _| ());
     let unknown = "FromDevice(wan) -> Cost(96) -> Strip(14) -> CheckIPHeader -> SetIPAddress(10.0.0.9) -> q :: \
@@ -381,7 +381,7 @@ fn a_neighbours_overload_costs_neither_packets_nor_more_than_turns() {
         let (is, ought) = (seen.delays[0].len(), alone.delays[0].len());
         // Packets under way at the end are no loss.
         assert!(is.abs_diff(ought) <= 64, "{what}: {is} of {ought}");
-        // A packet waits for a turn of the neighbour and of the port, and for those before it.
+        // A packet waits for a turn of the neighbour and of the port, and for the packets before it.
         assert!(seen.p95() <= 2 * BUSY_TURN, "{what}: {}", seen.p95());
     }
 }

@@ -6,8 +6,8 @@ use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use std::sync::Arc;
 
-/// Devices that exist only on paper, named for their queues: `four` has four each way, `one` one. `narrow` has one and
-/// takes packets of 1,300 bytes.
+/// Devices that exist only in the plan, named for their queues: `four` has four of each kind, `one` one. `narrow` has
+/// one and takes packets of 1,300 bytes.
 struct Paper;
 
 impl PortDirectory for Paper {
@@ -91,7 +91,7 @@ fn packets_that_a_device_is_too_narrow_for_are_warned_of() {
         "IPFragmenter(1500) -> ToDevice(one)",
         // The length of a frame, with its header.
         "CheckLength(1314) -> ToDevice(narrow)",
-        // Longer packets go elsewhere.
+        // Longer packets take another path.
         "CheckLength(1500) -> Discard; a[1] -> IPFragmenter(1300) -> ToDevice(narrow)",
     ] {
         let told = warned(&format!("{before}{good}"));
@@ -289,7 +289,7 @@ fn what_an_element_needs_is_proved_on_the_way_to_it() {
         errors.contains("needs an Ethernet header at the start"),
         "{errors}"
     );
-    // Both paths that meet must bring the header.
+    // Both paths that meet must guarantee the header.
     let errors = refused(
         1,
         "t :: ToDevice(one); FromDevice(one1) -> t; InfiniteSource -> t",
@@ -344,7 +344,7 @@ fn what_copies_take_for_themselves_counts_for_each() {
     for workers in [1, 2, 4] {
         let plan = plan(workers, text);
         let input = &plan.elements[plan.find("in").expect("it is there")];
-        // A place for each flow, and a count for each output and intermediate node of two, or none in between.
+        // An entry for each flow, and a count for each output and intermediate node of two, or none in between.
         assert_eq!(input.memory(), workers * (16 * 65_536 + 4 * 2 * 3));
     }
 }

@@ -14,7 +14,7 @@ use testkit::ip4;
 const LONG: Duration = Duration::from_secs(20);
 const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");
 
-/// Held by tests whose graph does not turn while another test waits until all graphs of the process have turned.
+/// Held by tests whose graph runs no turns while another test waits for all graphs of the process.
 static TURNS: Mutex<()> = Mutex::new(());
 
 /// A plan as `ashlar run` makes it, or its mistakes.
@@ -64,7 +64,7 @@ fn read(frame: &[u8]) -> ((u16, bool), u32) {
     ((flow, back), u32::from_be_bytes(number))
 }
 
-/// The workers that flows came to (each sends by a queue of its own), after a look at their order.
+/// The workers that flows came to (each sends by its own queue); also checks the order of each flow.
 fn workers_of(sent: Vec<ports::memory::Sent>) -> BTreeMap<(u16, bool), usize> {
     let mut numbers: BTreeMap<(u16, bool), Vec<u32>> = BTreeMap::new();
     let mut workers = BTreeMap::new();
@@ -115,7 +115,7 @@ fn both_directions_of_a_flow_meet_on_one_worker_by_whatever_port_and_queue_they_
     let (a, b, out) = (ports.memory("a"), ports.memory("b"), ports.memory("out"));
     for n in 0..2000u32 {
         let flow = (n % 100) as u16;
-        // Any queue: what a port that does not know flows would do.
+        // Any queue: as from a port without flow classification.
         assert!(a.inject(flow as usize % 2, &frame(flow, n / 100, false)));
         assert!(b.inject(0, &frame(flow, n / 100, true)));
     }
@@ -204,7 +204,7 @@ fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
         "FromDevice(mem:a, QUEUES 1, CLASSIFY flow RULES 8192 BUCKETS 64) -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
     let (a, b) = (ports.memory("a"), ports.memory("b"));
-    // A flow that always has its rule, in bucket 1: one that is missed would be on the worker of its hash.
+    // A flow whose rule always exists, in bucket 1: a packet that misses the rule would be on the worker of its hash.
     let own = |n: u32| {
         format!(
             "udp 10.0.{}.{} {} 192.0.2.1 53",
@@ -275,7 +275,7 @@ fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
     );
 }
 
-/// Number of packets of a flow behind later ones, and greatest lag in numbers.
+/// Number of packets of a flow that left after later ones, and the greatest distance in numbers.
 fn overtaken(numbers: &[u32]) -> (usize, u32) {
     let (mut highest, mut late, mut most) = (0, 0, 0);
     for &number in numbers {
@@ -287,10 +287,10 @@ fn overtaken(numbers: &[u32]) -> (usize, u32) {
     (late, most)
 }
 
-/// Prints the overtaken packets (`cargo test -p router-tests lets_be_overtaken -- --nocapture`).
+/// Prints the number of overtaken packets (`cargo test -p router-tests lets_be_overtaken -- --nocapture`).
 #[test]
 fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
-    /// Packets of a round, a third of them of each flow. A round is let in before the one before it is over.
+    /// Packets of a round, a third of them of each flow. Each round is injected before the previous one is over.
     const ROUND: usize = 384;
     const OF_FLOW: u32 = ROUND as u32 / 3;
     const ROUNDS: u32 = 100;
@@ -306,7 +306,7 @@ fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
         }
         sent.len()
     };
-    // Buckets are dealt out in turn: flow 1 goes from worker to worker, flow 2 stays with one, flow 3 has no rule.
+    // Buckets are assigned in turn: flow 1 changes its worker, flow 2 keeps it, flow 3 has no rule.
     let rule =
         |flow: u16, bucket: u32| format!("udp 10.0.0.{flow} {} 192.0.2.1 53 {bucket}", 1000 + flow);
     let mut under_way = 0;
@@ -336,8 +336,8 @@ fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
         "who stays with a worker keeps the order"
     );
     let (late, most) = all[0];
-    // At most two rounds are under way. A worker that stalls may have all of them, and has every other half-round's
-    // worth of the flow: twice as many numbers have been given meanwhile, and a half-round more at either end.
+    // At most two rounds are under way. A worker that stalls may have all of them, and has half of the flow's packets
+    // of every round. Twice as many numbers have been given meanwhile, and half a round more at either end.
     let bound = 4 * ROUND + OF_FLOW as usize;
     assert!(most as usize <= bound, "{most}");
     println!("100 changes of worker by rule: {late} packets overtaken, by {most} others at most");
@@ -377,7 +377,7 @@ fn a_reload_that_would_sort_flows_otherwise_is_refused_while_somebody_keeps_them
     }
 }
 
-/// Packets by queue, if buckets are dealt out in turn, of real traffic.
+/// Packets by queue of real traffic, with buckets assigned in turn.
 fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) {
     let (class, arguments) = mode.split_once(' ').unwrap_or((mode, ""));
     let text = format!("b :: {class}({arguments}) -> out :: Collect");
@@ -391,12 +391,12 @@ fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) 
     (buckets.len(), loads)
 }
 
-/// Spreads real traffic over queues by every mode (`cargo test -p router-tests spread_over_queues -- --nocapture`).
+/// Spreads real traffic over queues in every mode (`cargo test -p router-tests spread_over_queues -- --nocapture`).
 #[test]
 fn traffic_of_shared_data_is_spread_over_queues_by_every_mode() {
     let frames = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");
     let _turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
-    // The destinations of this traffic, most frequent first, are dealt out over buckets.
+    // The destinations of this traffic, most frequent first, are assigned to buckets in turn.
     let mut stations: BTreeMap<&[u8], usize> = BTreeMap::new();
     frames
         .iter()
@@ -413,7 +413,7 @@ fn traffic_of_shared_data_is_spread_over_queues_by_every_mode() {
         })
         .collect();
     let prefixes: Vec<String> = (0..64).map(|n| format!("{}.0.0.0/6={n}", n * 4)).collect();
-    // With the buckets that this traffic has, and how much more than the mean the most loaded of eight queues gets.
+    // For each mode, the buckets of this traffic, and the excess over the mean in the most loaded of eight queues.
     let modes = [
         ("BucketByHash KEY symmetric".to_owned(), 256, 1.5),
         ("BucketByHash KEY microsoft".to_owned(), 256, 1.5),

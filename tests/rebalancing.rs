@@ -1,5 +1,5 @@
-//! The balancer and two workers in simulated time: each takes some microseconds for a packet, control answers late, and
-//! the machine takes workers' cores away. Rings of the port and between workers overflow, as they do.
+//! The balancer and two workers in simulated time. A packet costs a worker some microseconds, control answers late,
+//! and the machine takes workers' cores away. Rings of the port and between workers overflow, as in reality.
 
 use control::balance::{Balance, Mode, PAUSE, Settings, Workers};
 use engine::clock::{Clock, Time};
@@ -22,33 +22,33 @@ use steer::{Ask, Followed, Moved, Moves, Table};
 use testkit::{Rng, ip4};
 use wire::FlowKey;
 
-/// Between workers there is less room than in a ring of the port.
+/// The ring between workers has less room than a ring of the port.
 const ROUTER: &str =
     "FromDevice(IN, QUEUES 2) -> BucketByHash -> s :: Steer(256, CAPACITY 512) -> ToDevice(OUT)";
-/// The port has a table of its own, which it is told to follow.
+/// The port has its own hash table, and is told to follow the buckets.
 const HASHES: &str = "f :: FromDevice(IN, QUEUES 2, CLASSIFY hash) -> ToDevice(OUT)";
 const FLOWS: usize = 128;
 /// Frames in each ring of the port.
 const RING: usize = 1024;
-/// Costs in nanoseconds: to forward a packet, to receive one, and of a turn.
+/// Costs in nanoseconds: of forwarding a packet, of receiving one, and of a turn.
 const PACKET: u64 = 30_000;
 const RECEIVE: u64 = 500;
 const TURN: u64 = 20_000;
-/// Packets a second that one worker carries, about.
+/// Approximate number of packets a second that one worker carries.
 const ONE: f64 = 1e9 / (PACKET + RECEIVE) as f64;
-/// Time until workers hear of control.
+/// Delay after which workers see requests of control.
 const LATE: Duration = Duration::from_micros(500);
 const WINDOW: u64 = 20_000_000;
 
-/// Work of a worker between turns, until it is done.
+/// Work of a worker between turns; true when it is done.
 type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
 
 struct World {
     graphs: Vec<Graph>,
-    /// Time of each worker.
+    /// Clock of each worker.
     at: Vec<u64>,
     busy: Vec<u64>,
-    /// The core is taken from a worker then, for so long.
+    /// Times at which the core is taken from each worker, with the duration.
     stalls: Vec<VecDeque<(u64, u64)>>,
     long_asks: Vec<Vec<LongAsk>>,
     ports: Arc<Cards<InMemory>>,
@@ -56,7 +56,7 @@ struct World {
     frames: Vec<Vec<u8>>,
     /// Packets a second from some time on, in nanoseconds.
     load: Vec<(u64, f64)>,
-    /// Packets that were due, and when the next one is.
+    /// Packets that were due so far; after it, the time of the next one.
     due: usize,
     next_due: f64,
     /// Packets that found the ring of their queue full.
@@ -65,12 +65,12 @@ struct World {
     /// Packets that left, by the window in which they were due and by worker.
     left: Vec<[usize; 2]>,
     reordered: usize,
-    /// Percent of the time that all takes on a worker.
+    /// Percent of the usual time that everything takes on each worker.
     slower: [u64; 2],
     /// Time at which a ring of the port was first a quarter full, and time of worker 1's first packet after that.
     filled: Option<u64>,
     helped: Option<u64>,
-    /// Queues by which packets come, flows in turn; `None` if the port hashes.
+    /// Number of queues by which packets arrive, flows in turn; `None` if the port hashes.
     queues: Option<usize>,
 }
 
@@ -111,7 +111,7 @@ impl World {
         self.due += 1;
     }
 
-    /// The worker that is behind takes a turn.
+    /// Runs a turn on the worker whose clock is earlier.
     fn go_on(&mut self) {
         let worker = usize::from(self.at[1] < self.at[0]);
         let now = self.at[worker];
@@ -174,7 +174,7 @@ struct Stand {
 }
 
 impl Stand {
-    /// Two workers without load, whose cores are taken away for up to `stall`, for a tenth of the time.
+    /// Two workers without load. Their cores are taken away for up to `stall` at a time, a tenth of the time in all.
     fn new(seed: u64, stall: Duration) -> Stand {
         Stand::of(ROUTER, seed, stall)
     }
@@ -273,8 +273,7 @@ impl Stand {
         self.until(end);
     }
 
-    /// Ends the load, and checks that nothing was reordered; gives how many packets were due and how many of them are
-    /// lost.
+    /// Ends the load, and checks that nothing was reordered. Returns the numbers of due and of lost packets.
     fn end(&self) -> (usize, usize) {
         self.world.borrow_mut().load.push((0, 0.0));
         let now = self.world.borrow().now();
@@ -285,7 +284,7 @@ impl Stand {
         (world.due, world.due - left)
     }
 
-    /// Nanoseconds from `begin` until workers' packets were within 10 % of the mean, and stayed so until `end`.
+    /// Nanoseconds from `begin` until workers' packets were within 10 % of the mean and stayed so until `end`.
     fn balanced_after(&self, begin: u64, end: u64) -> u64 {
         let world = self.world.borrow();
         let window = |time: u64| (time / WINDOW) as usize;
@@ -306,7 +305,7 @@ impl Stand {
 }
 
 impl Stand {
-    /// Makes workers run something until they have an answer; returns the place of the answers.
+    /// Makes workers run something until they have an answer. Returns the place of the answers.
     fn tell<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
@@ -410,7 +409,7 @@ fn balancer(mode: Mode) -> Balance {
 const SECOND: u64 = 1_000_000_000;
 
 impl Stand {
-    /// Gives these buckets to worker 0, and makes `load` packets a second arrive from the next window on; returns its
+    /// Gives these buckets to worker 0, and makes `load` packets a second arrive from the next window on. Returns its
     /// time.
     fn begin(&self, buckets: u16, load: f64) -> u64 {
         let buckets: Vec<u16> = (0..buckets).collect();
@@ -423,8 +422,8 @@ impl Stand {
     }
 }
 
-/// Time in which buckets are shared out. At first worker 0 has them all, and as much work as it can do, on a machine on
-/// which everything takes `slower` percent of its usual time.
+/// Time until buckets are divided evenly. At first worker 0 has them all, and its full load. Everything takes
+/// `slower` percent of its usual time on the machine.
 fn skewed(seed: u64, stall: Duration, slower: u64) -> u64 {
     let stand = Stand::new(seed, stall);
     let begin = stand.begin(256, 0.95 * ONE);
@@ -496,14 +495,14 @@ fn a_load_that_falls_to_a_tenth_and_rises_again_is_followed_by_workers_without_l
 fn a_worker_whose_core_is_slower_gets_less_until_it_is_as_fast_again() {
     for seed in 0..4 {
         let stand = Stand::new(seed, Duration::from_millis(2));
-        // A card's ring has as much time at such a load.
+        // A card's ring holds packets of as much time at such a load.
         let world = stand.world.borrow();
         world.ports.inner.far("IN").limit(4 * RING, 0);
         drop(world);
         let begin = stand.begin(0, 1.1 * ONE);
         let balance = balancer(Mode::Even);
         stand.balance(&balance, begin + SECOND);
-        // The worker does half of what it did, and has 0.55.
+        // The worker has half of its former speed, and 0.55 of the load.
         stand.world.borrow_mut().slower = [100, 200];
         stand.balance(&balance, begin + 4 * SECOND);
         let shown = balance.show();
@@ -531,11 +530,12 @@ fn a_worker_whose_core_is_slower_gets_less_until_it_is_as_fast_again() {
 #[test]
 fn a_worker_that_has_too_much_to_do_for_good_takes_little_from_the_other() {
     let stand = Stand::new(1, Duration::ZERO);
-    // More than worker 0 can do, and half of what worker 1 can; half of each comes by the other one's queue.
+    // More than the capacity of worker 0, and half that of worker 1. Half of each load arrives by the other one's
+    // queue.
     let begin = stand.begin(224, 2.0 * ONE);
     stand.until(begin + SECOND);
     let missed = stand.world.borrow().missed[1];
-    // While sources rested: 100 ms of what comes by its queue.
+    // While sources are paused: 100 ms of the packets of its queue.
     assert!(missed as f64 <= 0.1 * ONE, "{missed}");
     stand.until(begin + 4 * SECOND);
     assert_eq!(stand.world.borrow().missed[1], missed);
@@ -547,7 +547,7 @@ fn a_worker_that_has_too_much_to_do_for_good_takes_little_from_the_other() {
 fn the_ports_ring_bridges_the_time_when_one_between_workers_would_overflow() {
     let stand = Stand::new(1, Duration::ZERO);
     let begin = stand.begin(256, 0.6 * ONE);
-    // More comes than there is room for between the workers.
+    // More packets arrive than the ring between the workers has room for.
     let stall = (begin + SECOND / 20, SECOND / 16);
     stand.world.borrow_mut().stalls[0].push_back(stall);
     stand.until(begin + SECOND);
@@ -558,7 +558,7 @@ fn the_ports_ring_bridges_the_time_when_one_between_workers_would_overflow() {
 #[test]
 fn a_queue_of_the_port_that_fills_has_buckets_move_before_it_is_time_to_look() {
     let stand = Stand::new(1, Duration::ZERO);
-    // By one queue, so nothing crosses; what is too much fills it in 40 ms, and the next look is in 100.
+    // All by one queue, so no packet crosses. The excess fills it in 40 ms, and the next check is in 100.
     stand.world.borrow_mut().queues = Some(1);
     let begin = stand.begin(256, 1.8 * ONE);
     let balance = balancer(Mode::Even);
@@ -569,7 +569,7 @@ fn a_queue_of_the_port_that_fills_has_buckets_move_before_it_is_time_to_look() {
 }
 
 impl Stand {
-    /// Packets that were handed from worker to worker.
+    /// Packets passed from worker to worker.
     fn crossed(&self) -> u64 {
         let steer = self.plan.find("IN@steer").expect("it is there");
         let handlers = (self.plan.elements[steer].class.handlers)();
@@ -595,7 +595,7 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
         let shown = balance.show();
         assert!(shown.contains("f: the port follows"), "{shown}");
         assert!(!shown.contains("late"), "{shown}");
-        // The balancer may have moved something a moment ago.
+        // The balancer may have just moved something.
         balance.set(&stand, "now").expect("it can be told");
         let before = stand.crossed();
         assert!(before > 0, "{shown}");
@@ -610,7 +610,7 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
     }
 }
 
-/// Buckets and queues move, and the port follows, at random.
+/// Buckets and queues move, and the port follows, at random times.
 fn moves_and_follows(seed: u64, otherwise: bool) -> usize {
     let stand = Stand::of(HASHES, seed, Duration::ZERO);
     stand.world.borrow().ports.card().hash_otherwise(otherwise);
@@ -681,7 +681,7 @@ fn a_load_that_rises_tenfold_at_once_finds_a_second_worker_before_rings_are_full
             )
         };
         let after = Duration::from_nanos(helped.saturating_sub(filled));
-        // A look at the queue is due, then the balancer looks, and buckets move.
+        // A check of the queue is due, then the balancer measures, and buckets move.
         assert!(after <= Duration::from_millis(20), "seed {seed}: {after:?}");
         let (_, lost) = stand.end();
         assert_eq!(
@@ -710,14 +710,14 @@ fn they_do_though_the_port_sorts_flows_by_something_else_than_the_router() {
     }
 }
 
-/// A stand some of whose workers answer badly.
+/// A stand with workers that answer late or not at all.
 struct Faulty<'a> {
     stand: &'a Stand,
-    /// Workers that are asked together do not answer.
+    /// True if workers that are asked together do not answer.
     deaf: bool,
-    /// This one hears only what it is asked by itself, and all answers come too late.
+    /// The worker that gets only requests to it alone, and whose answers all come too late.
     mute: Option<usize>,
-    /// Time for which a worker that is asked alone loses its core afterwards.
+    /// Time for which a worker loses its core after a request to it alone.
     tires: Duration,
 }
 
@@ -781,7 +781,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     );
     assert_eq!(card.spreading(), before);
     card.refuse(false);
-    // The report that nothing waits any more since the refused move is heard.
+    // The report that no packet waits any more since the refused move arrives.
     let deaf = Faulty {
         deaf: true,
         ..Faulty::none(&stand)
@@ -789,7 +789,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     let late = steer::follow(&deaf, &stand.plan, "f", None);
     assert_eq!(late, Err(AskError::NoAnswer(0)));
     stand.until(begin + SECOND / 5);
-    // The port has been told, and need not be again.
+    // The port has the setting, and need not get it again.
     let again = stand.follow("f", Some(&all)).expect("workers answer");
     assert_eq!((again.buckets, again.late), (0, false));
     let crossed = stand.crossed();
@@ -807,7 +807,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     let before = card.spreading();
     card.be_busy(true);
     let all: Vec<u16> = (0..256).collect();
-    // No worker is asked to keep anything: that would be answered.
+    // No worker is asked to keep packets: such a request would be answered.
     let deaf = Faulty {
         deaf: true,
         ..Faulty::none(&stand)
@@ -815,7 +815,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     let busy = steer::follow(&deaf, &stand.plan, "f", None).expect_err("the port is busy");
     assert!(busy.to_string().contains("still busy"), "{busy}");
     assert_eq!(card.spreading(), before);
-    // All goes on as it was: by the queues of before, across.
+    // Packets flow as before: by the old queues, and from worker to worker.
     let crossed = stand.crossed();
     stand.until(begin + SECOND / 10);
     assert!(stand.crossed() > crossed);
@@ -857,7 +857,7 @@ fn whatever_moves_stays_with_its_owner_if_a_worker_does_not_answer_and_moves_whe
     }
 }
 
-/// Half of the buckets have gone to worker 0, and the port follows, for which there are 20 ms.
+/// Half of the buckets have moved to worker 0, and the port follows within 20 ms.
 fn follows_late(follow: impl Fn(&Stand) -> Result<Followed, AskError>) {
     let stand = Stand::of(HASHES, 1, Duration::ZERO);
     let begin = stand.begin(128, 0.6 * ONE);
@@ -868,7 +868,7 @@ fn follows_late(follow: impl Fn(&Stand) -> Result<Followed, AskError>) {
     assert!(done.to_string().contains("packets of before were late"));
     let then = stand.world.borrow().now();
     stand.until(then + SECOND / 10);
-    // The port has followed all the same, so that nothing need cross.
+    // The port has followed nevertheless, so that no packet need cross.
     let crossed = stand.crossed();
     stand.until(then + SECOND / 5);
     assert_eq!(stand.crossed(), crossed);
@@ -908,7 +908,7 @@ fn workers_ask_a_port_for_its_key_only_when_that_may_have_changed() {
     let all: Vec<u16> = (0..256).collect();
     stand.follow("f", Some(&all)).expect("workers answer");
     stand.until(begin + SECOND / 5);
-    // For each owner whose buckets followed, once on each worker at most.
+    // For each owner whose buckets followed, at most once per worker.
     assert!((2..=4).contains(&card.asked()));
     let (due, lost) = stand.end();
     assert!(due > 1_000 && lost == 0, "{lost} of {due}");

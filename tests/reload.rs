@@ -1,5 +1,5 @@
-//! A hundred reloads of the whole router under traffic, each changing something else, with a full
-//! set of routes and neighbours that must stay.
+//! A hundred reloads of the whole router under traffic, each with another change, while a full set of routes and
+//! neighbours must stay.
 
 use engine::plan::Plan;
 use engine::port::PortDirectory;
@@ -30,7 +30,7 @@ fn make(text: &str, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
     router_tests::plan(text, &settings, WORKERS, ports, previous)
 }
 
-/// The `round`-th configuration: an element more, none more, another setting, a port more, in turn.
+/// The `round`-th configuration: in turn one more element, none, another setting, and one more port.
 fn variant(round: usize) -> String {
     let text = CONF.replace("ARPQuerier(here,", "ARPQuerier(ENTRY_CAPACITY 32768, here,");
     assert_ne!(
@@ -61,14 +61,14 @@ fn gateway(n: u32) -> Ipv4Addr {
     Ipv4Addr::from(0x0a02_0000 + 16 + n)
 }
 
-/// Sorted lines, for tables whose order is free.
+/// Sorted lines, for tables of unspecified order.
 fn lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     lines.sort_unstable();
     lines
 }
 
-/// Identity of the neighbours: all columns but the age.
+/// Neighbours without their age: all other columns.
 fn neighbours(router: &Router) -> Vec<String> {
     let table = router
         .read("i1/arp.table", "")
@@ -94,7 +94,7 @@ fn a_hundred_reloads_lose_no_packet_route_or_neighbour() {
     let mut routes = String::new();
     let mut targets = Vec::new();
     for i in 0..ROUTES {
-        // Disjoint /26 networks from 20.0.0.0 on: every one of them is a route of its own.
+        // Disjoint /26 networks from 20.0.0.0 on: each is a separate route.
         let network = Ipv4Addr::from(0x1400_0000 + ((i as u32) << 6));
         let via = gateway(rng.below(NEIGHBOURS as usize) as u32);
         writeln!(routes, "add {network}/26 {via} 2").expect("a string grows");

@@ -1,4 +1,4 @@
-//! Turns of several rounds: a source continues by itself with waiting packets, and nothing else changes.
+//! Turns of several rounds: a source continues with waiting packets, and nothing else changes.
 
 use cluster::address::{Address, HOPS_MAX, Kind, cookie};
 use engine::clock::{Clock, Time};
@@ -81,7 +81,7 @@ fn the_next_element_names_the_output_of_each_burst_anew() {
         FromDevice(DEV0, BURST 4) -> t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t;
         t[0] -> a :: Discard; t[1] -> out :: ToDevice(DEV1); t[2] -> d :: Discard; t[3] -> Discard; t[4] -> Discard;";
     let (mut graph, ports) = start(text);
-    // To c or d, or of another cluster: in bursts of one mind, and in others.
+    // To c or d, or to another output: in bursts of one destination, and in mixed ones.
     let minds = "ccccddddcdcdxxxxxcxdddcxccccxxdxdddd";
     let frame = |(n, to): (usize, char)| {
         let address = Address {

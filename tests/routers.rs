@@ -1,5 +1,5 @@
-//! Several routers on the workers of one process: their shares, and that none notices when another one is added,
-//! reloaded or taken down.
+//! Several routers on the workers of one process: their shares, and that adding, reloading or removing one does not
+//! affect the others.
 
 use engine::element::Runs;
 use engine::plan::Plan;
@@ -39,11 +39,11 @@ fn add(workers: &Arc<Workers>, text: &str, share: Share) -> (Router, Arc<Directo
     (router.unwrap_or_else(|e| panic!("{e}")), ports)
 }
 
-/// A source that never ends, and packets that go nowhere.
+/// A source that never ends, whose packets are dropped.
 const BUSY: &str = "InfiniteSource -> Counter -> Discard";
 const FORWARD: &str = "FromDevice(mem:a) -> c :: Counter -> ToDevice(mem:b)";
 
-/// Time that routers have had of worker 0, in nanoseconds, at one moment.
+/// Time that routers have had on worker 0 so far, in nanoseconds, at one moment.
 fn had<const N: usize>(workers: &Workers, routers: [&Router; N]) -> [u64; N] {
     let busy = workers.busy().expect("the worker answers");
     routers.map(|router| {
@@ -54,9 +54,9 @@ fn had<const N: usize>(workers: &Workers, routers: [&Router; N]) -> [u64; N] {
     })
 }
 
-/// The longest turn of worker 0 that has ended before this is called.
+/// The longest finished turn of worker 0.
 fn longest_turn(workers: &Workers) -> u64 {
-    // A turn is noted when the next one begins, after the messages between them.
+    // A turn is recorded when the next one begins, after the messages between them.
     let turns = || workers.times(0).turns.load(Ordering::Acquire);
     let before = turns();
     wait("the worker turns", || turns() > before + 1);
@@ -73,7 +73,7 @@ fn busy_routers_get_time_by_their_tickets() {
     loop {
         let now = had(&workers, [&one, &three]);
         let (a, b) = (now[0] - begin[0], now[1] - begin[1]);
-        // Whatever turns take and other programs use of the core, a router is ahead by at most a turn of each.
+        // However long turns are and other programs use the core, a router is ahead by at most a turn of each.
         let apart = (3 * a).abs_diff(b);
         let longest = longest_turn(&workers);
         assert!(apart <= 8 * longest, "{a} and {b}, {longest}");
@@ -105,13 +105,13 @@ fn a_router_of_greater_priority_goes_first_and_leaves_what_it_does_not_need() {
     let was = count(&busy);
     wait("the busy one runs", || count(&busy) > was + 1000);
     assert_eq!(had(&workers, [&low, &high]), before, "nothing is left");
-    // The router goes, and the others continue.
+    // The router is removed, and the others continue.
     drop(busy);
     let was = count(&low);
     wait("the low one runs", || count(&low) > was);
     assert!(a.inject(0, &[1; 60]));
     assert_eq!(b.collect_at_least(1, LONG).len(), 1);
-    // A change of priority turns it round.
+    // A change of priority reverses the order.
     low.set_share(share(1, 7)).expect("it is told");
     assert!(a.inject(0, &[2; 60]));
     let had_before = had(&workers, [&high]);
@@ -129,7 +129,7 @@ fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends numbered frames until it is told to stop; returns how many.
+/// Sends numbered frames until it is stopped. Returns their number.
 fn traffic(to: Memory, stop: Arc<AtomicBool>) -> std::thread::JoinHandle<u32> {
     std::thread::spawn(move || {
         let mut sent = 0u32;
@@ -244,7 +244,7 @@ fn one_ends_and_the_others_go_on() {
     other.halt().expect("it answers");
     wait("it has halted", || other.ended());
     drop(short);
-    // A new one begins on workers on which all have halted.
+    // A new router starts on workers on which all others have stopped.
     let (_new, ports) = add(&workers, FORWARD, Share::default());
     assert!(ports.memory("a").inject(0, &[0; 60]));
     assert_eq!(ports.memory("b").collect_at_least(1, LONG).len(), 1);

@@ -1,4 +1,4 @@
-//! A port that sorts by rules (Flow Director, VMDq): what it is told, and that packets then need not cross.
+//! A port that sorts by rules (Flow Director, VMDq): the rules that it gets, and that packets then need not cross.
 
 use control::balance::{Balance, Mode, Settings};
 use engine::plan::Plan;
@@ -66,8 +66,8 @@ impl Stand {
         self.router.ask_all(|_| ()).expect("workers answer");
     }
 
-    /// Offers a frame of each flow by the queue that the card gives it; by flow, queues by which it came and left.
-    /// Each worker sends by a queue of its own.
+    /// Sends a frame of each flow to the queue that the card chooses. Returns, by flow, the queues by which it
+    /// arrived and left. Each worker sends by its own queue.
     fn pass(&self, flows: std::ops::Range<u8>) -> HashMap<u8, (usize, usize)> {
         let card = self.ports.card();
         let came: Vec<(u8, usize)> = flows.map(|n| (n, card.queue(&frame(n)))).collect();
@@ -89,7 +89,7 @@ fn flow(n: u8) -> String {
     format!("udp 10.0.0.{n} 1000 192.0.2.1 53")
 }
 
-/// A rule for each of 64 flows, each with a bucket of its own.
+/// Adds a rule for each of 64 flows, each with its own bucket.
 fn give_rules(stand: &Stand) {
     let rules: Vec<String> = (0..64).map(|n| format!("{} {n}", flow(n))).collect();
     stand.write("mem_a@bucket.add", &rules.join("\n"));
@@ -118,7 +118,7 @@ fn flows_with_a_rule_arrive_on_the_worker_that_owns_them_and_need_not_cross() {
     assert!((0..64).all(|n| passed[&n].1 == usize::from(n % 2)));
     let shown = stand.router.read("f.rss", "").expect("it is there");
     assert!(shown.contains("rules in the port: 64"), "{shown}");
-    // A rule that changes or ends does so in the port.
+    // A changed or removed rule is changed or removed in the port.
     stand.write("mem_a@bucket.add", &format!("{} 1", flow(0)));
     stand.write("mem_a@bucket.remove", &flow(1));
     assert_eq!(stand.pass(0..1)[&0], (1, 1));
@@ -169,7 +169,7 @@ fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_c
     );
 }
 
-/// Says that it is over when it is dropped.
+/// Sets the flag when it is dropped.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -199,7 +199,7 @@ fn flows_keep_their_order_while_buckets_move_and_the_port_follows_on_running_wor
             let mut sent = 0;
             while !done.load(Relaxed) {
                 for n in 0..64 {
-                    // A card sorts a packet as its rules are when it comes.
+                    // A card sorts a packet by the rules at its arrival.
                     let rules = card.rules();
                     let key = FlowKey::of_ip(&frame(n)[14..]).expect("it is IP");
                     let queue = rules[&Match::Flow(key)];
@@ -212,7 +212,7 @@ fn flows_keep_their_order_while_buckets_move_and_the_port_follows_on_running_wor
             }
             sent
         });
-        // The source ends though something fails here.
+        // Ends the source even if a check fails here.
         let ends = Ends(&done);
         let (mut rng, mut left, mut followed) = (Rng::seed(3), Vec::new(), 0);
         for _ in 0..100 {
@@ -276,7 +276,7 @@ fn a_reload_keeps_rules_ends_them_and_brings_others() {
     stand.reload(&text("address 02:00:00:00:00:01 7 9", ""));
     assert_eq!(rules(), 3);
     stand.reload(&text("hash", ""));
-    // The old plan goes when the last worker lets go of it.
+    // The old plan is dropped when the last worker releases it.
     let begun = Instant::now();
     while rules() > 0 {
         assert!(begun.elapsed() < LONG, "rules that nobody has");
@@ -294,7 +294,7 @@ fn the_port_follows_queues_that_have_changed_worker() {
         let moved = stand.router.move_queue("f", queue, to);
         moved.unwrap_or_else(|e| panic!("{e}"));
     }
-    // Each comes by the queue that is the other worker's now.
+    // Each arrives by the queue of its new worker.
     assert_eq!(crossed(&stand.pass(0..64)), 0);
     stand.write("f.rss", "");
     let passed = stand.pass(0..64);
@@ -324,7 +324,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
         let moved = stand.router.move_queue("f", queue, to);
         moved.unwrap_or_else(|e| panic!("{e}"));
     }
-    // Another line, and then its own, of which the port need not know.
+    // A different line, and then its own, which changes nothing in the port.
     for text in [text(16, "Counter -> "), text(32, "")] {
         stand.reload(&text);
         assert!(state() == before, "the port has followed by itself");

@@ -1,4 +1,4 @@
-//! Packets that wait for a busy port, and those that go first.
+//! Packets that wait for a busy port, and packets with priority.
 
 use engine::clock::{Clock, Time};
 use engine::graph::single;
@@ -51,7 +51,7 @@ impl Stand {
         Stand { graph, ..self }
     }
 
-    /// Frames of one byte's value each come by a port.
+    /// Receives frames by a port, each filled with one byte's value.
     fn come(&mut self, port: &str, values: &[u8]) {
         let frames: Vec<[u8; 60]> = values.iter().map(|&value| [value; 60]).collect();
         let far = self.ports.far(port);

@@ -1,5 +1,5 @@
-//! The services of `conf/services`, all on the same traffic: packets take their ways, and flows that are set up are
-//! told.
+//! The services of `conf/services`, all on the same traffic: packets take the expected paths, and flows that were set
+//! up are recognised.
 
 use engine::graph::Walker;
 use router_tests::{Whole, conf};
@@ -14,12 +14,12 @@ const GUARANTEE: &str = "RATE 640kbps BURST 3000 PACKET 300 DELAY 50ms";
 /// Packets of each of the two flows.
 const PACKETS: usize = 10;
 
-/// A service and its handlers: `FLOW` stands for the flow to each output, of which each line names one.
+/// A service and its handlers. `FLOW` stands for the flow to each output, one per line.
 struct Service {
     name: &'static str,
-    /// True if packets say when they are due.
+    /// True if packets carry their deadline.
     state: bool,
-    /// Labels of the two flows where packets have some, and what the label is that leaves.
+    /// Labels of the two flows, if packets have some, and each label after the router.
     labels: Option<[(u32, Option<u32>); 2]>,
     /// Handler and flow for each output.
     flows: &'static [(&'static str, &'static str)],
@@ -125,7 +125,7 @@ fn packet(output: usize) -> Vec<u8> {
         .bytes()
 }
 
-/// State that a packet of the network without flows carries; the time of a hop is its mark.
+/// State that a packet of the core-stateless network carries; the time of a hop is its mark.
 fn state(output: usize, payload: u16) -> [u8; dps::LEN] {
     let mut bytes = [0; dps::LEN];
     let state = dps::State {
@@ -175,7 +175,7 @@ fn check(service: &Service, output: usize, frame: &[u8]) {
             (state.payload, state.hop),
             (kind, 7_000_000 + output as u32)
         );
-        // 3 ms and a hop, and what this router may take more, 1.15 ms; it has taken at most 20.
+        // 3 ms, a hop, and the extra time allowed to this router, 1.15 ms; it has used at most 20.
         assert!(state.lead > 0 && state.lead < 11_200_000, "{}", state.lead);
         at += dps::LEN;
     } else {
@@ -257,7 +257,7 @@ fn an_edge_writes_states_takes_them_off_and_believes_nobody_outside() {
             frame.extend(packet(output));
             frame
         };
-        // The flow that was set up, another one, and one that says it was.
+        // The flow that was set up, another one, and one with forged state.
         let forged = state(0, 0x0800);
         let mut from_outside = [
             framed(0x0800, &[], 0),
@@ -279,7 +279,7 @@ fn an_edge_writes_states_takes_them_off_and_believes_nobody_outside() {
             .map(|frame| dps::State::read(&frame[14..]).expect("a state"))
             .collect();
         assert_eq!(states.len(), 2);
-        // The first one has 300 bytes at the rate that was reserved for each hop.
+        // The first packet has 300 bytes at the rate that was reserved for each hop.
         assert!(
             states[0].hop > 0 && states[0].lead > 0 && (states[1].hop, states[1].lead) == (0, 0)
         );

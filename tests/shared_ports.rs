@@ -1,4 +1,4 @@
-//! Routers that share a port: each gets its own packets, whatever comes for its neighbours and whatever these do. A
+//! Routers that share a port: each gets its own packets, whatever arrives for its neighbours and whatever these do. A
 //! router without work is not polled.
 
 use ports::Directory;
@@ -50,8 +50,8 @@ fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Sends red's frames one by one, each among many of blue's, and waits for each to come back; `between` is called
-/// before each.
+/// Sends red's frames one by one, each among many of blue's, and waits until each returns. Calls `between` before
+/// each.
 fn red_among_blue(wire: &Memory, rounds: u32, blue: u32, mut between: impl FnMut(u32)) -> u64 {
     let mut sent = 0;
     for round in 0..rounds {
@@ -75,7 +75,7 @@ fn red_among_blue(wire: &Memory, rounds: u32, blue: u32, mut between: impl FnMut
     sent
 }
 
-/// Actions of a neighbour with its packets.
+/// Possible actions of a neighbour on its packets.
 fn neighbours() -> [(&'static str, String); 3] {
     let burns = "-> Null ".repeat(300);
     [
@@ -93,7 +93,7 @@ fn neighbours() -> [(&'static str, String); 3] {
 #[test]
 fn a_neighbours_overload_costs_no_packet_inside_a_share() {
     for (what, graph) in neighbours() {
-        // The share has room for less than comes at once.
+        // The share has less room than a burst needs.
         let small = ShareOf {
             queue: 16,
             ..share("blue", 200)
@@ -175,7 +175,7 @@ fn a_port_in_line_serves_routers_in_the_order_of_arrival() {
     let (_red, _) = process.add("red", BACK, 0);
     let (_blue, blue_ports) = process.add("blue", BACK, 0);
     let wire = ports.memory("x");
-    // Nothing waits but a burst: the queues never overflow.
+    // Only one burst waits: the queues never overflow.
     red_among_blue(&wire, 100, 60, |_| ());
     assert_eq!(count(&blue_ports, "wan", "rx_full"), 0);
 }
@@ -213,12 +213,12 @@ fn a_thousand_idle_routers_are_not_polled() {
         assert_eq!((came.len(), vlan(&came[0].frame)), (1, 501));
     }
     let ran = runs(idle) - before.0;
-    // The router is polled when packets come, and ten times a second in any case.
+    // The router is polled when packets arrive, and ten times a second in any case.
     let at_most = 20 + 20 * before.1.elapsed().as_millis() as u64 / 100;
     assert!(ran <= at_most, "{ran} runs, {at_most} at most");
     assert!(turns() - begin > 2000, "while the worker turned");
     assert_eq!(all[500].0.read("c.count", "").as_deref(), Ok("2000"));
-    // Each of them is there as soon as something comes.
+    // Each router responds as soon as a packet arrives.
     for vlan in 1..=1000 {
         assert!(wire.inject(0, &frame(vlan, 0)));
         assert_eq!(wire.collect_at_least(1, LONG).len(), 1, "VLAN {vlan}");

@@ -1,5 +1,5 @@
-//! Super-frames: carried whole where all classes on the way carry them, cut before those that do not, and the same on
-//! the wire as if they had been cut on arrival.
+//! Super-frames: carried whole where all classes on the path carry them, segmented before those that do not. The
+//! frames on the wire are the same as after segmentation on arrival.
 
 use engine::graph::Walker;
 use engine::packet::super_frame::{Shape, TCP_CSUM};
@@ -18,7 +18,7 @@ fn across(version: u8) -> Build {
     }
 }
 
-/// A super-frame to the router, as Linux leaves it: TCP's checksum has the pseudo-header's sum only.
+/// A super-frame to the router in the form of Linux: TCP's checksum covers only the pseudo-header.
 fn super_frame(packet: Build, payload: usize) -> Vec<u8> {
     let packet = packet.tcp(1, 2).tcp_flags(0x10).payload_len(payload);
     let mut frame = packet
@@ -45,7 +45,7 @@ fn router(text: &str, carry: bool) -> Whole {
     })
 }
 
-/// The project's router, which knows its neighbours.
+/// The project's router, with known neighbours.
 fn ip_router(carry: bool) -> Whole {
     let mut router = router(&router_text(), carry);
     for (path, value) in [
@@ -63,7 +63,7 @@ fn send(router: &mut Whole, frame: &[u8], segment: u16) -> [Vec<Vec<u8>>; 2] {
     [router.sent(0), router.sent(1)]
 }
 
-/// The segments that arrive when a router without super-frames is sent this one.
+/// The segments that arrive when this super-frame is sent to a router without super-frames.
 fn cut_on_arrival(text: &str, frame: &[u8], segment: u16) -> [Vec<Vec<u8>>; 2] {
     let mut router = router(text, false);
     send(&mut router, frame, segment)
@@ -99,8 +99,8 @@ fn a_port_that_takes_none_gets_the_segments() {
     }
 }
 
-/// The router's messages about each segment are the same, whether it was cut on arrival or before the element that
-/// answers.
+/// The router's messages about each segment are the same, whether it was segmented on arrival or before the element
+/// that answers.
 #[test]
 fn messages_are_about_segments() {
     let cases = [
@@ -125,7 +125,7 @@ fn messages_are_about_segments() {
             router.handler("i0/arp.insert", "10.0.1.9 02:00:00:00:09:0a");
             router.handler("i0/nd6.insert", "fd00:1::2 02:00:00:00:09:09");
         }
-        // All frames are the same where none is left whole, though messages may come earlier.
+        // All frames are equal when none stays whole, though messages may come earlier.
         for port in [0, 1] {
             whole.far(port).carry_super_frames(false);
         }
@@ -177,7 +177,7 @@ fn other_classes_get_segments() {
         ("Counter -> Paint(1)", 6),
         ("Paint(1) -> Counter -> Strip(14) -> Unstrip(14)", 6),
         ("Strip(34) -> Unstrip(34)", 6),
-        // By the length of the IP packet, which only the last has.
+        // By the length of the IP packet, which only the last segment has.
         ("c :: Classifier(16/021c)", 1),
         (
             "t :: Tee -> Paint(1) -> [0] r :: RoundRobinSwitch; t[1] -> Discard; r",
@@ -197,7 +197,7 @@ fn other_classes_get_segments() {
     }
 }
 
-/// Elements that hold packets, and a port that does not take them at once, over a reload to one that carries none.
+/// Elements that hold packets, and a port that does not take them at once, over a reload to one without super-frames.
 #[test]
 fn a_reload_leaves_no_super_frame_behind() {
     let carries = "FromDevice(eth0) -> Null -> out :: ToDevice(eth1);";

@@ -1,4 +1,4 @@
-//! Captures and traces: they see every packet at their place, under load, and survive a reload.
+//! Captures and traces: they record every packet at their place, also under load and after a reload.
 
 use engine::tap::{Event, Point, Record};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -66,14 +66,14 @@ fn a_capture_sees_what_its_filter_lets_through_at_inputs_outputs_and_drops() {
 fn captures_know_where_a_frame_ends_to_be_one() {
     let text = "in :: Null -> s :: Strip(14) -> c :: CheckIPHeader
         -> e :: EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> out :: Collect";
-    // The outputs of elements one after the other; a capture of its own each.
+    // The outputs of elements one after the other, each with its own capture.
     for (element, at_network) in [("in", false), ("s", true), ("c", true), ("e", false)] {
         let mut bench = Bench::new(elements::CLASSES, text);
         let at = Point::Output(node(&mut bench, element), 0);
         let (to, records) = sync_channel(10);
         let taps = bench.graph().taps();
         taps.capture((1, 7), at, 100, Box::new(|_, _| true), to);
-        // A port receives it so.
+        // The frame is in the form that a port receives.
         let frame = testkit::ip4()
             .udp(1, 2)
             .ether("02:00:00:00:00:03", "02:00:00:00:00:01")

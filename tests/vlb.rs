@@ -1,4 +1,4 @@
-//! Many routers as one: nodes of a cluster, without heartbeats.
+//! Several routers as one: nodes of a cluster, without heartbeats.
 
 use cluster::address::{Address, HOPS_MAX, Kind, NO_NODE, cookie};
 use cluster::map::Map;
@@ -134,7 +134,7 @@ fn a_fly_of_sixteen_nodes_sends_frames_over_several_links() {
     assert_eq!(cluster.check(came as u64), []);
     let crossed: u64 = cluster.crossed.iter().flatten().sum();
     assert!(crossed > came as u64 * 3 / 2, "{crossed} links for {came}");
-    // Now one input asks for more than its quota: intermediate nodes are several links away, too.
+    // Now one input exceeds its quota: intermediate nodes are also several links away.
     let mut more = 0;
     for round in 0..200 {
         for number in 0..10 {
@@ -191,7 +191,7 @@ fn more_ports_and_nodes_than_queues_are_told_apart_by_address_alone() {
     let packets: Vec<_> = (0..PORTS as u16).map(|n| host_packet(1, 0, n)).collect();
     let here = packets.iter().enumerate();
     let here: Vec<_> = here.map(|(port, packet)| frame(0, port, packet)).collect();
-    // Frames that are forwarded are not examined.
+    // Frames that are passed on are not examined.
     let on: Vec<_> = (2..=PEERS).map(|n| frame(n, n, &[n as u8; 60])).collect();
     router.receive(0, here.iter().chain(&on).map(Vec::as_slice));
     router.settle();
@@ -236,7 +236,7 @@ fn a_link_that_goes_down_is_gone_round_and_comes_back() {
             node.handler("vlb.link", &format!("n0-n3 {state}"));
         }
         cluster.crossed.iter_mut().for_each(|links| links.fill(0));
-        // A flow may stay on a way that still leads there, as long as its packets follow each other.
+        // A flow may keep a path that still leads to the destination, while its packets follow each other.
         cluster.advance(Duration::from_millis(200));
         let arrived = cluster.all_pairs(20);
         arrived.iter().map(Vec::len).sum::<usize>()
@@ -287,7 +287,7 @@ fn forged_and_foreign_frames_end_under_their_names_and_the_books_balance() {
     assert!(arrived < bad / 2, "{arrived}");
 }
 
-/// With a key: nodes agree by heartbeats on the keys of links.
+/// With a key: nodes agree on the keys of links by heartbeats.
 fn keyed(arguments: &str) -> Cluster {
     let arguments = format!(", KEY 000102030405060708090a0b0c0d0e0f{arguments}");
     let mut cluster = Cluster::new(Map::mesh(4, R), &arguments, Some(""));

@@ -50,7 +50,7 @@ fn the_strict_walker_finishes_a_packet_before_the_next_one() {
 fn a_cycle_ends_and_its_packets_are_dropped_by_name() {
     let cycles = [
         "in :: Null -> n :: Counter -> Null -> n",
-        // By an output other than the one that batches are followed along.
+        // By an output other than the one that batches follow.
         "in :: Paint(1) -> s :: PaintSwitch -> Discard; s[1] -> s",
         "in :: Paint(1) -> s :: PaintSwitch -> Discard; s[1] -> Null -> s",
     ];

@@ -83,7 +83,7 @@ fn deadlines_have_one_order_for_all_workers() {
         -> q :: DeadlineQueue(1000, EXACT true) -> u :: Unqueue(ACTIVE false) -> Unstrip(14) -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
     assert_eq!(router.plan().crossings(), [("q@queue0", vec![1], 0)]);
-    // A packet of the one flow may wait for seconds, one of the other for microseconds.
+    // A packet of one flow may wait for seconds, one of the other for microseconds.
     for flow in ["0 RATE 80bps BURST 10000", "46 RATE 100Mbps BURST 10000"] {
         let told = router.write("flows.add", &format!("{flow} PACKET 100"));
         assert!(told.is_ok(), "{told:?}");
@@ -119,7 +119,7 @@ fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
         "FromDevice(mem:a) -> q :: Queue -> u :: Unqueue(CORES 1) -> ToDevice(mem:b)",
         2,
     );
-    // Nothing but a packet or a message ends a sleep in time.
+    // Only a packet or a message ends the sleep in time.
     let minute = Duration::from_secs(60);
     let told = router.runs_on().set_idle(Idle {
         spins: 0,

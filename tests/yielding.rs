@@ -1,4 +1,4 @@
-//! Overflowing outputs make the ports that feed them be polled less, and no other loses by it (VR7).
+//! Ports that feed overflowing outputs are polled less, and the other ports do not suffer (VR7).
 
 use engine::clock::{Clock, Time};
 use engine::graph::single;
@@ -8,12 +8,12 @@ use router_tests::{InMemory, plan_with, registry};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A port with an output of its own; frames that begin with 2 go to an output that another port shares.
+/// A port with its own output. Frames that begin with 2 go to an output that another port shares.
 const ROUTER: &str = "a :: FromDevice(DEV0, BURST 64) -> k :: Classifier(0/01, -);
     k[0] -> slow :: ToDevice(DEV1, QUEUE 64); k[1] -> fast :: ToDevice(DEV2);
     b :: FromDevice(DEV3, BURST 64) -> fast;";
 
-/// A turn of the worker, in which the ports bring and take packets.
+/// Length of a turn of the worker, in which the ports bring and take packets.
 const STEP: Duration = Duration::from_micros(200);
 /// Packets that the slow output takes in a step.
 const TAKES: usize = 8;
@@ -44,7 +44,7 @@ impl Stand {
         }
     }
 
-    /// Runs so long; at every step packets come that begin with these bytes, by the first port and the other.
+    /// Runs for `time`. At every step packets arrive that begin with these bytes, by the first port and the other.
     fn run(&mut self, time: Duration, first: &[u8], other: &[u8]) {
         let until = self.now + time;
         while self.now < until {
@@ -95,7 +95,7 @@ fn a_port_that_only_feeds_an_output_that_overflows_is_polled_less_and_the_others
     );
     assert_eq!(stand.sent, [slow as usize, 50_000], "before: {sent:?}");
     assert!(stand.ports.far("DEV0").waiting(0) > 0);
-    // And when the load has gone it is polled as before.
+    // When the load has ended, it is polled as before.
     stand.run(SECOND * 2, &[1], &[]);
     assert_eq!(stand.read("a.rest"), 0);
 }

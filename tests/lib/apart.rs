@@ -1,13 +1,13 @@
-//! Tests that need a process of their own: another folder, less memory.
+//! Tests that need their own process: another folder, less memory.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Runs one test of this program in a process of its own, in `folder`, with an environment variable that tells it so.
+/// Runs one test of this program in a separate process, in `folder`, with an environment variable that marks it.
 ///
 /// # Errors
 ///
-/// The process's output, if the test fails or there is none of this name.
+/// Returns the process's output if the test fails or no test has this name.
 pub fn run_apart(test: &str, variable: (&str, &str), folder: &Path) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
     let child = Command::new(program)

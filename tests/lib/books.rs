@@ -1,8 +1,8 @@
-//! The books of a router: for every element, packets in = packets out + drops by name + held.
+//! Packet accounts of a router: for every element, packets in = packets out + drops by name + held.
 //!
-//! What goes in is counted at the far ends of an element's edges and where the test lets packets in;
-//! what goes out, is dropped and is held is counted by the element itself. So one that loses a
-//! packet, frees it without a name, counts it twice or makes one up does not balance.
+//! Packets in are counted at the far ends of an element's edges and where the test injects packets. The element
+//! itself counts packets out, dropped and held. So an element that loses a packet, frees it without a name, or counts
+//! or makes one too many does not balance.
 
 use engine::element::Class;
 use engine::graph::Graph;
@@ -12,14 +12,14 @@ use engine::stats::NodeStats;
 use router::Router;
 use std::fmt;
 
-/// Law of an element about the number of packets.
+/// Rule of an element about the number of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// In = out + dropped + held.
     Keeps,
-    /// Makes packets and takes none: nothing can be wrong.
+    /// Makes packets and takes none: any number is right.
     Source,
-    /// May be the end of a path: packets neither sent, dropped nor held have ended there.
+    /// May be the end of a path: packets that were not sent, dropped or held have ended there.
     Sink,
     /// Every output gets every packet.
     Copies,
@@ -28,11 +28,11 @@ pub enum Law {
     /// Both ends of a device: in + received = out + dropped + held + sent, where handlers of these names count the
     /// device's packets.
     Trades,
-    /// Like [`Trades`](Law::Trades), with other programs: no device of the router sees it.
+    /// Like [`Trades`](Law::Trades), but with other programs: no device of the router has these packets.
     Talks,
 }
 
-/// Classes that do not keep the number of packets.
+/// Classes with another rule than `Keeps`.
 const EXCEPTIONS: &[(&str, Law)] = &[
     ("Tee", Law::Copies),
     ("PaintTee", Law::Makes("copies")),
@@ -58,7 +58,7 @@ const EXCEPTIONS: &[(&str, Law)] = &[
     ("ToIPSummaryDump", Law::Sink),
 ];
 
-/// Law of a class about the number of packets.
+/// The rule of a class about the number of packets.
 pub fn law(class: &Class) -> Law {
     match EXCEPTIONS.iter().find(|(name, _)| *name == class.name) {
         Some((_, law)) => *law,
@@ -75,11 +75,11 @@ pub struct Account {
     pub name: String,
     /// Class of the element.
     pub class: &'static str,
-    /// Law of the class.
+    /// Rule of the class.
     pub law: Law,
     /// Number of its outputs.
     pub outputs: usize,
-    /// Packets that came in over edges or were let in.
+    /// Packets that came in over edges or were injected.
     pub came: u64,
     /// Packets that left.
     pub left: u64,
@@ -87,9 +87,9 @@ pub struct Account {
     pub drops: Vec<(String, u64)>,
     /// Packets held now.
     pub held: u64,
-    /// Packets made, or received by a device that trades.
+    /// Packets made, or received by a device.
     pub made: u64,
-    /// Packets sent by a device that trades.
+    /// Packets sent by a device.
     pub sent: u64,
 }
 
@@ -138,8 +138,8 @@ pub struct Books {
 }
 
 impl Books {
-    /// The books of a plan from each element's counts and held packets, with packets let in at
-    /// elements from outside. `count` reads a handler of an element, over all workers.
+    /// The accounts of a plan, from each element's counts and held packets, with the packets injected at elements.
+    /// `count` reads a handler of an element, over all workers.
     pub fn new(
         plan: &Plan,
         stats: &[NodeStats],
@@ -216,7 +216,7 @@ impl Books {
         Books::new(&plan, &sum, &all_held, &[], count)
     }
 
-    /// The accounts that do not balance, in words; empty if all is well.
+    /// The accounts that do not balance, as text; empty if all balance.
     pub fn mistakes(&self) -> String {
         let wrong = self.accounts.iter().filter(|a| !a.balances());
         wrong.map(|a| format!("{a}\n")).collect()
@@ -254,7 +254,7 @@ impl Books {
         self.accounts.iter().map(|a| a.held).sum()
     }
 
-    /// Classes of elements that packets came to, or that made some; without those that make and take none.
+    /// Classes of elements that packets came to, or that made some; without those of the rule `Source`.
     pub fn classes_used(&self) -> std::collections::BTreeSet<&'static str> {
         let used = self.accounts.iter().filter(|a| a.came + a.left > 0);
         used.map(|a| a.class).collect()

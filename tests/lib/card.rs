@@ -1,4 +1,4 @@
-//! A port of memory that sorts by itself: by a table of its hash, and by rules.
+//! A port in memory that sorts packets by itself, like a network card: by a hash table and by rules.
 
 use engine::port::{
     Directed, Match, OpenPort, Port, PortCounter, PortDirectory, PortInfo, PortRequest,
@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wire::FlowKey;
 use wire::rss::{MICROSOFT, rss};
 
-/// The control side of a port, as a card has it that hashes and takes some rules.
+/// The control side of a port of a card that hashes and takes some rules.
 pub struct Card {
     inner: Arc<dyn Port>,
     rules: Mutex<HashMap<Match, u16>>,
-    /// The key and the table of its hash.
+    /// The key and the indirection table of its hash.
     spread: Mutex<Option<([u8; 40], Vec<u16>)>>,
     refuses: AtomicBool,
     otherwise: AtomicBool,
@@ -31,12 +31,12 @@ impl Card {
         self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// True if it refuses another table for its hash.
+    /// Sets whether it refuses another indirection table.
     pub fn refuse(&self, refuses: bool) {
         self.refuses.store(refuses, Relaxed);
     }
 
-    /// True if it hashes otherwise than it was told, as a card does that does not look into tunnels.
+    /// Sets whether it hashes differently than requested, like a card that does not parse tunnels.
     pub fn hash_otherwise(&self, otherwise: bool) {
         self.otherwise.store(otherwise, Relaxed);
     }
@@ -46,12 +46,12 @@ impl Card {
         self.asked.swap(0, Relaxed)
     }
 
-    /// True if it has still to do something that it was told.
+    /// Sets whether a request is still in progress.
     pub fn be_busy(&self, busy: bool) {
         self.busy.store(busy, Relaxed);
     }
 
-    /// True if it is busy from when it is told how to hash.
+    /// Sets whether it is busy after each request to hash.
     pub fn lag(&self, lags: bool) {
         self.lags.store(lags, Relaxed);
     }
@@ -70,7 +70,7 @@ impl Card {
         table[hash % table.len()].into()
     }
 
-    /// The queue of a frame by its rule, or the first.
+    /// The queue of a frame by its rule; without a rule, the first.
     pub fn queue(&self, frame: &[u8]) -> usize {
         let flow = FlowKey::of_ip(&frame[14..]).map(Match::Flow);
         let address = frame[..6].try_into().ok();

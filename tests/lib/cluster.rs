@@ -1,4 +1,4 @@
-//! Many routers as one, in one process and in virtual time, with ports in memory for cables, which a test can cut.
+//! Several routers as one, in one process and in virtual time, with in-memory ports as cables, which a test can cut.
 
 use crate::{Whole, strip};
 use cluster::address::NodeId;
@@ -20,12 +20,12 @@ pub struct Cluster {
     fabric: Arc<Fabric>,
     /// Further arguments of every VLBNode.
     arguments: String,
-    /// Arguments of every VLBHeartbeat; without them there is none, and all links are up.
+    /// Arguments of every VLBHeartbeat. `None`: there is no VLBHeartbeat, and all links are up.
     heartbeat: Option<String>,
     nodes: Vec<Option<Whole>>,
     /// Cables on which frames are lost, by node and own link.
     cut: BTreeSet<(usize, usize)>,
-    /// Rounds that frames of the first link of node 0 take longer, and those that are under way.
+    /// Rounds by which frames of the first link of node 0 are delayed, and the delayed frames.
     pub slow: usize,
     under_way: VecDeque<Vec<Vec<u8>>>,
     /// Frames that hosts have sent.
@@ -125,12 +125,12 @@ impl Cluster {
         text
     }
 
-    /// Starts a router, as a new one.
+    /// Starts a router anew.
     pub fn start(&mut self, node: usize) {
         self.nodes[node] = Some(Whole::new(&self.text(node), &[], Walker::Sweep));
     }
 
-    /// Gives a router that runs other arguments for its VLBNode.
+    /// Changes the VLBNode arguments of a running router.
     pub fn reload(&mut self, node: usize, arguments: &str) {
         let usual = std::mem::replace(&mut self.arguments, arguments.to_owned());
         let text = self.text(node);
@@ -139,22 +139,22 @@ impl Cluster {
         self.nodes[node] = router.map(|router| router.reload(&text, &[]));
     }
 
-    /// Ends a router without a word.
+    /// Ends a router without notice.
     pub fn kill(&mut self, node: usize) {
         self.nodes[node] = None;
     }
 
-    /// A router that runs.
+    /// A running router.
     pub fn router(&mut self, node: usize) -> &mut Whole {
         self.nodes[node].as_mut().expect("it runs")
     }
 
-    /// The routers that run.
+    /// The running routers.
     pub fn routers(&mut self) -> impl Iterator<Item = &mut Whole> {
         self.nodes.iter_mut().flatten()
     }
 
-    /// Cuts the first cable between two nodes in one direction, or mends it.
+    /// Cuts the first cable between two nodes in one direction, or restores it.
     pub fn cut(&mut self, from: usize, to: usize, cut: bool) {
         let cables = self.fabric.neighbours(from as NodeId);
         let own = cables.iter().position(|&(peer, _)| usize::from(peer) == to);
@@ -212,7 +212,7 @@ impl Cluster {
         moved
     }
 
-    /// Frames come out at the other end of a cable.
+    /// Delivers frames at the other end of a cable.
     fn cross(&mut self, node: usize, own: usize, frames: &[Vec<u8>]) {
         let (peer, link) = self.fabric.neighbours(node as NodeId)[own];
         let mut back = self.fabric.neighbours(peer).iter();
@@ -242,12 +242,12 @@ impl Cluster {
         panic!("frames go round in circles");
     }
 
-    /// Lets time pass at all routers.
+    /// Advances the time of all routers.
     pub fn advance(&mut self, by: Duration) {
         self.routers().for_each(|router| router.advance(by));
     }
 
-    /// Passes time, and carries the frames sent meanwhile over one cable. Returns frames for hosts, by node.
+    /// Advances the time, and carries the frames sent meanwhile over one cable. Returns frames for hosts, by node.
     pub fn step(&mut self) -> Vec<Vec<Vec<u8>>> {
         let mut arrived = vec![Vec::new(); self.nodes.len()];
         self.time += STEP.as_secs_f64() * 1e3;
@@ -256,7 +256,7 @@ impl Cluster {
         arrived
     }
 
-    /// Steps until something holds; panics after a virtual second. Returns the milliseconds that it took.
+    /// Steps until a condition holds; panics after a virtual second. Returns the milliseconds that it took.
     pub fn until(&mut self, what: &str, mut holds: impl FnMut(&mut Cluster) -> bool) -> f64 {
         let begin = self.time;
         while !holds(self) {
@@ -266,7 +266,7 @@ impl Cluster {
         self.time - begin
     }
 
-    /// True if all routers that run use all links between them.
+    /// True if all running routers use all links between them.
     pub fn is_whole(&mut self) -> bool {
         let mut links = self.routers().map(|router| router.handler("vlb.links", ""));
         links.all(|links| !links.contains(" down "))
@@ -278,14 +278,14 @@ impl Cluster {
         counts.map(|n| n.parse::<u64>().expect("a number")).sum()
     }
 
-    /// Checks the books of every node, and of the cluster: packets that came in left, or were dropped under a name.
-    /// Returns the drops.
+    /// Checks the packet accounts of every node and of the cluster: packets that came in have left, or were dropped
+    /// under a name. Returns the drops.
     #[track_caller]
     pub fn check(&mut self, arrived: u64) -> Vec<(String, u64)> {
         let (mut drops, mut taken) = (Vec::new(), 0);
         for node in self.routers() {
             let books = node.check();
-            // Heartbeats are not what hosts have sent.
+            // Heartbeats are not packets of hosts.
             let heard = |(path, _): &(String, u64)| !path.ends_with(" heard");
             // Frames that looked like heartbeats, or were for the node itself.
             taken += books.ended_at("Discard");
@@ -296,7 +296,7 @@ impl Cluster {
         drops
     }
 
-    /// A flow from each node to each other one, as many packets of each, with a little time between.
+    /// Sends a flow from each node to each other one, the same number of packets each, with short gaps.
     pub fn all_pairs(&mut self, packets: u16) -> Vec<Vec<Vec<u8>>> {
         let nodes = self.nodes.len();
         let mut arrived = vec![Vec::new(); nodes];
@@ -315,7 +315,7 @@ impl Cluster {
     }
 }
 
-/// A packet from a host behind one node to one behind another: ten flows, by number, which is its identification.
+/// A packet from a host of one node to a host of another: ten flows, by number, which is its identification.
 pub fn host_packet(from: usize, to: usize, number: u16) -> Vec<u8> {
     let packet = ip4()
         .src(format!("10.0.{from}.9"))
@@ -328,7 +328,7 @@ pub fn host_packet(from: usize, to: usize, number: u16) -> Vec<u8> {
         .bytes()
 }
 
-/// Packets dropped under a name, by any of the elements with it.
+/// Packets dropped under a name, by any element.
 pub fn dropped_as(drops: &[(String, u64)], name: &str) -> u64 {
     let of_name = drops.iter().filter(|(path, _)| path.ends_with(name));
     of_name.map(|(_, packets)| packets).sum()

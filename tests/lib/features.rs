@@ -1,4 +1,4 @@
-//! Frames by feature, for where the real captures are missing: each group is named after what it holds.
+//! Frames by feature, in place of missing real captures: each group is named after its content.
 
 use testkit::traffic::{DST, SRC};
 use testkit::{Build, arp_reply, arp_request, ip4, ip6, nd_advert, nd_solicit};
@@ -152,7 +152,7 @@ fn ip6_features() -> Vec<Feature> {
     ]
 }
 
-/// A frame of an Ethertype that carries no IP at the usual place.
+/// A frame of an Ethertype without IP at the usual place.
 fn typed(ethertype: u16, head: &[u8], rest: &[u8]) -> Vec<u8> {
     let mut frame = four().bytes();
     frame.truncate(12);
@@ -258,7 +258,7 @@ fn tunnel_features() -> Vec<Feature> {
     ]
 }
 
-/// Protocols that a router carries without looking inside.
+/// Protocols that a router carries without parsing them.
 fn protocols() -> Vec<Feature> {
     let carried = |number: u8| four().proto(number).payload_len(40).bytes();
     let named = [

@@ -1,4 +1,4 @@
-//! Feeding frames to a whole router in bursts, and closing its books.
+//! Feeds frames to a whole router in bursts, and checks its packet accounts.
 
 use crate::{Books, Whole};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Frames that go in before the router runs.
 const BURST: usize = 256;
 
-/// Feeds frames in bursts, to one device after the other, with time passing now and then.
+/// Feeds frames in bursts, to one device after the other, and advances the time now and then.
 pub struct Feeder {
     router: Whole,
     burst: Vec<Vec<u8>>,
@@ -23,7 +23,7 @@ impl Feeder {
         }
     }
 
-    /// Feeds a frame; it goes in with others.
+    /// Adds a frame to the next burst.
     pub fn feed(&mut self, frame: &[u8]) {
         self.burst.push(frame.to_vec());
         if self.burst.len() == BURST {
@@ -40,13 +40,12 @@ impl Feeder {
         if self.bursts.is_multiple_of(8) {
             self.router.advance(Duration::from_millis(300));
         }
-        // Nothing is kept of what was sent but its number.
+        // Only the number of sent frames is kept.
         self.router.sent_so_far();
     }
 
-    /// Lets timers run out, checks the books and shows them; then checks that the buffers in use
-    /// were those that the books know of, and that none is left. `before` is the thread's balance
-    /// of buffers before the router was made.
+    /// Lets timers expire, checks the accounts and prints them. Then it checks that the accounts know all buffers in
+    /// use, and that none is left. `before` is the thread's balance of buffers before the router was made.
     #[track_caller]
     pub fn finish(mut self, before: isize, look: impl FnOnce(&mut Whole, &Books)) {
         self.flush();
@@ -69,7 +68,7 @@ impl Feeder {
     }
 }
 
-/// Feeds a frame at every length, from nothing to all of it.
+/// Feeds a frame truncated to every length, and the whole frame.
 pub fn every_length(frame: &[u8], feeder: &mut Feeder) {
     (0..=frame.len()).for_each(|len| feeder.feed(&frame[..len]));
 }

@@ -1,11 +1,11 @@
-//! Five hops in simulated time, whose links are as full as admission lets them be, with traffic that is as bad as flows
-//! may be.
+//! Five hops in simulated time. Their links are as full as admission allows, with the worst traffic that flows may
+//! send.
 //!
 //! Each hop is a FlowTable, a queue and a link. In a core-stateless network only the first FlowTable knows the flows
-//! over all hops, and their packets say the rest. Ten flows that need little delay and a hundred others go over all
-//! hops; 2340 others cross each hop; and packets of no flow come as fast as the links are. All flows send as late and
-//! as much at once as their buckets let them, at the same moments. Then they send at random, and one of them more than
-//! it said.
+//! over all hops, and their packets carry the rest. Ten flows that need little delay and a hundred others go over all
+//! hops. 2340 others cross each hop, and packets of no flow come at line rate. All flows send as late and as much at
+//! once as their buckets allow, at the same moments. Then they send at random, and one of them exceeds its declared
+//! traffic.
 
 use crate::Whole;
 use engine::graph::Walker;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use testkit::{Rng, ip4};
 use wire::dps;
 
-/// Routers, and links, on the way.
+/// Routers, and links, on the path.
 pub const HOPS: usize = 5;
 /// 200 Mbit/s.
 const LINK: u64 = 25_000_000;
@@ -24,10 +24,10 @@ const CROSSING: u32 = 2340;
 /// Flows over all hops that need little delay.
 pub const TIGHT: u32 = 10;
 const LONG: u32 = 100;
-/// Bytes of a flow's packets; two of them are a burst.
+/// Bytes of a flow's packets; a burst is two packets.
 const PACKET: usize = 200;
 
-/// The flow that sends more than it said.
+/// The flow that exceeds its declared traffic.
 const GREEDY: u32 = TIGHT + LONG - 1;
 
 /// Routers that know the flows over all hops.
@@ -48,7 +48,7 @@ impl Known {
         }
     }
 
-    /// The routers: the order of packets is what `queue` makes it.
+    /// The routers' configuration; `queue` defines the order of packets.
     fn text(self, queue: &str, bin: &str) -> String {
         let added = self.added();
         let hop = |hop: usize| {
@@ -114,8 +114,8 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Sets all flows up, and sees that no more is admitted. Each hop orders packets by `queue`, whose bins are `bin`
-    /// wide.
+    /// Sets all flows up, and checks that no more is admitted. Each hop orders packets by `queue`, whose bins are
+    /// `bin` wide.
     pub fn new(known: Known, queue: &str, bin: &str) -> Hops {
         let mut router = Whole::new(&known.text(queue, bin), &[], Walker::Sweep);
         let mut bounds = BTreeMap::new();
@@ -140,7 +140,7 @@ impl Hops {
             if long == 0 {
                 continue;
             }
-            // The link has less than a hundredth left.
+            // The link has less than a hundredth of its rate left.
             let more = line(hop, CROSSING, "RESERVE 1700kbps");
             let refused = router.try_handler(&format!("f{hop}.add"), &more);
             assert!(refused.unwrap_err().contains("not reserved"));
@@ -152,7 +152,7 @@ impl Hops {
         }
     }
 
-    /// A packet of a flow, with the time in it.
+    /// A packet of a flow, with its sending time.
     fn packet(&mut self, hop: usize, flow: u32, len: usize) -> Packet {
         let (dst, port) = ends(hop, flow);
         let mut payload = vec![0; len - 28 - self.known.added()];
@@ -176,7 +176,7 @@ impl Hops {
         self.router.push(&format!("f{}", hop.max(1)), batch);
     }
 
-    /// Packets of no flow, for each link as many as it can send in a millisecond and a few more.
+    /// Packets of no flow: slightly more than each link can send in a millisecond.
     fn flood(&mut self) {
         for hop in 1..=HOPS {
             let packets = (LINK / 1000 / MTU) as usize + 2;
@@ -187,7 +187,7 @@ impl Hops {
         }
     }
 
-    /// Lets the traffic come; what arrived of each flow over all hops.
+    /// Runs the traffic. Returns the arrivals of each flow over all hops.
     pub fn run(&mut self) -> BTreeMap<u32, Arrived> {
         let mut rng = Rng::seed(1);
         // A bucket is full again after 40 ms.

@@ -85,12 +85,12 @@ impl Links {
         self.neighbours4.remove(&(port, address));
     }
 
-    /// The host on a port sends a packet; gives what comes of it until all is quiet.
+    /// Sends a packet from the host on a port. Returns the resulting packets once all is quiet.
     pub fn send(&mut self, port: usize, packet: &[u8]) -> Vec<Seen> {
         self.send_all(port, &[packet])
     }
 
-    /// The host on a port sends packets at once.
+    /// Sends packets from the host on a port at once.
     pub fn send_all<B: AsRef<[u8]>>(&mut self, port: usize, packets: &[B]) -> Vec<Seen> {
         let frames: Vec<Vec<u8>> = packets
             .iter()
@@ -99,13 +99,13 @@ impl Links {
         self.send_frames(port, &frames)
     }
 
-    /// Frames come in by a port as they are.
+    /// Injects frames at a port unchanged.
     pub fn send_frames<B: AsRef<[u8]>>(&mut self, port: usize, frames: &[B]) -> Vec<Seen> {
         self.router.receive(port, frames.iter().map(AsRef::as_ref));
         self.settle()
     }
 
-    /// Lets time pass, in steps after which hosts answer.
+    /// Advances the time, in steps after which hosts answer.
     pub fn wait(&mut self, time: Duration) -> Vec<Seen> {
         const STEP: Duration = Duration::from_millis(100);
         let mut seen = self.settle();
@@ -119,7 +119,7 @@ impl Links {
         seen
     }
 
-    /// Runs until nothing moves; hosts answer neighbour discovery.
+    /// Runs until no packet moves; hosts answer neighbour discovery.
     fn settle(&mut self) -> Vec<Seen> {
         let mut seen = Vec::new();
         loop {
@@ -141,7 +141,7 @@ impl Links {
         }
     }
 
-    /// True if a frame is a question for a neighbour, and the answer if it is there.
+    /// True if a frame is a neighbour request; also the answer, if the neighbour exists.
     fn answer(&self, port: usize, frame: &[u8]) -> Option<Option<Vec<u8>>> {
         let address4 = |at: usize| Ipv4Addr::from([0, 1, 2, 3].map(|i| frame[at + i]));
         match (&frame[12..14], frame.get(14 + 40)) {
@@ -178,7 +178,7 @@ impl Links {
     }
 }
 
-/// Runs a test on both walkers and closes the books.
+/// Runs a test on both walkers and checks the accounts.
 pub fn on_both(definitions: &[(&str, &str)], test: impl Fn(&mut Links)) {
     for walker in [Walker::Sweep, Walker::Strict] {
         let mut links = Links::new(walker, definitions);

@@ -21,7 +21,7 @@ pub fn share(router: &str, vlan: u16) -> ShareOf {
     }
 }
 
-/// `wan`, shared by these.
+/// The port `wan` with these shares.
 pub fn port(shares: Vec<ShareOf>) -> Together {
     Together {
         ports: vec![PortOf {

@@ -29,7 +29,7 @@ pub fn conf(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Ports within the process: a device of any name is one in memory, but `PORT.ID` is a VLAN.
+/// Ports within the process: a device of any name is in memory, but `PORT.ID` is a VLAN.
 #[derive(Default)]
 pub struct InMemory(Directory);
 
@@ -135,7 +135,7 @@ pub fn router_text() -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
-/// Handlers of the project's router, and the values written to them: half of the world is behind each device.
+/// Handlers of the project's router, and the values written to them: each device has half of the address space.
 const ROUTES: [(&str, &str); 8] = [
     ("rt4.add", "0.0.0.0/0 10.0.2.254 2"),
     ("rt4.add", "10.0.0.0/8 10.0.1.254 1"),
@@ -203,7 +203,7 @@ impl Whole {
         whole
     }
 
-    /// The project's router, with routes to everywhere and gateways that are known for good.
+    /// The project's router, with routes for all addresses and permanent gateways.
     pub fn router(walker: Walker) -> Whole {
         let mut router = Whole::new(&router_text(), &[], walker);
         for (path, value) in ROUTES {
@@ -212,8 +212,8 @@ impl Whole {
         router
     }
 
-    /// The router after its configuration was replaced by another with the same elements and devices, or
-    /// further elements behind them.
+    /// The router after its configuration was replaced by another with the same elements and devices, or with further
+    /// elements after them.
     pub fn reload(mut self, text: &str, definitions: &[(&str, &str)]) -> Whole {
         let options = Options {
             previous: Some(self.graph.plan()),
@@ -242,7 +242,7 @@ impl Whole {
     /// Like [`handler`](Self::handler).
     ///
     /// # Errors
-    /// The text of the refusal.
+    /// Runs a handler; the error is the text of the refusal.
     pub fn try_handler(&mut self, path: &str, value: &str) -> Result<String, String> {
         let done = self.graph.job(|cx| {
             let found = cx.find(path, Use::Write);
@@ -259,8 +259,8 @@ impl Whole {
         &mut self.graph
     }
 
-    /// Hands frames to a device that the router receives from, numbered by name, modulo their
-    /// number; as many as its ring takes before the router runs. None without such devices.
+    /// Gives frames to a device that the router receives from, numbered by name, modulo the number of devices. It
+    /// gives as many as the ring takes before the router runs; none without such devices.
     pub fn receive<'a>(&mut self, device: usize, frames: impl IntoIterator<Item = &'a [u8]>) {
         if !self.receives.is_empty() {
             let far = &self.receives[device % self.receives.len()];
@@ -279,12 +279,12 @@ impl Whole {
         self.far[device].clone()
     }
 
-    /// Frames that devices were handed so far.
+    /// Frames given to devices so far.
     pub fn injected(&self) -> u64 {
         self.injected
     }
 
-    /// Lets packets in at an element's input 0, not by a port.
+    /// Injects packets at an element's input 0, not by a port.
     pub fn push(&mut self, element: &str, mut batch: engine::packet::Batch) {
         let node = self.graph.plan().find(element);
         let node = node.unwrap_or_else(|| panic!("there is no element `{element}`"));
@@ -292,9 +292,9 @@ impl Whole {
         self.graph.inject(node, 0, &mut batch);
     }
 
-    /// Takes turns until nothing moves at this time.
+    /// Runs turns until nothing more happens at this time.
     pub fn settle(&mut self) {
-        // A worker says this between turns: no test waits for this one to free what it has replaced.
+        // A worker calls this between turns: no test waits until this one frees what it has replaced.
         self.graph.quiescent();
         let mut still = 0;
         for _ in 0..1_000_000 {
@@ -306,7 +306,7 @@ impl Whole {
         panic!("the router does not come to rest");
     }
 
-    /// Lets time pass, stopping at every timer on the way.
+    /// Advances the time, stopping at every timer.
     pub fn advance(&mut self, by: Duration) {
         let end = self.graph.now() + by;
         loop {
@@ -320,7 +320,7 @@ impl Whole {
         }
     }
 
-    /// Frames that a device, numbered by name, has sent since the last look, in order.
+    /// Frames that a device, numbered by name, has sent since the last call, in order.
     pub fn sent(&mut self, device: usize) -> Vec<Vec<u8>> {
         let sent = self.far[device].collect();
         self.sent += sent.len() as u64;
@@ -335,8 +335,8 @@ impl Whole {
         self.sent
     }
 
-    /// Checks the books of every element and of devices: injected packets have come in, and packets that elements sent
-    /// have left. Returns the books.
+    /// Checks the packet accounts of every element and of devices: injected packets have come in, and packets that
+    /// elements sent have left. Returns the accounts.
     #[track_caller]
     pub fn check(&mut self) -> Books {
         let books = self.books();

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 use testkit::Rng;
 
-/// Parts of packets at a sink that must agree between ways to run a graph.
+/// Parts of packets at a sink that must be equal however a graph runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare {
-    /// The order of each flow's packets: not where several ways of a flow meet again.
+    /// The order of each flow's packets; false where several paths of a flow meet again.
     pub order: bool,
-    /// True to compare all bytes: not where numbers depend on the order of packets of all flows.
+    /// True to compare all bytes; false where numbers depend on the order of packets of all flows.
     pub bytes: bool,
 }
 
-/// The end of a way.
+/// The end of a path.
 #[derive(Clone, Debug)]
 pub struct Sink {
     /// Name of a `Collect`.
@@ -31,21 +31,21 @@ pub struct RandomGraph {
     pub counters: Vec<String>,
     rng: Rng,
     names: usize,
-    /// Elements that may still be made before ways are brought to an end.
+    /// Elements that may still be made before all paths are ended.
     left: usize,
 }
 
-/// Knowledge about packets on a path.
+/// Properties of packets on a path.
 #[derive(Clone, Copy)]
 struct Way {
     compare: Compare,
-    /// True if they begin with a checked IPv4 header, else an Ethernet header.
+    /// True if they begin with a checked IPv4 header, false if with an Ethernet header.
     ip: bool,
     /// True if the bytes before the IPv4 header are still those of the frame.
     stripped: bool,
     /// True if they may be fragments.
     pieces: bool,
-    /// True if they are wrapped in a further IPv4 header: fragments would not end with a whole mark.
+    /// True if they are encapsulated in another IPv4 header: fragments would then not end with a whole mark.
     wrapped: bool,
 }
 
@@ -59,7 +59,7 @@ elementclass Halves { $at |
 const CHOICES: usize = 14;
 
 impl RandomGraph {
-    /// The graph of a seed.
+    /// Makes the graph of a seed.
     pub fn new(seed: u64) -> RandomGraph {
         let mut rng = Rng::seed(seed);
         let mut graph = RandomGraph {
@@ -91,7 +91,7 @@ impl RandomGraph {
         format!("{of}{}", self.names)
     }
 
-    /// An element with a new name behind `from`, an output's text.
+    /// Adds an element with a new name after `from`, the text of an output.
     fn element(&mut self, from: &str, class: &str) -> String {
         let name = self.name("e");
         let _ = writeln!(self.text, "{from} -> {name} :: {class};");
@@ -105,7 +105,7 @@ impl RandomGraph {
         self.sinks.push(Sink { name, compare });
     }
 
-    /// Grows a way from an output on.
+    /// Continues a path from an output on.
     fn grow(&mut self, from: String, way: Way) {
         if self.left == 0 {
             return self.end(&from, way);
@@ -189,7 +189,7 @@ impl RandomGraph {
         self.grow(unqueue, way);
     }
 
-    /// Ways that part and meet again: each flow's packets come in another order.
+    /// Splits a path and joins the parts again: the order of each flow's packets changes.
     fn meet(&mut self, from: &str, mut way: Way) {
         let parting = *self.rng.pick(&["RoundRobinSwitch", "Tee"]);
         let parting = self.element(from, parting);
@@ -202,7 +202,7 @@ impl RandomGraph {
         self.grow(meeting, way);
     }
 
-    /// Adds two queues behind a scheduler.
+    /// Adds two queues upstream of a scheduler.
     fn schedule(&mut self, from: &str, mut way: Way) {
         let class = *self.rng.pick(&[
             "RoundRobinSched",
@@ -290,7 +290,7 @@ impl RandomGraph {
             }
             9 => {
                 let name = self.element(from, "IPEncap(4, 192.0.2.9, 198.18.1.9)");
-                // Identifications count over all flows.
+                // Identifications are numbered over all flows.
                 (way.stripped, way.wrapped, way.compare.bytes) = (false, true, false);
                 self.grow(name, way);
             }

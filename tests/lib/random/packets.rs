@@ -5,7 +5,7 @@ use testkit::{Build, Rng, ip4};
 /// Number of flows.
 pub const FLOWS: usize = 24;
 
-/// Bytes that a payload repeats: so each fragment of eight times n bytes ends with them.
+/// The last bytes of a payload, which repeats them: so each fragment of eight times n bytes ends with them.
 fn mark(flow: usize, number: u32) -> [u8; 8] {
     let mut mark = [0x5a; 8];
     mark[2..4].copy_from_slice(&(flow as u16).to_be_bytes());
@@ -22,8 +22,8 @@ pub fn flow_and_number(packet: &[u8]) -> (u16, u32) {
     (number(flow) as u16, number(rest))
 }
 
-/// `n` Ethernet frames with the number of their flow: TCP, UDP and ICMP, some of them malformed, of
-/// little time to live, marked not to be fragmented, or no IPv4 packets at all.
+/// `n` Ethernet frames with their flow's number: TCP, UDP and ICMP, some of them malformed, with a small TTL, with
+/// DF, or no IPv4 packets at all.
 pub fn frames(rng: &mut Rng, n: usize) -> Vec<(usize, Vec<u8>)> {
     let mut frames = Vec::with_capacity(n);
     for number in 0..n {
@@ -46,7 +46,7 @@ fn of_flow(flow: usize) -> Build {
     let (sport, dport) = (1024 + flow as u16, [53, 80, 443, 5004][flow % 4]);
     match flow % 5 {
         0 => base.icmp_echo(flow as u16, 1),
-        // With options up to a multiple of eight bytes, as fragments are cut.
+        // With options up to a multiple of eight bytes, at which fragments are split.
         1 | 2 => base.tcp(sport, dport).tcp_options(&[1, 1, 1, 1]),
         _ => base.udp(sport, dport),
     }

@@ -1,5 +1,5 @@
-//! A balancer's file: whatever is written is refused with places, or it becomes a router that has no mistakes. Frames
-//! of any bytes then come by all its ports: nothing panics.
+//! A balancer's file: any text is refused with places, or becomes a router without mistakes. Frames of any bytes then
+//! come by all its ports: nothing panics.
 
 use crate::whole::{InMemory, read, registry};
 use control::balancer::{Description, generate};

@@ -1,5 +1,5 @@
-//! Configurations: whatever classes and arguments are written, planning gives a plan or mistakes
-//! with places, and a plan can be built on every worker.
+//! Configurations: for any classes and arguments, planning gives a plan or mistakes with places, and a plan can be
+//! built on every worker.
 
 use super::Choices;
 use crate::whole::{InMemory, read, registry};
@@ -15,7 +15,7 @@ const WORKERS: usize = 2;
 /// Longer texts are only slower.
 const TEXT_BYTES_MAX: usize = 4 << 10;
 
-/// The first byte chooses: a whole text, or the class whose arguments follow.
+/// The first byte chooses: a whole text, or a class, whose arguments follow.
 pub fn run(data: &[u8]) {
     let mut choices = Choices(&data[..data.len().min(TEXT_BYTES_MAX)]);
     let classes = registry().classes();

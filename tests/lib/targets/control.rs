@@ -1,9 +1,9 @@
-//! Control: any request is understood or refused with a sentence, any value written to any handler is
-//! taken or refused with a sentence, and the books of a router that was so treated still balance.
+//! Control: any request is executed or refused with a sentence, and any value written to any handler is accepted or
+//! refused with a sentence. The router's packet accounts still balance afterwards.
 //!
-//! Each line is a request, as the router's socket takes it: method, target, and the value behind them
-//! (`PUT /v1/handlers/rt4.add 10.9.0.0/16 10.0.2.2 2`). A line that begins with another byte than a
-//! capital letter chooses element and handler by two bytes; the rest is the value.
+//! Each line is a request as the router's socket takes it: method, target, and then the value (`PUT
+//! /v1/handlers/rt4.add 10.9.0.0/16 10.0.2.2 2`). In a line that does not begin with a capital letter, two bytes
+//! choose element and handler; the rest is the value.
 
 use super::Choices;
 use crate::whole::Whole;
@@ -12,7 +12,7 @@ use engine::graph::Walker;
 use engine::handler::Access;
 use std::time::Duration;
 
-/// Obeys requests, with frames between them.
+/// Executes requests, with frames between them.
 pub fn run(data: &[u8]) {
     let before = engine::packet::pool::balance();
     let mut router = Whole::router(Walker::Sweep);
@@ -38,7 +38,7 @@ pub fn run(data: &[u8]) {
     );
 }
 
-/// Reads a line as a request and does what it asks for.
+/// Reads a line as a request and executes it.
 fn obey(router: &mut Whole, line: &str) {
     let mut words = line.splitn(3, ' ');
     let mut word = || words.next().unwrap_or_default();
@@ -80,7 +80,7 @@ fn choose(router: &mut Whole, element: u8, handler: u8, value: &str) {
     }
 }
 
-/// Uses a handler in the way that it allows.
+/// Uses a handler in a way that it allows.
 fn ask(router: &mut Whole, node: usize, handler: usize, access: Access, value: &str) {
     let graph = router.graph();
     let answer = match access {

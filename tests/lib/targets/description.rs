@@ -1,5 +1,4 @@
-//! A cluster's file: whatever is written is refused with places, or each of its servers gets a configuration that
-//! has no mistakes.
+//! A cluster's file: any text is refused with places, or each of its servers gets a configuration without mistakes.
 
 use crate::whole::{InMemory, read, registry};
 use control::cluster::{Description, Server, generate};
@@ -24,7 +23,7 @@ pub fn run(data: &[u8]) {
     let Some(of) = parsed.description else {
         return;
     };
-    // Another server each time: planning takes as long as reading a hundred files.
+    // A different server each time: planning takes as long as reading a hundred files.
     plan(&of, data.len() % of.servers.len());
 }
 

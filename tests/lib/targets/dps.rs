@@ -1,4 +1,4 @@
-//! The state of packets: packets of any bytes through a core router, and what it writes anew.
+//! Dynamic packet state: packets of any bytes pass a core router, which rewrites the state.
 //!
 //! A record is a length and as many bytes of a packet.
 

@@ -1,5 +1,5 @@
-//! Compound elements in each other, variables, groups and lists of ports, which a few bytes multiply: what comes of
-//! them is bounded, or refused with a place.
+//! Nested compound elements, variables, groups and lists of ports, which a few bytes multiply: the result is bounded,
+//! or refused with a place.
 
 use super::{Choices, config};
 use lang::SourceMap;
@@ -11,7 +11,7 @@ const CONNECTIONS_MAX: usize = 1 << 19;
 /// Number of elements up to which a configuration is planned, too.
 const PLANNED_MAX: usize = 300;
 
-/// Makes a configuration of bytes, and reads it.
+/// Makes a configuration from bytes, and reads it.
 pub fn run(data: &[u8]) {
     let text = text(Choices(&data[..data.len().min(512)]));
     let mut map = SourceMap::new();
@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Classes, each of uses of those before it.
+/// Classes, each made of uses of the previous ones.
 fn text(mut choices: Choices) -> String {
     let mut text = "elementclass A0 { $x | input -> Strip($x) -> output }\n".to_owned();
     let levels = choices.byte() % 32;

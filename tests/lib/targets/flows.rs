@@ -1,4 +1,4 @@
-//! Flows of a FlowTable: set up and ended by any bytes, between packets, time and reloads.
+//! Flows of a FlowTable: any bytes set them up and end them, between packets, time and reloads.
 //!
 //! The first byte chooses a table. A record is a byte for the action, and its parameters.
 
@@ -10,7 +10,7 @@ use engine::packet::{Packet, pool};
 use std::time::Duration;
 use testkit::{ip4, ip6};
 
-/// Small tables, so that places and rates are used up: capacity, bytes a second of each link, whether flows are
+/// Small tables, so that entries and rates run out: capacity, bytes a second of each link, and whether flows are
 /// policed.
 const TABLES: [(&str, usize, u64, bool); 6] = [
     (
@@ -26,7 +26,7 @@ const TABLES: [(&str, usize, u64, bool); 6] = [
         2_000_000,
         true,
     ),
-    // Another one: they move.
+    // Another shape: the flows move.
     (
         "BY match, CAPACITY 3, LINK 8Mbps, MTU 65535, OTHER 1",
         3,
@@ -60,7 +60,7 @@ fn router(table: &str) -> String {
 struct Flows {
     router: Whole,
     table: usize,
-    /// Every flow has sent what its own words allow, and nothing else.
+    /// True if every flow has sent only what its own setup allows.
     plain: bool,
 }
 
@@ -95,7 +95,7 @@ impl Flows {
             units::parse::<Bandwidth>(sum).expect("a bandwidth").0
         });
         let outputs: Vec<u64> = outputs.collect();
-        // A table may be given flows of a faster link by a reload.
+        // After a reload a table may have flows of a faster link.
         assert!(!self.plain || outputs.iter().all(|sum| *sum <= link));
         let flows = self.read("flows");
         let of_flows = flows.lines().filter_map(|line| {
@@ -117,7 +117,7 @@ impl Flows {
         match self.router.try_handler("flows.add", text) {
             Ok(answer) => {
                 assert_eq!(answer.lines().count(), lines);
-                // Flows that were there are changed.
+                // Flows that already existed are changed.
                 let new = self.length() == length + lines;
                 self.plain &= new;
                 if let Some(would) = would.filter(|_| new) {
@@ -215,11 +215,11 @@ pub fn run(data: &[u8]) {
     assert_eq!(pool::balance(), before, "buffers were leaked");
 }
 
-/// Any text, or a flow that packets may belong to, with words for it.
+/// Any text, or a flow that packets may belong to, with its parameters.
 fn text(choices: &mut Choices<'_>) -> String {
     let length = choices.byte();
     let bytes = choices.bytes(length.into());
-    // `@` and a byte: a flow whose packets come, so that the fuzzer need not find addresses.
+    // `@` and a byte: a flow whose packets are sent, so that the fuzzer need not guess addresses.
     let text = String::from_utf8_lossy(bytes);
     let mut parts = text.split('@');
     let mut whole = parts.next().unwrap_or("").to_owned();

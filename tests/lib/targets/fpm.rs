@@ -1,5 +1,4 @@
-//! Messages of a routing daemon by FPM: any bytes are processed or end the connection, whatever the pieces they come
-//! in.
+//! Messages of a routing daemon by FPM: any bytes are processed or end the connection, however they are split.
 
 use control::netlink::fpm::{BadFrame, Session};
 use control::netlink::model::{Image, Link, Model};
@@ -9,7 +8,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU16;
 use std::time::{Duration, Instant};
 
-/// Counts groups, and checks that routes lead to such.
+/// Counts groups, and checks that routes refer to existing ones.
 #[derive(Default)]
 struct Groups {
     last: Cell<u16>,
@@ -45,7 +44,7 @@ impl<const N: usize> Image<N> for Groups {
     }
 }
 
-/// Result of bytes that come in pieces of `piece` bytes.
+/// Result of bytes that arrive in pieces of `piece` bytes.
 fn take(data: &[u8], piece: usize) -> (Result<usize, BadFrame>, (usize, usize)) {
     let (mut model, v4, v6) = (Model::new(true), Groups::default(), Groups::default());
     let link = Link {
@@ -73,7 +72,7 @@ fn take(data: &[u8], piece: usize) -> (Result<usize, BadFrame>, (usize, usize)) 
     (count, len)
 }
 
-/// Takes bytes as what a daemon has sent.
+/// Takes bytes as messages of a daemon.
 pub fn run(data: &[u8]) {
     let data = &data[..data.len().min(64 << 10)];
     let (count, len) = take(data, 64 << 10);

@@ -1,6 +1,6 @@
-//! The whole router: any frames at its ports, in any rhythm, on either walker.
+//! The whole router: any frames at its ports, at any times, on either walker.
 //!
-//! Bytes are a first one that chooses the walker, then records: a byte of flags, a length, the frame.
+//! The first byte chooses the walker; then come records: a byte of flags, a length, the frame.
 
 use super::Choices;
 use crate::whole::Whole;
@@ -16,18 +16,18 @@ const RUN: u8 = 2;
 const WAIT: u8 = 4;
 /// The frame is sent to the router's own Ethernet address.
 const TO_US: u8 = 8;
-/// The IPv4 header checksum is made right.
+/// Makes the IPv4 header checksum correct.
 const SUMMED: u8 = 16;
 /// The length counts in units of 8 bytes.
 const LONG: u8 = 32;
-/// The frame gets an Ethernet type that fits its first byte behind the header.
+/// Makes the Ethertype fit the first byte after the header.
 const TYPED: u8 = 64;
 
 /// Address of in-memory ports.
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-/// Inputs that a router takes before it is replaced. Building one takes as long as feeding it a
-/// hundred inputs; what an earlier input has left behind are neighbours and their timers.
+/// Inputs that a router takes before it is replaced. Building one takes as long as feeding it a hundred inputs. An
+/// earlier input leaves only neighbours and their timers.
 const INPUTS: u32 = 64;
 
 thread_local! {
@@ -67,7 +67,7 @@ fn feed(router: &mut Whole, mut choices: Choices) {
         }
     }
     router.settle();
-    // Neighbours are given up first, fragments later; what is put together has a buffer of its own.
+    // Neighbours expire first, fragments later. A reassembled packet has its own buffer.
     for seconds in [1, 5, 90] {
         if router.check().held() == 0 && engine::packet::pool::balance() == before {
             return;
@@ -82,7 +82,7 @@ fn feed(router: &mut Whole, mut choices: Choices) {
     );
 }
 
-/// Helps the fuzzer past checks that it would only pass by luck.
+/// Helps the fuzzer past checks that it would pass only by chance.
 fn shape(frame: &mut [u8], flags: u8) {
     if flags & TO_US != 0
         && let Some(to) = frame.first_chunk_mut()

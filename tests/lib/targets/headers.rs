@@ -1,10 +1,10 @@
-//! Header views: on any bytes, everything that can be read, judged or changed; and what has to hold
-//! between a field that was changed and the checksums around it.
+//! Header views: on any bytes, all that can be read, checked or changed; and the relation between a changed field and
+//! the checksums that cover it.
 
 use wire::{Arp, Ether, FlowKey, Icmp, Icmp6, Ipv4, Ipv6, Nd, Tcp, Udp, Vlan};
 use wire::{checksum, ether, ext, ipv4, ipv4_options, ipv6, vlan};
 
-/// Reads bytes as every header, as a frame, and as what the frame's types say.
+/// Reads bytes as every header, as a frame, and by the frame's types.
 pub fn run(data: &[u8]) {
     let data = &data[..data.len().min(4 << 10)];
     frame(data);
@@ -76,7 +76,7 @@ fn network4(packet: &[u8]) {
     upper(ip.payload(), ip.pseudo(ip.payload().len()));
 }
 
-/// A patched field leaves the checksum as right or wrong as it was.
+/// A patched field leaves the checksum as correct or wrong as it was.
 fn patches4(packet: &[u8]) {
     let patches: [fn(&mut Ipv4<&mut [u8]>); 5] = [
         |ip| {

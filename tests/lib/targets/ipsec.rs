@@ -1,7 +1,7 @@
-//! Packets for IPsecDecap, whose key is known: any bytes, and any bytes that were sealed, so that what comes behind the
-//! check of authenticity is reached, too; and lines for IPsecTable.
+//! Packets for IPsecDecap, whose key is known: any bytes, and any bytes encrypted with the key, so that the code
+//! after the authentication check is reached, too. Also lines for IPsecTable.
 //!
-//! A record is a byte of flags, a byte that is the protocol inside, a length and the bytes.
+//! A record is a byte of flags, the byte of the inner protocol, a length and the bytes.
 
 use super::Choices;
 use crate::whole::Whole;
@@ -26,7 +26,7 @@ const ROUTER: &str = "
 
 /// The packet is IPv6.
 const SIX: u8 = 1;
-/// Flag: the packet is sealed with the key.
+/// Flag: the packet is encrypted with the key.
 const SEALED: u8 = 2;
 /// Flag: the packet is in UDP.
 const IN_UDP: u8 = 4;

@@ -1,9 +1,9 @@
-//! `conf/linux-mpls.click`, which has all of `conf/linux-router.click`, steered by the model of a kernel: any netlink
-//! messages, states of links and neighbours between any frames, on either walker. Packets are forwarded, given to the
-//! kernel or dropped under a name, whatever the kernel says.
+//! `conf/linux-mpls.click`, which has all of `conf/linux-router.click`, controlled by the model of a kernel: any
+//! netlink messages, states of links and neighbours between any frames, on either walker. Whatever the kernel
+//! reports, packets are forwarded, given to the kernel or dropped under a name.
 //!
-//! Bytes are a first one that chooses the walker, then records: a byte of flags, a length, and a frame or what the
-//! kernel says.
+//! The first byte chooses the walker; then come records: a byte of flags, a length, and a frame or the kernel's
+//! message.
 
 use super::Choices;
 use crate::whole::{Whole, conf};
@@ -34,7 +34,7 @@ const LINK: u8 = 7;
 /// Inputs that a router takes before it is replaced.
 const INPUTS: u32 = 64;
 
-/// A router, and the kernel that steers it.
+/// A router, and the kernel that controls it.
 struct Steered {
     router: Whole,
     kernel: Arc<Kernel>,
@@ -137,7 +137,7 @@ impl Steered {
         );
     }
 
-    /// Messages of the kernel, brought to the router at once.
+    /// Delivers messages of the kernel to the router at once.
     fn says(&mut self, bytes: &[u8]) {
         for message in messages(bytes).map_while(Result::ok) {
             match message.event() {
@@ -165,7 +165,7 @@ impl Steered {
         self.model.flush_labels(labels, false);
     }
 
-    /// A neighbour is found, lost, or not known any more.
+    /// Makes a neighbour reachable, failed, or unknown.
     fn neighbour(&mut self, port: usize, bytes: &[u8]) {
         let address: IpAddr = match (bytes.first_chunk::<16>(), bytes.first_chunk::<4>()) {
             (Some(v6), _) => IpAddr::from(*v6),

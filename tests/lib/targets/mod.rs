@@ -158,7 +158,7 @@ pub const ALL: &[Target] = &[
     },
 ];
 
-/// Takes bytes from the front, as a fuzzer's choices; zeros when there are none left.
+/// Takes bytes from the front, as a fuzzer's choices; zeros at the end.
 pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Choices<'a> {

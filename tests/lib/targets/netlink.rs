@@ -1,10 +1,10 @@
-//! Netlink messages: any bytes are read to their end or refused, and a route that was read is written and read
-//! back as the same one.
+//! Netlink messages: any bytes are read to their end or refused. A route that was read is written, and read back as
+//! the same.
 
 use wire::mpls::Labels;
 use wire::netlink::{Event, NewHop, NewRoute, RTM_NEWROUTE, Route, Target, Writer, messages};
 
-/// Reads bytes as what one receive brought.
+/// Reads bytes as the result of one receive call.
 pub fn run(data: &[u8]) {
     for message in messages(data) {
         let Ok(message) = message else {

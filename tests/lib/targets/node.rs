@@ -1,5 +1,5 @@
-//! Three nodes of a cluster with a key, and an attacker who records frames and sends anything on any link: hosts get
-//! packets of hosts, each at most once, and no node fails.
+//! Three nodes of a cluster with a key, and an attacker who records frames and sends anything on any link. Hosts get
+//! only packets of hosts, each at most once, and no node fails.
 
 use super::Choices;
 use crate::cluster::{Cluster, host_packet};
@@ -36,7 +36,7 @@ pub fn run(data: &[u8]) {
                 cluster.kill(2);
                 cluster.start(2);
             }
-            // Something that was recorded, as it was, or changed in a place, shorter or longer.
+            // A recorded frame, unchanged, or changed in a place, shorter or longer.
             kind => {
                 let at = usize::from(choices.byte());
                 let frame = recorded.get(at % recorded.len().max(1)).cloned();

@@ -1,5 +1,5 @@
-//! Super-frames and unfinished checksums, as Linux hands them over: a virtio-net header of 10 bytes, the number of
-//! bytes that lie together, and the frame.
+//! Super-frames and partial checksums, in the form of Linux: a virtio-net header of 10 bytes, the number of
+//! contiguous bytes, and the frame.
 
 use super::Choices;
 use engine::packet::pool;
@@ -7,7 +7,7 @@ use engine::packet::pool;
 /// Longer frames are only slower.
 const BYTES_MAX: usize = 4 << 10;
 
-/// Cuts or completes a frame, and sends the result.
+/// Segments or completes a frame, and sends the result.
 pub fn run(data: &[u8]) {
     let before = pool::balance();
     let mut choices = Choices(&data[..data.len().min(BYTES_MAX)]);
@@ -20,7 +20,7 @@ pub fn run(data: &[u8]) {
     if vnet[1] & 0x7f == 0 {
         assert!(packets.iter().all(|p| p.len() == frame.len()));
     } else if let Some(first) = packets.first() {
-        // Each has the headers, and the parts behind them are all that was there.
+        // Each segment has the headers, and their payloads together are the original payload.
         let segment = usize::from(u16::from_ne_bytes([vnet[4], vnet[5]]));
         let all: usize = packets.iter().map(engine::packet::Packet::len).sum();
         let headers = (all - frame.len()).checked_div(packets.len() - 1);
@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
             assert!(parts.eq(&frame[headers..]));
         }
     }
-    // Packets sent as super-frames arrive as they were.
+    // Packets sent as super-frames arrive unchanged.
     let frames: Vec<_> = packets.iter().map(|p| p.data().to_vec()).collect();
     let sent = ports::fold(&frames);
     let again = sent.iter().flat_map(|message| {

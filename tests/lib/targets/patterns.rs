@@ -1,5 +1,5 @@
-//! Patterns of IPFilter, IPClassifier and Classifier: any text is accepted or refused with a reason, and accepted ones
-//! decide about any packet, each the same way twice.
+//! Patterns of IPFilter, IPClassifier and Classifier: any text is accepted or refused with a reason. An accepted one
+//! decides about any packet, and twice in the same way.
 
 use testkit::Bench;
 

@@ -1,5 +1,5 @@
-//! A message of another balancer: whatever comes from the back network is refused, or it is read as it would be
-//! written.
+//! A message of another balancer: any bytes from the back network are refused, or equal what they would be written
+//! as.
 
 use cluster::balance::message::{LEN_MAX, Message};
 use cluster::balance::{Agreement, Member, Pool, Settings};

@@ -1,5 +1,4 @@
-//! Health of a balancer's back ends: whatever comes where probes come back changes no more than the session that it
-//! belongs to.
+//! Health of a balancer's back ends: any bytes that arrive as returned probes change no more than their own session.
 //!
 //! A record is a byte of flags, a length and as many bytes.
 
@@ -18,10 +17,11 @@ const ROUTER: &str = "
     bfd :: BalanceHealth(lb, 02:00:00:00:01:03, 10.255.0.1, KIND bfd) -> out;
 ";
 const KINDS: [&str; 4] = ["echo", "arp", "icmp", "bfd"];
-/// The bytes are the body of a datagram from r1 or r2, or they follow the header of an ARP reply; else a whole frame.
+/// Flag: the bytes are the body of a datagram from r1 or r2, or they follow the header of an ARP reply; otherwise a
+/// whole frame.
 const BODY: u8 = 4;
 const SECOND: u8 = 8;
-/// The datagram goes to the port of BFD, else to that of its echoes.
+/// Flag: the datagram goes to the port of BFD; otherwise to that of its echoes.
 const CONTROL: u8 = 16;
 /// Time passes after this record.
 const WAIT: u8 = 32;

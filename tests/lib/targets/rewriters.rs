@@ -1,6 +1,7 @@
-//! Rewriters: packets from inside and from outside, whole and broken, while flows come and go.
+//! Rewriters: packets from inside and from outside, valid and invalid, while flows begin and end.
 //!
-//! A record is a byte of flags, a byte that chooses ends, a byte for TCP's flags, a length and the payload.
+//! A record is a byte of flags, a byte that chooses both ends of the flow, a byte for TCP's flags, a length and the
+//! payload.
 
 use super::Choices;
 use crate::whole::Whole;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use testkit::ip4;
 use wire::Ipv4;
 
-/// Small ranges and capacities, so that they are used up.
+/// Small ranges and capacities, so that they run out.
 const ROUTER: &str = "
     inside :: CheckIPHeader -> i :: IPClassifier(tcp, udp, icmp type echo, -);
     outside :: CheckIPHeader -> o :: IPClassifier(tcp, udp, icmp type echo-reply, icmp, -);
@@ -29,7 +30,7 @@ const ROUTER: &str = "
 
 /// The packet comes from outside.
 const OUTSIDE: u8 = 1;
-/// The bytes are the whole packet; its header's checksum is made right.
+/// Flag: the bytes are the whole packet; the header checksum is made correct.
 const RAW: u8 = 2;
 /// Flag for UDP; with the next one, a ping; otherwise TCP.
 const UDP: u8 = 4;

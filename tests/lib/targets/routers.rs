@@ -96,7 +96,7 @@ fn ports(process: &Directory, parsed: &Parsed) -> Vec<(Directory, OpenPort)> {
     all
 }
 
-/// Sends frames by a port, and what it receives back by it.
+/// Sends frames by a port. Returns what the port receives afterwards.
 fn exchange(port: &OpenPort, frames: &[&[u8]]) {
     let (Some(mut rx), Some(mut tx)) = (port.rx[0].take(), port.tx[0].take()) else {
         return;

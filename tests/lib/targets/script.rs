@@ -7,6 +7,6 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(&data[..data.len().min(TEXT_BYTES_MAX)]);
     let said = elements::script::dry_run(&text);
-    // The same text is given the same answers.
+    // The same text gives the same result.
     assert_eq!(said, elements::script::dry_run(&text));
 }

@@ -1,4 +1,5 @@
-//! The control socket's protocol: any bytes are understood or refused, and the same however they are cut into pieces.
+//! The control socket's protocol: any bytes are understood or refused, and with the same result however they are
+//! split.
 //!
 //! The first byte is the length of pieces.
 

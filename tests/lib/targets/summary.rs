@@ -1,4 +1,4 @@
-//! IP summary dumps: any bytes are packets or passed over, and any packet is written.
+//! IP summary dumps: any bytes become packets or are skipped, and any packet is written.
 
 use testkit::Bench;
 
@@ -10,7 +10,7 @@ const FIELDS: &str = "timestamp ntimestamp first_timestamp ts_sec ts_usec ts_use
     payload_len payload_md5 payload_md5_hex ip_capture_len count direction link aggregate eth_src \
     eth_dst wire_len";
 
-/// Reads bytes as a dump, or as a packet, as the first byte says, and writes what comes.
+/// Reads bytes as a dump, or as a packet, by the first byte, and writes the resulting packets.
 pub fn run(data: &[u8]) {
     let Some((&choice, data)) = data.split_first() else {
         return;

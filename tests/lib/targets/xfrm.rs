@@ -1,12 +1,12 @@
-//! Messages of XFRM: any bytes change the table of an IPsecTable or are refused, and a table that the kernel fills has
-//! no more associations than messages told.
+//! Messages of XFRM: any bytes change the table of an IPsecTable or are refused. A table that the kernel fills has no
+//! more associations than the messages had.
 
 use control::netlink::xfrm::Mirror;
 use esp::Database;
 use std::sync::Arc;
 use wire::netlink::{Writer, messages};
 
-/// Takes bytes as what one receive brought, as told to all and as an answer.
+/// Takes bytes as the result of one receive call, both as a notification and as an answer.
 pub fn run(data: &[u8]) {
     let database = Arc::new(Database::default());
     let mut mirror = Mirror::of(Arc::clone(&database));
