@@ -9,11 +9,13 @@ const SENT: u64 = 6;
 fn no_packet_is_late(known: Known, queue: &str, bin: &str) {
     let mut hops = Hops::new(known, queue, bin);
     let arrived = hops.run();
-    for (flow, bound) in &hops.bounds {
+    for (flow, promise) in &hops.promises {
         let seen = arrived[flow];
         assert!(
-            seen.late == 0 && seen.longest <= *bound,
-            "flow {flow}: {seen:?}, and the bound is {bound}"
+            seen.late == 0
+                && seen.longest <= promise.delay
+                && seen.longest - seen.shortest <= promise.jitter,
+            "flow {flow}: {seen:?}, and {promise:?}"
         );
         assert!(seen.packets >= SENT, "flow {flow} has lost packets");
     }

@@ -94,14 +94,52 @@ fn line(hop: usize, flow: u32, wants: &str) -> String {
 }
 
 /// Packets that arrived at the end of a flow over all hops.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Arrived {
     /// The longest delay, in nanoseconds.
     pub longest: u64,
+    /// The shortest delay, in nanoseconds.
+    pub shortest: u64,
     /// Packets that came.
     pub packets: u64,
     /// Packets later than guaranteed.
     pub late: u64,
+}
+
+impl Default for Arrived {
+    fn default() -> Arrived {
+        Arrived {
+            longest: 0,
+            shortest: u64::MAX,
+            packets: 0,
+            late: 0,
+        }
+    }
+}
+
+/// What admission promises a flow over all hops, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Promise {
+    /// Maximum delay.
+    pub delay: u64,
+    /// Maximum difference between two delays.
+    pub jitter: u64,
+}
+
+impl Promise {
+    /// Reads the answer `reserved BANDWIDTH bound TIME jitter TIME`.
+    fn parse(answer: &str) -> Promise {
+        let time = |name: &str| {
+            let (_, rest) = answer.split_once(name).expect("the answer names it");
+            let ms = rest.split_whitespace().next().expect("a time behind it");
+            let ms: f64 = ms.trim_end_matches("ms").parse().expect("a time");
+            (ms * 1e6).ceil() as u64
+        };
+        Promise {
+            delay: time(" bound "),
+            jitter: time(" jitter "),
+        }
+    }
 }
 
 /// The hops, with all flows set up.
@@ -109,8 +147,8 @@ pub struct Hops {
     /// The router that contains all hops.
     pub router: Whole,
     known: Known,
-    /// Bounds of the flows over all hops, in nanoseconds.
-    pub bounds: BTreeMap<u32, u64>,
+    /// Promises to the flows over all hops.
+    pub promises: BTreeMap<u32, Promise>,
 }
 
 impl Hops {
@@ -118,7 +156,7 @@ impl Hops {
     /// `bin` wide.
     pub fn new(known: Known, queue: &str, bin: &str) -> Hops {
         let mut router = Whole::new(&known.text(queue, bin), &[], Walker::Sweep);
-        let mut bounds = BTreeMap::new();
+        let mut promises = BTreeMap::new();
         for hop in 1..=HOPS {
             let long = if hop == 1 || known == Known::Everywhere {
                 TIGHT + LONG
@@ -131,9 +169,7 @@ impl Hops {
                     _ => format!("HOPS {HOPS}"),
                 };
                 let answer = router.handler(&format!("f{hop}.add"), &line(0, flow, &wants));
-                let bound = answer.rsplit_once(' ').expect("a bound at the end").1;
-                let bound: f64 = bound.trim_end_matches("ms").parse().expect("a time");
-                bounds.insert(flow, (bound * 1e6).ceil() as u64);
+                promises.insert(flow, Promise::parse(&answer));
             }
             let all: String = (0..CROSSING).map(|flow| line(hop, flow, "")).collect();
             router.handler(&format!("f{hop}.add"), &all);
@@ -148,7 +184,7 @@ impl Hops {
         Hops {
             router,
             known,
-            bounds,
+            promises,
         }
     }
 
@@ -217,8 +253,10 @@ impl Hops {
             let delay = seen.cold.timestamp - sent;
             let arrived = all.entry(flow).or_default();
             arrived.longest = arrived.longest.max(delay);
+            arrived.shortest = arrived.shortest.min(delay);
             arrived.packets += 1;
-            arrived.late += u64::from(self.bounds.get(&flow).is_some_and(|bound| delay > *bound));
+            let promise = self.promises.get(&flow);
+            arrived.late += u64::from(promise.is_some_and(|promise| delay > promise.delay));
         }
         self.router.check();
         all

@@ -14,6 +14,7 @@
 //! sort only to within their width. A packet's deadline is the time at which it would have left a private link of
 //! `reserved` bytes a second (virtual clock; P. Goyal, S. Lam, H. Vin, "Determining End-to-End Delay Bounds in
 //! Heterogeneous Networks", 1995).
+//! No packet takes less than the shortest packet's time on each link, so delays differ by at most the bound without that.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -50,6 +51,8 @@ pub struct Wanted {
     pub hops: u64,
     /// Requested maximum delay in nanoseconds.
     pub delay: Option<u64>,
+    /// Requested maximum difference between the delays of two packets, in nanoseconds.
+    pub jitter: Option<u64>,
     /// Rate to reserve in bytes a second, if more than `rate`.
     pub reserve: Option<u64>,
 }
@@ -61,6 +64,8 @@ pub struct Grant {
     pub reserved: u64,
     /// Maximum delay of the flow's packets, in nanoseconds.
     pub bound: u64,
+    /// Maximum difference between the delays of two packets, in nanoseconds.
+    pub jitter: u64,
 }
 
 impl Grant {
@@ -136,6 +141,12 @@ impl Link {
         wanted.hops.saturating_mul(hop).saturating_add(rounding)
     }
 
+    /// Minimum delay of a packet, in nanoseconds: each hop takes the time of the shortest packet on the link.
+    fn least(&self, wanted: &Wanted) -> u64 {
+        let hop = PACKET_MIN.saturating_mul(1_000_000_000) / self.rate.max(1);
+        wanted.hops.saturating_mul(hop)
+    }
+
     /// Number of bytes whose transmission time at the reserved rate adds to the delay.
     fn paced(wanted: &Wanted) -> u128 {
         u128::from(wanted.burst) + u128::from(wanted.hops - 1) * u128::from(wanted.packet)
@@ -160,7 +171,9 @@ impl Link {
         }
         let (fixed, paced) = (self.fixed(wanted), Link::paced(wanted));
         let mut needed = wanted.rate.max(wanted.reserve.unwrap_or(0));
-        if let Some(delay) = wanted.delay {
+        let least = self.least(wanted);
+        let for_jitter = wanted.jitter.map(|jitter| jitter.saturating_add(least));
+        if let Some(delay) = wanted.delay.into_iter().chain(for_jitter).min() {
             let for_rate = delay.checked_sub(fixed).filter(|&time| time > 0);
             let for_rate = for_rate.ok_or(Refusal::TooShort(fixed))?;
             needed = needed.max(div_up(paced.saturating_mul(SECOND), for_rate.into()));
@@ -169,9 +182,11 @@ impl Link {
         if needed > left {
             return Err(Refusal::NoRate { needed, left });
         }
+        let bound = time(paced, needed).saturating_add(fixed);
         Ok(Grant {
             reserved: needed,
-            bound: time(paced, needed).saturating_add(fixed),
+            bound,
+            jitter: bound - least.min(bound),
         })
     }
 }
@@ -266,6 +281,7 @@ mod tests {
         packet: 200,
         hops: 5,
         delay: None,
+        jitter: None,
         reserve: None,
     };
 
@@ -293,6 +309,20 @@ mod tests {
     }
 
     #[test]
+    fn jitter_is_the_bound_without_the_time_of_the_shortest_packets() {
+        let grant = LINK.admit(&VOICE, 0).unwrap();
+        // 40 bytes take 32 us of the link, at each of five hops.
+        assert_eq!(grant.bound - grant.jitter, 5 * 32_000);
+        let wanted = Wanted {
+            jitter: Some(51 * MS),
+            ..VOICE
+        };
+        let grant = LINK.admit(&wanted, 0).unwrap();
+        assert!(grant.jitter <= 51 * MS && grant.jitter > 50 * MS);
+        assert!(grant.reserved > VOICE.rate);
+    }
+
+    #[test]
     fn no_more_is_promised_than_the_link_has() {
         let (mut random, mut reserved, mut refused) = (Random::new(3), 0, 0);
         for _ in 0..2000 {
@@ -303,12 +333,14 @@ mod tests {
                 packet,
                 hops: 1 + random.below(8),
                 delay: (random.below(2) == 0).then(|| random.below(400) * MS),
+                jitter: (random.below(4) == 0).then(|| random.below(400) * MS),
                 reserve: (random.below(4) == 0).then(|| random.below(30_000)),
             };
             match LINK.admit(&wanted, reserved) {
                 Ok(grant) => {
                     assert!(grant.reserved >= wanted.rate.max(wanted.reserve.unwrap_or(0)));
                     assert!(wanted.delay.is_none_or(|delay| grant.bound <= delay));
+                    assert!(wanted.jitter.is_none_or(|jitter| grant.jitter <= jitter));
                     reserved += grant.reserved;
                     assert!(reserved <= LINK.rate);
                 }
@@ -330,6 +362,7 @@ mod tests {
             packet: 1500,
             hops: u64::MAX,
             delay: Some(u64::MAX),
+            jitter: Some(u64::MAX),
             reserve: Some(u64::MAX),
         };
         assert!(LINK.admit(&huge, 5).is_err());
@@ -350,6 +383,7 @@ mod tests {
             .admit(
                 &Wanted {
                     delay: None,
+                    jitter: None,
                     ..longest
                 },
                 0,

@@ -15,15 +15,17 @@
 //! Flows are set up by the handler `add`:
 //!
 //! ```text
-//! FLOW [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [RESERVE bandwidth] [HOPS n]] [LEASE time]
+//! FLOW [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [JITTER time] [RESERVE bandwidth] [HOPS n]]
+//!     [LEASE time]
 //! ```
 //!
 //! `FLOW` is the tag, or `SADDR SPORT DADDR DPORT PROTOCOL`. Its packets leave by output `PORT` (default 0), which
 //! spares a route lookup. A flow with `RATE` asks for guaranteed service (RFC 2212): it promises to send no more than
 //! `BURST` bytes and what comes at `RATE` on top, in packets of at most `PACKET` bytes (default `MTU`). It is given the
-//! rate `RESERVE`, or what a delay of `DELAY` over `HOPS` hops (default 1) like this one needs, or else `RATE`. If the
-//! link of that output has so much left, the answer is what is reserved and the delay that no packet exceeds; if not,
-//! the answer is the reason, and nothing has changed.
+//! rate `RESERVE`, or what a delay of `DELAY` over `HOPS` hops (default 1) like this one needs, or else `RATE`. With
+//! `JITTER` the delays of two packets differ by no more than that. If the link of that output has so much left, the
+//! answer is what is reserved, the delay that no packet exceeds, and the greatest difference of two delays. If not, the
+//! answer is the reason, and nothing has changed.
 //! The bound holds if a DeadlineQueue and a link of `LINK` follow on each hop, and counts what that queue's bins and a
 //! packet that is being sent may add; it counts time in the routers, not on cables.
 //!
@@ -296,11 +298,15 @@ fn show_grant(grant: Option<Grant>) -> String {
     grant.map_or_else(
         || "no guarantee".to_owned(),
         |grant| {
-            let bound = format!("{}.{:06}", grant.bound / 1_000_000, grant.bound % 1_000_000);
-            let bound = bound.trim_end_matches('0').trim_end_matches('.');
+            let ms = |ns: u64| {
+                let text = format!("{}.{:06}", ns / 1_000_000, ns % 1_000_000);
+                text.trim_end_matches('0').trim_end_matches('.').to_owned()
+            };
             format!(
-                "reserved {} bound {bound}ms",
-                Bandwidth::of(grant.reserved).show()
+                "reserved {} bound {}ms jitter {}ms",
+                Bandwidth::of(grant.reserved).show(),
+                ms(grant.bound),
+                ms(grant.jitter)
             )
         },
     )

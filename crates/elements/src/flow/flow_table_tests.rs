@@ -26,7 +26,10 @@ fn packets_of_flows_get_a_deadline_and_a_port_and_others_none() {
         let wanted = format!("{} PORT 1 RATE 80kbps BURST 200 PACKET 100", flow(1));
         cx.write("f.add", &wanted)
     });
-    assert_eq!(answer.unwrap(), "reserved 80kbps bound 32.000001ms");
+    assert_eq!(
+        answer.unwrap(),
+        "reserved 80kbps bound 32.000001ms jitter 31.680001ms"
+    );
     bench.write("f.add", &flow(2));
     bench.push("c", &[udp(1), udp(1), udp(1), udp(2), udp(3)]);
     let now = bench.graph().now().0;
@@ -44,7 +47,7 @@ fn packets_of_flows_get_a_deadline_and_a_port_and_others_none() {
     assert_eq!(bench.take("one").len(), 1, "the bucket fills at the rate");
     let lines = bench.read("f.flows");
     assert!(
-        lines.contains("PORT 1 reserved 80kbps bound 32.000001ms packets 5 bytes 500 excess 2"),
+        lines.contains("PORT 1 reserved 80kbps bound 32.000001ms jitter 31.680001ms packets 5 bytes 500 excess 2"),
         "{lines}"
     );
 }
@@ -58,7 +61,7 @@ fn a_part_of_the_link_may_be_for_others() {
     };
     assert_eq!(
         add(1, "200kbps").unwrap(),
-        "reserved 200kbps bound 20.000001ms"
+        "reserved 200kbps bound 20.000001ms jitter 19.680001ms"
     );
     assert!(
         add(2, "110kbps")
@@ -151,7 +154,7 @@ fn a_link_gives_what_it_has_and_takes_it_back() {
     };
     assert_eq!(
         admit(&mut bench, "1s").unwrap(),
-        "reserved 8712bps bound 999.273648ms"
+        "reserved 8712bps bound 999.273648ms jitter 996.073648ms"
     );
     assert!(
         admit(&mut bench, "80ms")

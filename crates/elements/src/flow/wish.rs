@@ -15,8 +15,8 @@ pub(super) struct Wish {
     pub(super) lease: Option<Duration>,
 }
 
-const FORM: &str = "behind a flow come [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [RESERVE \
-     bandwidth] [HOPS n]] [LEASE time]";
+const FORM: &str = "behind a flow come [PORT n] [RATE bandwidth BURST bytes [PACKET bytes] [DELAY time] [JITTER time] \
+     [RESERVE bandwidth] [HOPS n]] [LEASE time]";
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
@@ -36,6 +36,7 @@ impl Wish {
             packet: 0,
             hops: 1,
             delay: None,
+            jitter: None,
             reserve: None,
         };
         let (pairs, odd) = words.as_chunks::<2>();
@@ -51,6 +52,9 @@ impl Wish {
                 "PACKET" => wanted.packet = units::parse(value).map_err(in_value)?,
                 "HOPS" => wanted.hops = units::parse(value).map_err(in_value)?,
                 "DELAY" => wanted.delay = Some(nanoseconds(units::parse(value).map_err(in_value)?)),
+                "JITTER" => {
+                    wanted.jitter = Some(nanoseconds(units::parse(value).map_err(in_value)?));
+                }
                 "RESERVE" => {
                     wanted.reserve = Some(units::parse::<Bandwidth>(value).map_err(in_value)?.0)
                 }
@@ -59,7 +63,7 @@ impl Wish {
             }
         }
         let with_rate = pairs.iter().any(|[name, _]| *name == "RATE");
-        let needs_rate = ["BURST", "PACKET", "HOPS", "DELAY", "RESERVE"];
+        let needs_rate = ["BURST", "PACKET", "HOPS", "DELAY", "JITTER", "RESERVE"];
         match pairs.iter().find(|[name, _]| needs_rate.contains(name)) {
             Some([name, _]) if !with_rate => {
                 return Err(format!(
@@ -89,7 +93,8 @@ mod tests {
 
     #[test]
     fn what_is_said_is_read() {
-        let wish = parse("PORT 2 RATE 64kbps BURST 1600 DELAY 20ms LEASE 10s HOPS 3").unwrap();
+        let wish =
+            parse("PORT 2 RATE 64kbps BURST 1600 DELAY 20ms JITTER 5ms LEASE 10s HOPS 3").unwrap();
         assert_eq!((wish.port, wish.lease), (2, Some(Duration::from_secs(10))));
         let wanted = wish.wanted.unwrap();
         assert_eq!(
@@ -97,6 +102,7 @@ mod tests {
             (8000, 1600, 1500)
         );
         assert_eq!((wanted.delay, wanted.hops), (Some(20_000_000), 3));
+        assert_eq!(wanted.jitter, Some(5_000_000));
         assert_eq!(parse("").unwrap().wanted, None);
     }
 
