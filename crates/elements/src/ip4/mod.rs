@@ -11,6 +11,9 @@ pub(crate) mod encap;
 pub(crate) mod faults;
 pub(crate) mod fix_ip_src;
 mod get_ip_address;
+mod gre;
+mod gre_decap;
+mod gre_encap;
 mod ip_encap;
 mod ip_fragmenter;
 pub(crate) mod ip_gw_options;
@@ -56,6 +59,8 @@ pub const CLASSES: &[Class] = &[
     Class::of::<drop_directed_broadcasts::DropDirectedBroadcasts>(),
     Class::of::<fix_ip_src::FixIPSrc>(),
     Class::of::<get_ip_address::GetIPAddress>(),
+    Class::of::<gre_decap::GreDecap>(),
+    Class::of::<gre_encap::GreEncap>(),
     Class::of::<ip_encap::IPEncap>(),
     Class::of::<ip_fragmenter::IPFragmenter>(),
     Class::of::<ip_gw_options::IPGWOptions>(),
