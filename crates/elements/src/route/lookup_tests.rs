@@ -3,11 +3,12 @@ use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use testkit::{Bench, Rng, ip4, ip6};
 
-const ALL: [&str; 4] = [
+const ALL: [&str; 5] = [
     "DirectIPLookup",
     "RadixIPLookup",
     "RangeIPLookup",
     "LinearIPLookup",
+    "TrieIPLookup",
 ];
 
 fn text(class: &str, routes: &str) -> String {

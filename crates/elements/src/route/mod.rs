@@ -12,6 +12,7 @@ pub(crate) mod static_ip_lookup;
 pub(crate) mod store;
 mod syntax;
 pub(crate) mod table;
+mod trie_ip_lookup;
 mod words;
 
 pub use bound::RouteBound;
@@ -26,18 +27,20 @@ pub const CLASSES: &[Class] = &[
     Class::of::<Lookup<radix_ip_lookup::Radix, 4>>(),
     Class::of::<Lookup<range_ip_lookup::Range, 4>>(),
     Class::of::<Lookup<static_ip_lookup::Static, 4>>(),
+    Class::of::<Lookup<trie_ip_lookup::Four, 4>>(),
 ];
 
 /// Names of the IPv6 classes.
 const TABLES6: [&str; 1] = [<lookup_ip6_route::Ip6Route as Kind<16>>::CLASS];
 
 /// Names of the IPv4 classes, whose clones share a `lookup::Config<4>`.
-pub(crate) const TABLES4: [&str; 5] = [
+pub(crate) const TABLES4: [&str; 6] = [
     name::<direct_ip_lookup::Direct>(),
     name::<linear_ip_lookup::Linear>(),
     name::<radix_ip_lookup::Radix>(),
     name::<range_ip_lookup::Range>(),
     name::<static_ip_lookup::Static>(),
+    name::<trie_ip_lookup::Four>(),
 ];
 
 const fn name<K: Kind<4>>() -> &'static str {

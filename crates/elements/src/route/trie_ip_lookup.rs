@@ -1,0 +1,37 @@
+//! Looks up where IPv4 packets go next; see DirectIPLookup.
+//!
+//! ```click
+//! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
+//!     -> rt :: TrieIPLookup(
+//!         192.0.2.1/32 0,
+//!         192.0.2.0/24 1,
+//!         0/0 192.0.2.254 1);
+//! rt[0] -> Discard;   // for us
+//! rt[1] -> Discard;
+//! ```
+//!
+//! Routes are written and changed as in DirectIPLookup. The table is a trie of four bits at each level, as routers of network
+//! processors had (B. Hardekopf et al., "Impact of Network Protocols on Programmable Router Architectures", 2003, section 4.1). A look-up
+//! loads one word for each level of the matching route, eight at most. It is here for comparison: RadixIPLookup is faster and smaller.
+//!
+//! Arguments:
+//!
+//! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
+//! - `NOROUTE`: the port for packets without route.
+//! - `ROUTES`: a file with a route per line, read when the configuration is new.
+//! - `ATTACHED`: a name of addresses. Each output that leads to a compound element in which AddressInfo gives that name
+//!   addresses with their lengths has a route for their networks, so an interface's addresses are written once.
+//! - `LOCAL`: with ATTACHED, the port for these addresses themselves.
+
+use super::{family::V4, lookup::Kind};
+use crate::prelude::*;
+use tables::fib::Stride4;
+
+pub(crate) struct Four;
+
+impl Kind<4> for Four {
+    const CLASS: &'static str = "TrieIPLookup";
+    const MANUAL: &'static str = manual!();
+    type Family = V4;
+    type Structure = Stride4<4>;
+}
