@@ -179,6 +179,11 @@ impl<'a> Args<'a> {
         self.router_wide.get()
     }
 
+    /// The value of type `T` under which this plan is made, such as a limit. A running router does not see it.
+    pub fn of_plan<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        self.router_wide.of_plan()
+    }
+
     /// Gives the element a view of the router around it, in which it has this number.
     pub fn set_around(&mut self, around: &'a Around<'a>, index: usize) {
         self.names = self.all_names.seen_by(&around.router.elements[index].name);

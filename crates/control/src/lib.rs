@@ -34,7 +34,8 @@ pub mod view;
 
 pub use arguments::text_file;
 pub use compile::{
-    Compiled, Planned, compile, compile_all, describe, errors_of_all, json_of_all, text_of_all,
+    Base, Compiled, Planned, compile, compile_all, describe, errors_of_all, json_of_all,
+    text_of_all,
 };
 pub use description::{balancer, cluster, file, source};
 pub use host::cores::{leave_to_workers, odd_workers, pin};

@@ -118,7 +118,7 @@ pub struct Options<'a> {
     pub as_click: bool,
     /// Default names for addresses; names of the configuration take precedence.
     pub names: Names,
-    /// Function that sets router-wide settings before elements are configured; they persist in the running router.
+    /// Function that sets the [values of the plan](RouterWide::of_plan) before elements are configured.
     pub prepare: Option<&'a dyn Fn(&RouterWide)>,
     /// The running plan: unchanged configurations are kept, and so are their tables.
     pub previous: Option<&'a Plan>,
@@ -223,7 +223,8 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let classes = resolve(router, registry, &mut errors);
     let (names, addressed) = names::of(router, registry, options);
     let previous = options.previous;
-    let router_wide = previous.map_or_else(RouterWide::default, |plan| plan.router_wide.clone());
+    let router_wide =
+        previous.map_or_else(RouterWide::default, |plan| plan.router_wide.for_next_plan());
     if let Some(prepare) = options.prepare {
         prepare(&router_wide);
     }

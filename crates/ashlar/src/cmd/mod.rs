@@ -28,7 +28,7 @@ pub(crate) mod trace;
 
 use crate::cli::{Configuration, Workers};
 use control::file::{self, File, Parsed, Section};
-use control::{Compiled, Planned, Source};
+use control::{Base, Compiled, Planned, Source};
 use engine::port::PortDirectory;
 use planner::{Options, Registry};
 use std::borrow::Cow;
@@ -197,9 +197,12 @@ pub(crate) fn plan_routers(
     let joints = ports::joint::Joints::new(count.0);
     joints.commit(&parsed.together);
     let all = ports::Directory::new().with_joints(Arc::new(joints));
-    let ports = |section: &Section| Ok(Arc::new(all.of_router(&section.name, None)));
+    let base = |section: &Section| {
+        let ports = all.of_router(&section.name, None);
+        Ok(Base::new(Arc::new(ports)))
+    };
     let registry = optimizing(registry, configuration);
-    control::compile_all(parsed, &registry, count, file, &ports)
+    control::compile_all(parsed, &registry, count, file, &base)
 }
 
 /// Result of a command that has found `count` mistakes.

@@ -11,7 +11,8 @@ use control::socket::{self, Socket};
 use control::text_file::{self, Copies};
 use control::user::User;
 use control::{
-    Common, Process, Runtime, Serve, Source, compile_all, directory, errors_of_all, text_of_all,
+    Base, Common, Process, Runtime, Serve, Source, compile_all, directory, errors_of_all,
+    text_of_all,
 };
 use planner::Registry;
 use ports::Directory;
@@ -178,7 +179,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
             let (file, mut parsed) = *described;
             let count = (usize::from(workers), true);
             let opened = |section: &control::file::Section| match all.get(&section.name) {
-                Some(Ok(ports)) => Ok(Arc::clone(ports)),
+                Some(Ok(ports)) => Ok(Base::new(Arc::clone(ports))),
                 Some(Err(why)) => Err(why.clone()),
                 None => Err("it has no ports".to_owned()),
             };

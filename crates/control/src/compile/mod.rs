@@ -6,7 +6,7 @@ pub mod describe;
 pub(crate) mod gate;
 mod sections;
 
-pub use sections::{Planned, compile_all, errors_of_all, json_of_all, text_of_all};
+pub use sections::{Base, Planned, compile_all, errors_of_all, json_of_all, text_of_all};
 
 use crate::description::source::Source;
 use arguments::router_wide::RouterWide;
@@ -88,8 +88,7 @@ pub(crate) fn unknown_variable(name: &str, known: &BTreeSet<String>, is_error: b
     make("unknown-variable", text).help(help)
 }
 
-/// Reads a configuration and plans it. Libraries that it requires are looked up beside its file. A router that runs
-/// already ([`Options::previous`]) has the bounds of the configuration from then on.
+/// Compiles a configuration. Libraries that it requires are looked up beside its file.
 pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compiled {
     let mut map = SourceMap::new();
     let file = map.add(source.name.clone(), &*source.text);
@@ -97,7 +96,7 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
     let mut library = |name: &str| text_file::named_text(&folder?.join(name)).ok();
     let (router, mut diagnostics) =
         lang::parse_with_libraries(&mut map, file, &source.definitions, &mut library);
-    let prepare = |wide: &RouterWide| wide.get::<RouteBound>().set(source.routes);
+    let prepare = |wide: &RouterWide| wide.of_plan::<RouteBound>().set(source.routes);
     let options = Options {
         prepare: Some(&prepare),
         ..options.clone()

@@ -4,6 +4,7 @@ use super::gate::{self, Isolated};
 use super::{Compiled, compile, unknown_variable};
 use crate::description::file::{File, Parsed, Section, twice_used};
 use crate::host::namespace::{Owned, path_of};
+use engine::plan::Plan;
 use lang::Diagnostic;
 use planner::{Options, Registry};
 use ports::Directory;
@@ -31,16 +32,37 @@ impl Planned {
     }
 }
 
-/// Plans all routers of a file for `workers` workers. `ports` opens a router's port directory. Failures to open one,
-/// and ports used by two routers, are reported as errors in the file.
+/// Ports of a router that is compiled, and the plan that runs if there is one.
+pub struct Base {
+    /// Ports of the router.
+    pub ports: Arc<Directory>,
+    /// Plan whose state and tables the new plan takes over: see [`Options::previous`].
+    pub previous: Option<Arc<Plan>>,
+    /// Plan that the new plan replaces: see [`Options::replaces`].
+    pub replaces: Option<Arc<Plan>>,
+}
+
+impl Base {
+    /// Base of a router that does not run.
+    pub fn new(ports: Arc<Directory>) -> Base {
+        Base {
+            ports,
+            previous: None,
+            replaces: None,
+        }
+    }
+}
+
+/// Compiles all routers of a file for `workers` workers, each once; an isolated router also has a gate, which is
+/// compiled, too. Errors of `base`, and ports used by two routers, are reported as errors in the file.
 pub fn compile_all(
     parsed: &mut Parsed,
     registry: &Registry,
     (workers, devices_must_exist): (usize, bool),
     file: &File,
-    ports: &dyn Fn(&Section) -> Result<Arc<Directory>, String>,
+    base: &dyn Fn(&Section) -> Result<Base, String>,
 ) -> Vec<Planned> {
-    let mut planner = Planner {
+    let mut compiler = Compiler {
         registry,
         workers,
         devices_must_exist,
@@ -54,20 +76,20 @@ pub fn compile_all(
         let own = section.source.definitions.clone();
         section.source.define(&file.source.definitions);
         section.netns = section.netns_in(file.netns.as_deref());
-        match ports(&section) {
-            Ok(ports) => all.push(planner.plan(section, &own, ports)),
+        match base(&section) {
+            Ok(base) => all.push(compiler.section(section, &own, base)),
             Err(why) => {
                 let help = "the router's TAP interfaces and routing daemons are in its namespace";
                 let mistake = Diagnostic::error("router-netns", why);
-                planner.mistakes.push(mistake.at(section.place).help(help));
+                compiler.mistakes.push(mistake.at(section.place).help(help));
             }
         }
     }
-    let Planner {
+    let Compiler {
         mut mistakes,
         variables,
         ..
-    } = planner;
+    } = compiler;
     if !all.is_empty() {
         // A definition on the command line applies to all graphs, and need not be used in each of them.
         let given = file.source.definitions.iter().map(|(name, _)| name);
@@ -83,8 +105,8 @@ pub fn compile_all(
     all
 }
 
-/// Planner for the routers of a file, one after the other.
-struct Planner<'a> {
+/// Compiler of the routers of a file, one after the other.
+struct Compiler<'a> {
     registry: &'a Registry,
     workers: usize,
     devices_must_exist: bool,
@@ -94,23 +116,23 @@ struct Planner<'a> {
     variables: BTreeSet<String>,
 }
 
-impl Planner<'_> {
-    /// Plans a router. `own` contains the definitions of its section.
-    fn plan(
-        &mut self,
-        mut section: Section,
-        own: &[(String, String)],
-        ports: Arc<Directory>,
-    ) -> Planned {
-        let options = self.options(section.own_workers(self.workers), &ports);
+impl Compiler<'_> {
+    /// Compiles a router. `own` contains the definitions of its section.
+    fn section(&mut self, mut section: Section, own: &[(String, String)], base: Base) -> Planned {
+        let process = section.isolation.as_ref();
+        let options = match process {
+            // The plan that runs here is that of the gate.
+            Some(process) => self.options(process.workers.into(), &base.ports),
+            None => self.options_on(&base),
+        };
         let mut compiled = compile(&section.source, self.registry, &options);
         compiled.check_definitions(own, true);
         self.variables
             .extend(compiled.router.variables.iter().cloned());
-        let isolated = self.isolate(&mut section, &mut compiled, &ports);
+        let isolated = self.isolate(&mut section, &mut compiled, &base);
         Planned {
             section,
-            ports,
+            ports: base.ports,
             compiled: compiled.without_text(),
             isolated,
         }
@@ -123,13 +145,22 @@ impl Planner<'_> {
         }
     }
 
+    /// Options for a graph that runs in this process.
+    fn options_on<'a>(&self, base: &'a Base) -> Options<'a> {
+        Options {
+            previous: base.previous.as_deref(),
+            replaces: base.replaces.as_deref(),
+            ..self.options(self.workers, &base.ports)
+        }
+    }
+
     /// Replaces the section and the compiled graph of an isolated router by those of its gate. Returns the router
     /// itself.
     fn isolate(
         &mut self,
         section: &mut Section,
         compiled: &mut Compiled,
-        ports: &Directory,
+        base: &Base,
     ) -> Option<(Isolated, Compiled)> {
         let user = match section.isolation.as_ref()?.user() {
             Ok(user) => user,
@@ -154,10 +185,10 @@ impl Planner<'_> {
         let known = &compiled.router.variables;
         let definitions = &mut section.source.definitions;
         definitions.retain(|(name, _)| known.contains(name));
-        match gate::plan(section, user, plan, (ports, &self.file.folder)) {
+        match gate::plan(section, user, plan, (&base.ports, &self.file.folder)) {
             Ok((of, gate)) => {
-                let options = self.options(self.workers, ports);
-                let own = mem::replace(compiled, compile(&gate, self.registry, &options));
+                let gate_graph = compile(&gate, self.registry, &self.options_on(base));
+                let own = mem::replace(compiled, gate_graph);
                 section.source = gate;
                 Some((of, own.without_text()))
             }

@@ -3,6 +3,8 @@
 
 mod keeper;
 mod reload;
+#[cfg(test)]
+mod tests;
 
 use crate::compile::{Planned, compile};
 use crate::description::file::{self, File, GATE, Section};

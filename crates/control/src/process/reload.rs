@@ -1,11 +1,14 @@
-//! Applying a file of routers to a running process: as a whole, or not at all.
+//! Reload of all routers of a process: each is compiled once, then the plans are applied as a whole, or not at all.
 
 use super::{Process, directory, is_in};
-use crate::compile::{Planned, compile, compile_all, errors_of_all, json_of_all, text_of_all};
+use crate::compile::{
+    Base, Planned, compile, compile_all, errors_of_all, json_of_all, text_of_all,
+};
 use crate::description::file::{File, Section};
 use crate::description::source::Source;
 use crate::host::service;
 use crate::running::Control;
+use crate::running::reload::{Basis, changes};
 use crate::view::{self, Failure, ReloadReply, ReloadRequest, RouterChange};
 use arguments::text_file;
 use engine::plan::Plan;
@@ -13,6 +16,8 @@ use planner::Options;
 use ports::Directory;
 use ports::joint::{Joints, Together};
 use router::worker::share::Share;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,25 +77,24 @@ impl Process {
             return Err(refused(why.to_owned()));
         }
         let common = &self.common;
-        let workers = self.workers().count();
-        let running = self.routers();
+        let running = self.routers().into_iter().map(Running::new);
+        let running: BTreeMap<String, Running> = running.collect();
         let joints = Change::prepare(common.ports.joints(), &parsed.together);
-        let stays = |section: &Section| {
-            let here = running.iter().find(|r| r.name() == section.name);
-            let is_in = |r: &&Arc<Control>| is_in(&r.ports, section.netns.as_deref());
-            here.filter(is_in).filter(|r| r.ports.means_the_same())
+        let stay = RefCell::new(BTreeMap::new());
+        let base = |section: &Section| {
+            let Some(one) = running.get(&section.name).filter(|one| one.fits(section)) else {
+                let opened = directory(&common.ports, section);
+                return opened.map(|ports| Base::new(Arc::new(ports)));
+            };
+            stay.borrow_mut().insert(section.name.clone(), one);
+            Ok(Base {
+                ports: Arc::clone(&one.router.ports),
+                previous: (!asked.dry_run).then(|| Arc::clone(&one.basis.plan)),
+                replaces: Some(Arc::clone(&one.basis.plan)),
+            })
         };
-        let ports = |section: &Section| match stays(section) {
-            Some(router) => Ok(Arc::clone(&router.ports)),
-            None => directory(&common.ports, section).map(Arc::new),
-        };
-        let planned = compile_all(
-            &mut parsed,
-            &common.registry,
-            (workers, true),
-            &next,
-            &ports,
-        );
+        let count = (self.workers().count(), true);
+        let planned = compile_all(&mut parsed, &common.registry, count, &next, &base);
         let good = errors_of_all(&parsed, &planned) == 0;
         let mut reply = ReloadReply {
             good,
@@ -105,34 +109,27 @@ impl Process {
         let own = self.own.as_ref().map(|own| &own.source);
         let own = own.filter(|own| own.path != next.source.path);
         reply.until = own.map(|own| own.name.clone());
-        let kept = |router: &Arc<Control>| {
-            planned
-                .iter()
-                .any(|p| stays(&p.section).is_some_and(|r| Arc::ptr_eq(r, router)))
-        };
-        let note = |what: &str, name: &str| RouterChange {
-            name: name.to_owned(),
-            what: what.to_owned(),
+        let stay = stay.into_inner();
+        let routers = self.routers().into_iter();
+        let go: Vec<Arc<Control>> = routers
+            .filter(|router| !stay.contains_key(router.name()))
+            .collect();
+        let removed = go.iter().map(|router| RouterChange {
+            name: router.name().to_owned(),
+            what: "remove".to_owned(),
             changes: view::Changes::default(),
-        };
-        for router in running.iter().filter(|router| !kept(router)) {
-            reply.routers.push(note("remove", router.name()));
-        }
-        for one in &planned {
-            let mut change = note("add", &one.section.name);
-            if let Some(router) = stays(&one.section) {
-                change = router.would_change(&one.section.source, one.section.share)?;
-            }
-            reply.routers.push(change);
-        }
+        });
+        reply.routers.extend(removed);
+        let each = planned.iter();
+        let each = each.map(|one| change_of(one, stay.get(&one.section.name).copied()));
+        reply.routers.extend(each);
         if !asked.dry_run {
             service::reloading();
-            let goes = running.iter().filter(|router| !kept(router)).cloned();
             // Ports of routers that are no longer isolated are opened by this process.
             let shared = planned.iter().filter(|one| one.isolated.is_none());
             let ended = shared.filter_map(|one| self.isolated.end(&one.section.name));
             let ended: Vec<_> = ended.collect();
-            let done = self.take_up(&planned, &stays, goes.collect());
+            let done = self.apply(&planned, &stay, &go);
             service::ready();
             if done.is_err() {
                 for (isolated, known) in ended {
@@ -178,9 +175,11 @@ impl Process {
         let now = common.ports.joints().map(|joints| joints.together());
         let together = now.unwrap_or_default().with(name, &parsed.together);
         let joints = Change::prepare(common.ports.joints(), &together);
-        let ports = |section: &Section| directory(&common.ports, section).map(Arc::new);
+        let base = |section: &Section| {
+            directory(&common.ports, section).map(|ports| Base::new(Arc::new(ports)))
+        };
         let count = (self.workers().count(), true);
-        let planned = compile_all(&mut parsed, &common.registry, count, &next, &ports);
+        let planned = compile_all(&mut parsed, &common.registry, count, &next, &base);
         let good = errors_of_all(&parsed, &planned) == 0;
         let reply = ReloadReply {
             good,
@@ -201,21 +200,22 @@ impl Process {
         Ok(reply)
     }
 
-    /// Removes, reloads and starts routers as one transaction. A router that needs another router's port follows after
-    /// that router's reload.
-    fn take_up<'a>(
+    /// Removes, reloads and starts routers as one transaction: those that `go`, those that `stay`, and the other planned
+    /// ones. A router that needs another router's port follows after that router's reload. Returns the settings that
+    /// are discarded.
+    fn apply(
         &self,
         planned: &[Planned],
-        stays: &impl Fn(&Section) -> Option<&'a Arc<Control>>,
-        goes: Vec<Arc<Control>>,
+        stay: &BTreeMap<String, &Running>,
+        go: &[Arc<Control>],
     ) -> Result<Vec<String>, Failure> {
         // Removal cannot fail, and thus comes last, unless another router needs the ports.
         let (first, last): (Vec<_>, Vec<_>) =
-            goes.into_iter().partition(|r| is_in_the_way(r, planned));
+            go.iter().partition(|router| is_in_the_way(router, planned));
         let mut done = Vec::new();
         for router in first {
             self.remove(router.name());
-            done.push(Step::Removed(router));
+            done.push(Step::Removed(Arc::clone(router)));
         }
         let mut left: Vec<&Planned> = planned.iter().collect();
         let (mut failures, mut lost) = (Vec::new(), Vec::new());
@@ -223,33 +223,9 @@ impl Process {
             let before = left.len();
             failures.clear();
             left.retain(|one| {
-                let section = &one.section;
-                let (step, taken) = match stays(section) {
-                    Some(router) => (
-                        Step::Reloaded(
-                            Arc::clone(router),
-                            Box::new(router.source()),
-                            router.share(),
-                        ),
-                        router
-                            .take_up(&section.source, section.share)
-                            .map(|thrown| {
-                                let named = thrown
-                                    .iter()
-                                    .map(|line| format!("{}: {line}", section.name));
-                                lost.extend(named);
-                            }),
-                    ),
-                    None => (
-                        Step::Added(section.name.clone()),
-                        self.add_planned(one).map(|_| ()),
-                    ),
-                };
-                let failed = taken.map_err(|why| failures.push(why)).is_err();
-                if !failed {
-                    done.push(step);
-                }
-                failed
+                let applied = self.apply_one(one, stay.get(&one.section.name).copied(), &mut lost);
+                let failed = applied.map(|step| done.push(step));
+                failed.map_err(|why| failures.push(why)).is_err()
             });
             if left.len() == before {
                 break;
@@ -278,6 +254,32 @@ impl Process {
         Err(Failure::new(409, text))
     }
 
+    /// Reloads a planned router if it runs, or starts it. Adds the settings that this discards to `lost`.
+    ///
+    /// # Errors
+    ///
+    /// The plan cannot be applied; a message.
+    fn apply_one(
+        &self,
+        planned: &Planned,
+        running: Option<&Running>,
+        lost: &mut Vec<String>,
+    ) -> Result<Step, String> {
+        let section = &planned.section;
+        let (Some(Running { router, basis }), Some(plan)) = (running, &planned.compiled.plan)
+        else {
+            self.add_planned(planned)?;
+            return Ok(Step::Added(section.name.clone()));
+        };
+        let (source, share) = (router.source(), router.share());
+        let discarded = router.apply(basis, plan, (&section.source, section.share))?;
+        let named = discarded
+            .iter()
+            .map(|line| format!("{}: {line}", section.name));
+        lost.extend(named);
+        Ok(Step::Reloaded(Arc::clone(router), Box::new(source), share))
+    }
+
     /// Undoes a step of a reload. A removed router starts anew, without its former state.
     ///
     /// # Errors
@@ -289,7 +291,7 @@ impl Process {
                 self.remove(&name);
                 Ok(())
             }
-            Step::Reloaded(router, source, share) => router.take_up(&source, share).map(|_| ()),
+            Step::Reloaded(router, source, share) => router.undo(&source, share),
             Step::Removed(router) => {
                 let why = |text: &str| format!("router {}: {text}", router.name());
                 let (source, ports) = (router.source(), Arc::clone(&router.ports));
@@ -301,6 +303,45 @@ impl Process {
                 added.map(|_| ()).map_err(|text| why(&text))
             }
         }
+    }
+}
+
+/// A running router, with the state from which its next plan is compiled.
+struct Running {
+    router: Arc<Control>,
+    basis: Basis,
+}
+
+impl Running {
+    fn new(router: Arc<Control>) -> (String, Running) {
+        let basis = router.basis();
+        (router.name().to_owned(), Running { router, basis })
+    }
+
+    /// True if the router can run the graph of this section; false if its ports must be opened anew.
+    fn fits(&self, section: &Section) -> bool {
+        let ports = &self.router.ports;
+        is_in(ports, section.netns.as_deref()) && ports.means_the_same()
+    }
+}
+
+/// Effect of a reload on a planned router.
+fn change_of(planned: &Planned, running: Option<&Running>) -> RouterChange {
+    let section = &planned.section;
+    let (what, changes) = match (running, &planned.compiled.plan) {
+        (Some(Running { router, basis }), Some(plan)) => {
+            let changes = changes(&basis.plan, plan);
+            let same = changes.are_none()
+                && section.share == router.share()
+                && section.source.routes == router.source().routes;
+            (if same { "keep" } else { "change" }, changes)
+        }
+        _ => ("add", view::Changes::default()),
+    };
+    RouterChange {
+        name: section.name.clone(),
+        what: what.to_owned(),
+        changes,
     }
 }
 

@@ -17,6 +17,7 @@ use crate::description::source::Source;
 use crate::netlink::xfrm::Xfrm;
 use crate::netlink::{Listen, Netlink};
 use crate::view::{self, Failure};
+use elements::route::RouteBound;
 use engine::clock::{Clock, wall};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
@@ -53,6 +54,8 @@ pub struct Control {
     /// Held while a configuration is being replaced: one at a time. Readers do not wait for it.
     changing: Lock<()>,
     pub(crate) reloads: AtomicU64,
+    /// Number of writes to elements' handlers.
+    writes: AtomicU64,
     tap_interfaces: Lock<TapInterfaces>,
     /// Follower of the kernel's routes, once a configuration has had a use for them.
     netlink: Lock<Option<Netlink>>,
@@ -107,6 +110,7 @@ impl Control {
             source: Lock::new(start.source),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
             tap_interfaces: Lock::default(),
             netlink: Lock::default(),
             xfrm: Lock::default(),
@@ -116,6 +120,8 @@ impl Control {
             name: start.name,
             started: Instant::now(),
         };
+        plan.router_wide::<RouteBound>()
+            .set(control.source().routes);
         control.balance.set(&control.router, start.balance)?;
         control.follow_kernel(plan)?;
         Ok(control)
@@ -265,6 +271,7 @@ impl Control {
             return Err(Failure::new(422, format!("`{path}` can only be read")));
         }
         let answer = self.router.write(path, value)?;
+        self.writes.fetch_add(1, Ordering::AcqRel);
         self.note_setting(path, value);
         Ok(answer)
     }

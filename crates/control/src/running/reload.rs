@@ -1,4 +1,4 @@
-//! Replacing the running configuration: compared, checked, planned, taken up.
+//! Reload of one router: a configuration is compiled once, and its plan is applied.
 
 use super::Control;
 use super::saved::Kept;
@@ -6,10 +6,10 @@ use crate::compile::describe::edge_name;
 use crate::compile::{Compiled, compile};
 use crate::description::source::Source;
 use crate::host::service;
-use crate::view::{Changes, Failure, ReloadReply, ReloadRequest, RouterChange};
+use crate::view::{Changes, Failure, ReloadReply, ReloadRequest};
 use arguments::text_file;
 use elements::route::RouteBound;
-use engine::plan::Plan;
+use engine::plan::{Plan, PlanElement};
 use engine::port::PortDirectory;
 use planner::Options;
 use router::worker::share::Share;
@@ -19,22 +19,54 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tracing::{info, warn};
 
+/// State of a running router from which a plan is compiled. Before the plan is applied, another one may be applied, or
+/// handlers may change what the plan has taken over.
+#[derive(Clone)]
+pub(crate) struct Basis {
+    /// The plan that runs.
+    pub(crate) plan: Arc<Plan>,
+    /// Number of writes to elements' handlers since the start.
+    writes: u64,
+}
+
 impl Control {
-    /// Replaces the configuration, or says what would change. A wrong configuration is answered
-    /// with its mistakes, and the running one stays.
+    /// Reloads the configuration, or tells what a reload would change. Mistakes in the configuration are in the answer,
+    /// and the running configuration stays.
+    ///
+    /// # Errors
+    /// The configuration cannot be read or applied.
     pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let _change = self.change();
         let running = self.source();
         let (reply, read) = text_file::recorded(|| {
-            let source = self.wanted(&running, asked)?;
+            let source = self.requested(&running, asked)?;
             keeps_numbers(&running, &source)?;
-            self.replace(source, Some(&asked.definitions), asked.dry_run)
+            let basis = self.basis();
+            let mut compiled = self.compile(&source, &basis.plan, asked.dry_run);
+            compiled.check_definitions(&asked.definitions, true);
+            // A variable that earlier requests have defined may be gone.
+            let is_new = |(name, _): &&(String, String)| {
+                asked.definitions.iter().any(|(new, _)| new == name)
+            };
+            let earlier = source.definitions.iter().filter(|pair| !is_new(pair));
+            compiled.check_definitions(&earlier.cloned().collect::<Vec<_>>(), false);
+            let mut reply = reply(&compiled);
+            let Some(plan) = &compiled.plan else {
+                return Ok(reply);
+            };
+            let own = self.own();
+            reply.good = true;
+            reply.changes = changes(&basis.plan, plan);
+            reply.configuration.clone_from(&source.name);
+            reply.until = (!source.is_like(&own)).then_some(own.name);
+            if !asked.dry_run {
+                reply.lost = self.swap(&basis.plan, plan, source)?;
+            }
+            Ok(reply)
         });
-        if let Ok(ReloadReply {
-            good: true,
-            until: None,
-            ..
-        }) = reply
+        if let Ok(reply) = &reply
+            && reply.good
+            && reply.until.is_none()
             && !asked.dry_run
         {
             service::reloaded(self.source().with_text(read));
@@ -42,26 +74,20 @@ impl Control {
         reply
     }
 
-    /// Applies the running configuration again if ports have other addresses or MTUs than its elements know
+    /// Compiles and applies the running configuration again if ports have other addresses or MTUs than its elements know
     /// (`eth0:eth`, `eth0:mtu`). It is called regularly and needs no event.
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
         let _change = self.change();
         let plan = self.router.plan();
         let mut changed = planner::readdressed(&plan, &*self.ports);
         changed.dedup();
-        let followed = match changed.is_empty() {
-            true => Ok(()),
-            false => {
-                for (port, from, to) in changed {
-                    warn!(port, from, to, "the port has another address or MTU");
-                }
-                let reply = self.replace(self.source(), None, false)?;
-                match reply.good {
-                    true => Ok(()),
-                    false => Err(Failure::new(409, reply.text)),
-                }
+        let mut followed = Ok(());
+        if !changed.is_empty() {
+            for (port, from, to) in changed {
+                warn!(port, from, to, "the port has another address or MTU");
             }
-        };
+            followed = self.compile_and_swap(self.source()).map(|_| ());
+        }
         // By now the router knows the new value of arguments such as `eth0:mtu`.
         self.warn_of_mtus(&self.router.plan());
         followed
@@ -100,115 +126,110 @@ impl Control {
         }
     }
 
-    /// Changes to the router if this were its configuration and share.
-    pub(crate) fn would_change(
-        &self,
-        source: &Source,
-        share: Share,
-    ) -> Result<RouterChange, Failure> {
-        let _change = self.change();
-        let changes = self.replace(source.clone(), None, true)?.changes;
-        let same =
-            changes.are_none() && share == self.share() && source.routes == self.source().routes;
-        Ok(RouterChange {
-            name: self.name().to_owned(),
-            what: if same { "keep" } else { "change" }.to_owned(),
-            changes,
-        })
+    /// State of the router from which its next plan is compiled.
+    pub(crate) fn basis(&self) -> Basis {
+        let writes = self.writes.load(Ordering::Acquire);
+        Basis {
+            plan: self.router.plan(),
+            writes,
+        }
     }
 
-    /// Applies a checked configuration and a share; returns the settings that it has discarded. The error is a
-    /// sentence.
-    pub(crate) fn take_up(&self, source: &Source, share: Share) -> Result<Vec<String>, String> {
-        let why = |text: &str| format!("router {}: {text}", self.name());
+    /// Applies a plan that was compiled from `basis`, and a share of the workers; returns the settings that this has
+    /// discarded. A router that has changed since is compiled again.
+    ///
+    /// # Errors
+    /// The plan cannot be applied; a message.
+    pub(crate) fn apply(
+        &self,
+        basis: &Basis,
+        plan: &Arc<Plan>,
+        (source, share): (&Source, Share),
+    ) -> Result<Vec<String>, String> {
         let _change = self.change();
-        let done = self.replace(source.clone(), None, false);
-        let reply = done.map_err(|failure| why(&failure.text))?;
-        if !reply.good {
-            return Err(why(&reply.text));
-        }
+        let now = self.basis();
+        let is_current = Arc::ptr_eq(&now.plan, &basis.plan) && now.writes == basis.writes;
+        let done = match is_current {
+            true if is_same(plan, &now.plan) && source.routes == self.source().routes => {
+                self.set_source(source.clone());
+                Ok(Vec::new())
+            }
+            true => self.swap(&now.plan, plan, source.clone()),
+            false => self.compile_and_swap(source.clone()),
+        };
+        let lost = done.map_err(|failure| format!("router {}: {}", self.name(), failure.text))?;
         self.set_own(source.clone());
         self.set_share(share);
-        Ok(reply.lost)
+        Ok(lost)
     }
 
-    /// Applies a configuration, or returns the changes that it would make. The caller [locks](Control::change) the
-    /// running one. Definitions that were `given` with it must have their variables; for earlier ones a missing
-    /// variable is a warning.
-    fn replace(
-        &self,
-        source: Source,
-        given: Option<&[(String, String)]>,
-        dry_run: bool,
-    ) -> Result<ReloadReply, Failure> {
-        let before = self.source().routes;
-        let replaced = self.try_to_replace(source, given, dry_run);
-        if !replaced.as_ref().is_ok_and(|reply| reply.good) {
-            self.router.plan().router_wide::<RouteBound>().set(before);
-        }
-        replaced
+    /// Compiles and applies an earlier configuration and share, after a reload of several routers has failed.
+    ///
+    /// # Errors
+    /// The configuration cannot be applied; a message.
+    pub(crate) fn undo(&self, source: &Source, share: Share) -> Result<(), String> {
+        let _change = self.change();
+        let done = self.compile_and_swap(source.clone());
+        done.map_err(|failure| format!("router {}: {}", self.name(), failure.text))?;
+        self.set_own(source.clone());
+        self.set_share(share);
+        Ok(())
     }
 
-    /// Like [`replace`](Self::replace), but after a failure the bounds are those of the refused configuration.
-    fn try_to_replace(
-        &self,
-        source: Source,
-        given: Option<&[(String, String)]>,
-        dry_run: bool,
-    ) -> Result<ReloadReply, Failure> {
-        let plan = self.router.plan();
-        // A plan that is not taken up must not touch what the running elements share.
-        let previous = (!dry_run).then_some(&*plan);
+    /// Compiles and applies a configuration that has been checked before. The caller [locks](Control::change) the
+    /// running one.
+    fn compile_and_swap(&self, source: Source) -> Result<Vec<String>, Failure> {
+        let running = self.router.plan();
+        let compiled = self.compile(&source, &running, false);
+        let plan = compiled.plan.as_ref();
+        let plan = plan.ok_or_else(|| Failure::new(409, compiled.text()))?;
+        self.swap(&running, plan, source)
+    }
+
+    /// Compiles a configuration of this router. For a dry run, the plan takes over nothing that the running one has.
+    fn compile(&self, source: &Source, running: &Plan, dry_run: bool) -> Compiled {
         let options = Options {
-            previous,
-            replaces: Some(&plan),
-            ..Options::new(plan.workers, &*self.ports)
+            previous: (!dry_run).then_some(running),
+            replaces: Some(running),
+            ..Options::new(running.workers, &*self.ports)
         };
-        let mut compiled = compile(&source, &self.registry, &options);
-        if let Some(given) = given {
-            let before = |(name, _): &&(String, String)| !given.iter().any(|(new, _)| new == name);
-            let before: Vec<_> = source.definitions.iter().filter(before).cloned().collect();
-            compiled.check_definitions(given, true);
-            compiled.check_definitions(&before, false);
-        }
-        let Some(next) = compiled.plan.clone() else {
-            return Ok(reply(&compiled, Changes::default(), false));
-        };
-        let changes = changes(&plan, &next);
-        let mut lost = Vec::new();
-        if !dry_run {
-            service::reloading();
-            // A worker that does not answer has no say in whether there is a reload.
-            let settings = self.kept().unwrap_or_default();
-            let done = self.reload_to(&next);
-            service::ready();
-            let late = done.map_err(|e| Failure::new(409, e))?;
-            if !late.is_empty() {
-                warn!(
-                    ?late,
-                    "these workers take the configuration up when they answer again"
-                );
-            }
-            lost = self.lost_settings(settings, &changes);
-            self.reloads.fetch_add(1, Ordering::Relaxed);
-            info!(
-                configuration = source.name,
-                added = changes.added.len(),
-                removed = changes.removed.len(),
-                reconfigured = changes.reconfigured.len(),
-                kept = changes.kept,
-                "reload"
+        compile(source, &self.registry, &options)
+    }
+
+    /// Has all workers swap the running plan for the next one, which was compiled from it. Returns the settings that are
+    /// discarded. The caller [locks](Control::change) the running configuration.
+    fn swap(
+        &self,
+        running: &Arc<Plan>,
+        next: &Arc<Plan>,
+        source: Source,
+    ) -> Result<Vec<String>, Failure> {
+        let changes = changes(running, next);
+        service::reloading();
+        // A worker that does not answer has no say in whether there is a reload.
+        let settings = self.kept().unwrap_or_default();
+        let done = self.swap_on_workers(next);
+        service::ready();
+        let late = done.map_err(|e| Failure::new(409, e))?;
+        if !late.is_empty() {
+            warn!(
+                ?late,
+                "these workers take the configuration up when they answer again"
             );
         }
-        let mut reply = reply(&compiled, changes, true);
-        reply.lost = lost;
-        let own = self.own();
-        reply.until = (!source.is_like(&own)).then_some(own.name);
-        reply.configuration.clone_from(&source.name);
-        if !dry_run {
-            self.set_source(source);
-        }
-        Ok(reply)
+        next.router_wide::<RouteBound>().set(source.routes);
+        let lost = self.lost_settings(settings, &changes);
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+        info!(
+            configuration = source.name,
+            added = changes.added.len(),
+            removed = changes.removed.len(),
+            reconfigured = changes.reconfigured.len(),
+            kept = changes.kept,
+            "reload"
+        );
+        self.set_source(source);
+        Ok(lost)
     }
 
     /// Settings that the reload has thrown away; the log lists them, too.
@@ -229,11 +250,11 @@ impl Control {
         lost
     }
 
-    /// Makes all workers adopt a plan, or none; returns the late ones.
+    /// Has all workers adopt a plan, or none; returns the late ones.
     ///
     /// # Errors
     /// The kernel cannot be followed, or the router cannot adopt the plan; a sentence.
-    fn reload_to(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
+    fn swap_on_workers(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
         let begins = self.follow_kernel(plan)?;
         self.router.reload(plan).inspect_err(|_| {
             if begins {
@@ -242,7 +263,7 @@ impl Control {
         })
     }
 
-    fn wanted(&self, running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
+    fn requested(&self, running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
         match &asked.text {
             None => {
                 let again = self.own().again(&asked.definitions);
@@ -286,18 +307,31 @@ fn keeps_numbers(running: &Source, source: &Source) -> Result<(), Failure> {
     }
 }
 
-fn reply(compiled: &Compiled, changes: Changes, good: bool) -> ReloadReply {
+/// Answer with the diagnostics of a configuration.
+fn reply(compiled: &Compiled) -> ReloadReply {
     ReloadReply {
-        good,
-        changes,
         text: compiled.text(),
         diagnostics: serde_json::from_str(&compiled.json()).unwrap_or_default(),
         ..ReloadReply::default()
     }
 }
 
+/// True if a plan has the same elements, connections and queues as the running plan that it was compiled from.
+fn is_same(next: &Plan, running: &Plan) -> bool {
+    let same = |a: &PlanElement, b: &PlanElement| {
+        let placed = a.workers == b.workers && a.queues == b.queues;
+        a.name == b.name && placed && Arc::ptr_eq(&a.config, &b.config)
+    };
+    let mut elements = next.elements.iter().zip(&running.elements);
+    let mut edges = next.edges.iter().zip(running.edges.iter());
+    next.elements.len() == running.elements.len()
+        && next.edges.len() == running.edges.len()
+        && elements.all(|(a, b)| same(a, b))
+        && edges.all(|(a, b)| (a.from, a.to) == (b.from, b.to))
+}
+
 /// Differences between two plans, by name.
-fn changes(old: &Plan, new: &Plan) -> Changes {
+pub(crate) fn changes(old: &Plan, new: &Plan) -> Changes {
     let same_class = |a: &Plan, b: &Plan, n: usize| {
         let element = &a.elements[n];
         let other = b.find(&element.name).map(|i| &b.elements[i]);

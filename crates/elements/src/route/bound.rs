@@ -2,7 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Router-wide: maximum number of routes in each routing table of the router. Default: unlimited.
+/// Maximum number of routes in each routing table. Default: unlimited. The router's value bounds running tables, the
+/// plan's value the routes of a configuration.
 #[derive(Debug)]
 pub struct RouteBound(AtomicUsize);
 

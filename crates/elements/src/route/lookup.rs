@@ -256,8 +256,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
             args.error_in_whole(refused.to_string(), help);
         });
+        let most = args.of_plan::<RouteBound>().get();
         if let Ok(table) = &table
-            && let Err((_, wrong)) = table.configure(routes)
+            && let Err((_, wrong)) = table.configure(most, routes)
         {
             args.error_in_whole(wrong, "leave some of the routes out");
         }

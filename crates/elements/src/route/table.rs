@@ -55,10 +55,14 @@ impl Which {
 pub(super) type Refused = (usize, String);
 
 impl<const N: usize, S: Structure<N>> Table<N, S> {
-    /// Adds the routes of a configuration to an empty table. The last route to a prefix counts.
-    pub(super) fn configure(&self, mut routes: Vec<(Prefix<N>, Hops)>) -> Result<(), Refused> {
+    /// Adds the routes of a configuration, `most` at most, to an empty table. The last route to a prefix counts.
+    pub(super) fn configure(
+        &self,
+        most: usize,
+        mut routes: Vec<(Prefix<N>, Hops)>,
+    ) -> Result<(), Refused> {
         let commands = routes.iter().map(|(p, h)| Command::Set(*p, Arc::clone(h)));
-        self.apply(&commands.collect::<Vec<_>>(), |_| String::new())?;
+        self.apply_within(most, &commands.collect::<Vec<_>>(), |_| String::new())?;
         routes.reverse();
         routes.sort_by_key(|(prefix, _)| *prefix); // stable: the last one comes first now
         routes.dedup_by_key(|(prefix, _)| *prefix);

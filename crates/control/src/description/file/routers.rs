@@ -42,14 +42,6 @@ impl Section {
         let usual = usual.filter(|_| self.isolation.is_none());
         self.netns.as_deref().or(usual).map(str::to_owned)
     }
-
-    /// Number of workers that run the router's own graph, in a process with `of_process` workers.
-    pub(crate) fn own_workers(&self, of_process: usize) -> usize {
-        match &self.isolation {
-            Some(isolation) => isolation.workers.into(),
-            None => of_process,
-        }
-    }
 }
 
 /// Maximum number of tickets of a router. Thus this many routers can share a worker evenly.
