@@ -25,3 +25,17 @@ fn contributing_shows_the_element_to_copy() {
         format!("{before}```rust\n{source}```\n\n{after}")
     });
 }
+
+#[test]
+fn docs_api_md_lists_all_requests() {
+    const HEAD: &str = "| method and path | what it does |\n|---|---|\n";
+    let routes = control::api::request::ROUTES.iter();
+    let rows: String = routes
+        .map(|route| format!("| `{} {}` | {} |\n", route.method, route.target, route.doc))
+        .collect();
+    keep("docs/api.md", |written| {
+        let (before, rest) = written.split_once(HEAD).expect("a table");
+        let (_, after) = rest.split_once("\n\n").expect("its end");
+        format!("{before}{HEAD}{rows}\n{after}")
+    });
+}

@@ -1,21 +1,6 @@
 //! The API: HTTP/1.1 and JSON over the router's UNIX socket; over TCP only `/metrics`.
 //!
-//! | method and path | what |
-//! |---|---|
-//! | `GET /v1/routers` | the routers of the process ([`Router`](crate::view::Router)) |
-//! | `GET /v1/info` | about the process ([`Info`](crate::view::Info)) |
-//! | `GET /v1/elements` | elements and handlers ([`Element`](crate::view::Element)) |
-//! | `GET /v1/plan` | the plan, as text |
-//! | `GET /v1/saved` | what handlers have changed, as a start reads it |
-//! | `GET /v1/stats` | all counts ([`Stats`](crate::view::Stats)) |
-//! | `POST /v1/turns` | each worker's longest turn since the last such request, and how it divides |
-//! | `GET /v1/handlers/E.H?argument=A` | reads a handler, text |
-//! | `PUT /v1/handlers/E.H` | writes a handler; the body is the value |
-//! | `GET /v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N` | packets at edges and drops, pcapng |
-//! | `GET /v1/trace?count=N&from=E&snaplen=N&seconds=N` | paths of packets ([`TracedPacket`](view::TracedPacket)) |
-//! | `GET /metrics` | all counts, for Prometheus |
-//! | `POST /v1/reload` | replaces the configuration ([`ReloadRequest`](crate::view::ReloadRequest)) |
-//! | `POST /v1/stop` | ends the process |
+//! [`request::ROUTES`] lists the requests; docs/api.md is generated from it. [`crate::view`] has the shapes of answers.
 //!
 //! With `/v1/routers/NAME/` in place of `/v1/`, a request is about that router: the same answers with its own counts.
 //! `info` describes it, `reload` replaces its configuration, `stop` ends it alone. Without a name the only router is

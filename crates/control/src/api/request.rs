@@ -9,43 +9,174 @@ use std::time::Duration;
 /// A syntactically valid request. Objects named in it may not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// `GET /v1/info`: description of the process or router.
+    /// Description of the process or router.
     Info,
-    /// `GET /v1/routers`: the routers of the process.
+    /// The routers of the process.
     Routers,
-    /// `GET /v1/elements`: elements and handlers.
+    /// Elements and handlers.
     Elements,
-    /// `GET /v1/plan`: the plan as text.
+    /// The plan as text.
     Plan,
-    /// `GET /v1/saved`: settings that differ from the configuration, in the form of a saved file.
+    /// Settings that differ from the configuration, in the form of a saved file.
     Saved,
-    /// `GET /v1/stats`: all counts.
+    /// All counts.
     Stats,
-    /// `POST /v1/turns`: each worker's longest turn; resets the maximum.
+    /// Each worker's longest turn; resets the maximum.
     Turns,
-    /// `GET /v1/handlers/ELEMENT.HANDLER?argument=TEXT`: reads a handler.
+    /// Reads a handler.
     Read {
         /// Element and handler, separated by a dot.
         path: String,
         /// Argument of the handler.
         argument: String,
     },
-    /// `PUT /v1/handlers/ELEMENT.HANDLER` with the value as body: writes a handler.
+    /// Writes a handler.
     Write {
         /// Element and handler, separated by a dot.
         path: String,
     },
-    /// `GET /v1/capture?point=a+->+b&drops=q&count=9&filter=udp&snaplen=96`: packets as pcapng. `point` may occur
-    /// several times; `drops` without a value selects the drops of all elements.
+    /// Packets as pcapng.
     Capture(capture::Spec),
-    /// `GET /v1/trace?count=3&from=eth0&snaplen=64&seconds=10`: path of packets through the graph.
+    /// Paths of packets through the graph.
     Trace(trace::Spec),
-    /// `GET /metrics`: all counts, for Prometheus.
+    /// All counts, for Prometheus.
     Metrics,
-    /// `POST /v1/reload` with a [`ReloadRequest`](crate::view::ReloadRequest).
+    /// Replaces the configuration by a [`ReloadRequest`](crate::view::ReloadRequest).
     Reload,
-    /// `POST /v1/stop`: ends the process, or the router.
+    /// Ends the process, or the router.
     Stop,
+}
+
+/// Maker of a request from the name of a handler, or an empty string, and the query.
+type Make = fn(&str, &Arguments) -> Result<Request, Refusal>;
+
+/// A kind of request.
+pub struct Route {
+    /// Method of HTTP.
+    pub method: &'static str,
+    /// Path, and after `?` the names of all parameters. `E.H` stands for the name of a handler.
+    pub target: &'static str,
+    /// Effect, or content of the answer.
+    pub doc: &'static str,
+    make: Make,
+}
+
+const fn get(target: &'static str, doc: &'static str, make: Make) -> Route {
+    Route {
+        method: "GET",
+        target,
+        doc,
+        make,
+    }
+}
+
+const fn post(target: &'static str, doc: &'static str, make: Make) -> Route {
+    Route {
+        method: "POST",
+        ..get(target, doc, make)
+    }
+}
+
+/// All requests, in the order of docs/api.md.
+pub const ROUTES: &[Route] = &[
+    get(
+        "/v1/info",
+        "name, version, uptime, the configuration that runs, and the one that the next start reads",
+        |_, _| Ok(Request::Info),
+    ),
+    get(
+        "/v1/routers",
+        "the routers of the process. For an isolated router, `isolated` has the user, whether the process runs, and how \
+            often it was started",
+        |_, _| Ok(Request::Routers),
+    ),
+    get(
+        "/v1/elements",
+        "elements: name, class, configuration, workers, handlers; `fused` is the first element of the loop that runs \
+            this one",
+        |_, _| Ok(Request::Elements),
+    ),
+    get(
+        "/v1/plan",
+        "the plan as text: which worker runs each element",
+        |_, _| Ok(Request::Plan),
+    ),
+    get(
+        "/v1/stats",
+        "all counters, as `ashlar top --json` prints them",
+        |_, _| Ok(Request::Stats),
+    ),
+    post(
+        "/v1/turns",
+        "each worker's longest turn (one pass over its tasks) since the last such request",
+        |_, _| Ok(Request::Turns),
+    ),
+    get(
+        "/v1/handlers/E.H?argument=A",
+        "reads a handler; the answer is text",
+        read,
+    ),
+    Route {
+        method: "PUT",
+        ..get(
+            "/v1/handlers/E.H",
+            "writes a handler; the body is the value, at most 64 MiB",
+            write,
+        )
+    },
+    get(
+        "/v1/saved",
+        "what handlers have changed, as `ashlar save` writes it",
+        |_, _| Ok(Request::Saved),
+    ),
+    get(
+        "/v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N",
+        "packets at connections, or drops, as pcapng. `point` may occur several times; `drops` without a value selects \
+            the drops of all elements",
+        |_, arguments| Ok(Request::Capture(capture_spec(arguments)?)),
+    ),
+    get(
+        "/v1/trace?count=N&from=E&snaplen=N&seconds=N",
+        "the path of packets through the elements, each step with its time",
+        |_, arguments| Ok(Request::Trace(trace_spec(arguments)?)),
+    ),
+    post(
+        "/v1/reload",
+        "replaces the configuration: `{}` reads the router's own file again, `{\"text\": \"...\"}` brings another one, \
+            `\"dry_run\": true` only reports the changes",
+        |_, _| Ok(Request::Reload),
+    ),
+    post(
+        "/v1/stop",
+        "stops all routers and ends the process",
+        |_, _| Ok(Request::Stop),
+    ),
+    get("/metrics", "all counts, for Prometheus", |_, _| {
+        Ok(Request::Metrics)
+    }),
+];
+
+impl Route {
+    /// The name of a handler in a path of this kind, or an empty string; `None` for a path of another kind.
+    fn handler<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let (own, _) = self.target.split_once('?').unwrap_or((self.target, ""));
+        match own.strip_suffix("E.H") {
+            Some(own) => path.strip_prefix(own),
+            None => (path == own).then_some(""),
+        }
+    }
+
+    /// True if the request may have this method. A client that cannot send PUT writes by POST.
+    fn takes(&self, method: &str) -> bool {
+        method == self.method || (self.method == "PUT" && method == "POST")
+    }
+
+    /// Names of the parameters.
+    fn parameters(&self) -> Vec<&'static str> {
+        let (_, query) = self.target.split_once('?').unwrap_or_default();
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        pairs.map(|(name, _)| name).collect()
+    }
 }
 
 /// Maximum length of path and query together, in bytes.
@@ -91,40 +222,24 @@ fn parse_rest(method: &str, path: &str, query: Option<&str>) -> Result<Request, 
         return Err(Refusal::new(414, "the path is too long"));
     }
     let arguments = Arguments::of(query)?;
-    let rest = match path.strip_prefix("/v1/") {
-        Some(rest) => rest,
-        None if path == "/metrics" => "metrics",
-        None => return Err(unknown(path)),
-    };
-    if let Some(handler) = rest.strip_prefix("handlers/") {
-        return handler_request(method, handler, &arguments);
+    let mut methods = Vec::new();
+    for route in ROUTES {
+        let Some(handler) = route.handler(path) else {
+            continue;
+        };
+        if route.takes(method) {
+            arguments.only(&route.parameters())?;
+            return (route.make)(handler, &arguments);
+        }
+        methods.push(route.method);
     }
-    let (right, request) = match rest {
-        "info" => ("GET", Request::Info),
-        "elements" => ("GET", Request::Elements),
-        "routers" => ("GET", Request::Routers),
-        "plan" => ("GET", Request::Plan),
-        "saved" => ("GET", Request::Saved),
-        "stats" => ("GET", Request::Stats),
-        "turns" => ("POST", Request::Turns),
-        "metrics" => ("GET", Request::Metrics),
-        "capture" => ("GET", Request::Capture(capture_spec(&arguments)?)),
-        "trace" => ("GET", Request::Trace(trace_spec(&arguments)?)),
-        "reload" => ("POST", Request::Reload),
-        "stop" => ("POST", Request::Stop),
-        _ => return Err(unknown(path)),
-    };
-    if method != right {
-        return Err(method_refused(method, right));
+    match methods.is_empty() {
+        true => Err(unknown(path)),
+        false => Err(method_refused(method, &methods.join(" and "))),
     }
-    if !matches!(request, Request::Capture(_) | Request::Trace(_)) {
-        arguments.only(&[])?;
-    }
-    Ok(request)
 }
 
 fn capture_spec(arguments: &Arguments) -> Result<capture::Spec, Refusal> {
-    arguments.only(&["point", "drops", "count", "filter", "snaplen"])?;
     let points = arguments.0.iter().filter(|(name, _)| name == "point");
     let drops = arguments.get("drops");
     let spec = capture::Spec {
@@ -144,7 +259,6 @@ fn capture_spec(arguments: &Arguments) -> Result<capture::Spec, Refusal> {
 }
 
 fn trace_spec(arguments: &Arguments) -> Result<trace::Spec, Refusal> {
-    arguments.only(&["count", "from", "snaplen", "seconds"])?;
     let most = u64::from(trace::COUNT_MAX);
     Ok(trace::Spec {
         count: arguments.number("count", 1..=most)?.unwrap_or(1) as u16,
@@ -154,25 +268,23 @@ fn trace_spec(arguments: &Arguments) -> Result<trace::Spec, Refusal> {
     })
 }
 
-fn handler_request(method: &str, path: &str, arguments: &Arguments) -> Result<Request, Refusal> {
-    let path = decode(path)?;
-    if path.is_empty() {
-        return Err(Refusal::new(
-            400,
-            "name a handler: /v1/handlers/ELEMENT.HANDLER",
-        ));
-    }
-    match method {
-        "GET" => {
-            arguments.only(&["argument"])?;
-            let argument = arguments.get("argument").unwrap_or_default().to_owned();
-            Ok(Request::Read { path, argument })
-        }
-        "PUT" | "POST" => {
-            arguments.only(&[])?;
-            Ok(Request::Write { path })
-        }
-        _ => Err(method_refused(method, "GET and PUT")),
+fn read(handler: &str, arguments: &Arguments) -> Result<Request, Refusal> {
+    let argument = arguments.get("argument").unwrap_or_default().to_owned();
+    let path = handler_name(handler)?;
+    Ok(Request::Read { path, argument })
+}
+
+fn write(handler: &str, _: &Arguments) -> Result<Request, Refusal> {
+    let path = handler_name(handler)?;
+    Ok(Request::Write { path })
+}
+
+/// Name of a handler from a path.
+fn handler_name(path: &str) -> Result<String, Refusal> {
+    let text = "name a handler: /v1/handlers/ELEMENT.HANDLER";
+    match decode(path)? {
+        name if name.is_empty() => Err(Refusal::new(400, text)),
+        name => Ok(name),
     }
 }
 
@@ -345,6 +457,10 @@ mod tests {
         assert_eq!(status("DELETE", "/v1/info", None), Err(405));
         assert_eq!(status("GET", "/v1/stop", None), Err(405));
         assert_eq!(status("GET", "/v1/info", Some("a=b")), Err(400));
+        assert_eq!(
+            status("PUT", "/v1/handlers/a.b", Some("argument=1")),
+            Err(400)
+        );
         assert_eq!(status("GET", "/v1/handlers/%ff.x", None), Err(400));
         assert_eq!(status("GET", "/v1/capture", None), Err(400));
         assert_eq!(
