@@ -1,6 +1,8 @@
-//! Values that all elements of a router share, one per type: for instance the table of the kernel's routes. They survive
-//! a reload of the configuration. Beside them are values of one plan, which tell elements under which limits they are
-//! configured: a plan may be refused, so that planning must not change what a running router uses.
+//! Values that all elements of a router share, one per type: for example the table of the kernel's routes. They survive
+//! a reload of the configuration.
+//!
+//! Beside them are values of one plan, such as the limits under which its elements are configured. A plan may be
+//! refused, so planning must not change values that a running router uses.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;

@@ -86,8 +86,8 @@ pub const ROUTES: &[Route] = &[
     ),
     get(
         "/v1/routers",
-        "the routers of the process. For an isolated router, `isolated` has the user, whether the process runs, and how \
-            often it was started",
+        "the routers of the process. For an isolated router, `isolated` has the user, whether the process runs, and \
+            how often it was started",
         |_, _| Ok(Request::Routers),
     ),
     get(

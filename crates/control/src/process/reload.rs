@@ -200,9 +200,9 @@ impl Process {
         Ok(reply)
     }
 
-    /// Removes, reloads and starts routers as one transaction: those that `go`, those that `stay`, and the other planned
-    /// ones. A router that needs another router's port follows after that router's reload. Returns the settings that
-    /// are discarded.
+    /// Removes, reloads and starts routers as one transaction: those that `go`, those that `stay`, and the other ones
+    /// that are planned. A router that needs another router's port follows after that router's reload. Returns the
+    /// settings that are discarded.
     fn apply(
         &self,
         planned: &[Planned],

@@ -74,8 +74,8 @@ impl Control {
         reply
     }
 
-    /// Compiles and applies the running configuration again if ports have other addresses or MTUs than its elements know
-    /// (`eth0:eth`, `eth0:mtu`). It is called regularly and needs no event.
+    /// Compiles and applies the running configuration again if ports have other addresses or MTUs than its elements
+    /// know (`eth0:eth`, `eth0:mtu`). It is called regularly and needs no event.
     pub(crate) fn follow_addresses(&self) -> Result<(), Failure> {
         let _change = self.change();
         let plan = self.router.plan();
@@ -196,8 +196,8 @@ impl Control {
         compile(source, &self.registry, &options)
     }
 
-    /// Has all workers swap the running plan for the next one, which was compiled from it. Returns the settings that are
-    /// discarded. The caller [locks](Control::change) the running configuration.
+    /// Has all workers swap the running plan for the next one, which was compiled from it. Returns the settings that
+    /// are discarded. The caller [locks](Control::change) the running configuration.
     fn swap(
         &self,
         running: &Arc<Plan>,
