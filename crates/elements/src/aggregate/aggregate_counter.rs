@@ -5,23 +5,23 @@
 //! DriverManager(pause, write ac.write_text_file -);
 //! ```
 //!
-//! While it is frozen, it counts only aggregates that it already knows. It always treats packets of the second
-//! input like this. If output 1 is connected, packets that are not counted leave there.
+//! While it is frozen, it counts only known aggregates. It always treats packets of the second input like this. If
+//! output 1 is connected, packets that are not counted leave there.
 //!
 //! Keyword arguments:
 //!
 //! - `BYTES`: true if bytes are counted. Default false.
 //! - `IP_BYTES`: true to count bytes only from the network header on. Default false.
-//! - `MULTIPACKET`: true if a packet that stands for several (EXTRA_PACKETS annotation) is counted as so many.
+//! - `MULTIPACKET`: true if a packet that stands for several (EXTRA_PACKETS annotation) counts that many times.
 //!   Default true.
 //! - `EXTRA_LENGTH`: true to count bytes that were not captured (EXTRA_LENGTH annotation). Default true.
-//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: action when N aggregates are there and a packet of
-//!   another one comes: stop counting and the router, freeze, or write a handler (`N HANDLER VALUE`). Only one of them
-//!   may be given. It is done once; then the packet is counted, if that is still wanted.
+//! - `AGGREGATE_STOP`, `AGGREGATE_FREEZE`, `AGGREGATE_CALL`: action when there are N aggregates and a packet of
+//!   another one arrives: stop counting and the router, freeze, or write a handler (`N HANDLER VALUE`). Only one of
+//!   them may be given. The action happens once; then the packet is counted, unless counting has stopped.
 //! - `COUNT_STOP`, `COUNT_FREEZE`, `COUNT_CALL`: the same as soon as the sum of all counts has reached a number.
-//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. Packets of further aggregates are
-//!   not counted; the handler `uncounted` says how many they are.
-//! - `BANNER`: first line of files that are written.
+//! - `CAPACITY`: maximum number of aggregates. Default 1048576; with `ashlar click` 16777216. Packets of further
+//!   aggregates are not counted; the handler `uncounted` returns their number.
+//! - `BANNER`: first line of written files.
 
 use crate::basic::counter::Call;
 use crate::dump::file::{Output, reason};

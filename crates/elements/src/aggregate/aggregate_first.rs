@@ -8,10 +8,11 @@
 //!
 //! Keyword arguments:
 //!
-//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. When it
-//!   says that an aggregate has ended, the aggregate is forgotten.
-//! - `CAPACITY`: aggregates at a time. Default 1048576; with `ashlar click` 16777216. For a further aggregate, the one
-//!   that was idle longest is forgotten, and its next packet counts as a first one; the handler `evicted` counts those.
+//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair upstream, on the same worker. When it reports the end of
+//!   an aggregate, the aggregate is removed.
+//! - `CAPACITY`: maximum number of aggregates. Default 1048576; with `ashlar click` 16777216. A further aggregate
+//!   replaces the one that was idle longest, whose next packet then counts as a first one; the handler `evicted`
+//!   counts those.
 
 use super::kept::Kept;
 use super::notice::{self, Listener};

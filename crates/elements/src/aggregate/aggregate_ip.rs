@@ -4,11 +4,11 @@
 //! FromIPSummaryDump(-) -> AggregateIP(ip dst/24) -> ac :: AggregateCounter -> Discard;
 //! ```
 //!
-//! A field is given by its name (`ip tos`, `tcp dport`, `sport`) or by its place: `ip[8:2]` is two bytes from
-//! byte 8 on, `ip[8-9]` the bytes 8 and 9, `ip[8]` one byte; with braces instead of brackets the numbers are
-//! bits. Places are in the header `ip`, in the transport header `transp` (also `tcp`, `udp` and `icmp`, for
-//! these protocols only), or in `data` behind a TCP or UDP header. `/N` after the field takes its top N bits,
-//! and `& MASK` the bits of a mask.
+//! A field is given by its name (`ip tos`, `tcp dport`, `sport`) or by its position: `ip[8:2]` is two bytes from byte
+//! 8 on, `ip[8-9]` the bytes 8 and 9, `ip[8]` one byte; with braces instead of brackets the numbers are bits.
+//! Positions are in the header `ip`, in the transport header `transp` (also `tcp`, `udp` and `icmp`, for these
+//! protocols only), or in `data` after a TCP or UDP header. `/N` after the field takes its top N bits, and `& MASK`
+//! the bits of a mask.
 //!
 //! Names: `ip` `vers`, `hl`, `tos`, `dscp`, `ecn`, `len`, `id`, `off`, `rf`, `df`, `mf`, `fragoff`, `ttl`,
 //! `proto`, `sum`, `src`, `dst`; `tcp` `sport`, `dport`, `seq`, `ack`, `hl`, `flags`, `fin`, `syn`, `rst`,

@@ -12,11 +12,11 @@
 //!
 //! Keyword arguments:
 //!
-//! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is forgotten; it then gets a new
-//!   number. Default: never.
-//! - `REAP`: time between two removals of forgotten pairs. Default 20 minutes.
-//! - `CAPACITY`: pairs at a time. Default 1048576; with `ashlar click` 16777216. For a further pair, the one that was
-//!   idle longest is forgotten; the handler `evicted` counts those.
+//! - `TIMEOUT`: time without packets, by their timestamps, after which a pair is removed; it then gets a new number.
+//!   Default: never.
+//! - `REAP`: time between two removals of expired pairs. Default 20 minutes.
+//! - `CAPACITY`: maximum number of pairs. Default 1048576; with `ashlar click` 16777216. A further pair replaces the
+//!   one that was idle longest; the handler `evicted` counts those.
 
 use super::kept::Kept;
 use super::notice::Notifier;

@@ -11,8 +11,8 @@
 //! timestamps, or at the first SYN after a RST or after a FIN from both sides. Packets that belong to no flow leave
 //! by output 1, or are dropped (`no_flow`).
 //!
-//! Where packets are pushed, fragments wait here until the first fragment of their datagram, which has the
-//! ports, has come. Later packets between the same addresses wait behind them. `clear` releases all that wait.
+//! In push mode, fragments wait here until the first fragment of their datagram, which has the ports, has arrived.
+//! Later packets between the same addresses wait, too. `clear` releases all waiting packets.
 //!
 //! Keyword arguments:
 //!
@@ -23,10 +23,10 @@
 //! - `UDP_TIMEOUT`: the same for UDP flows. Default 1 minute.
 //! - `FRAGMENT_TIMEOUT`: time for which fragments wait. Default 30 seconds.
 //! - `REAP`: time between two removals of flows that have ended. Default 20 minutes.
-//! - `CAPACITY`: flows at a time. Default 1048576; with `ashlar click` 16777216. For a further flow, the one that was
-//!   idle longest ends; the handler `evicted` counts those.
-//! - `ICMP`: true if an ICMP error belongs to the flow that it is about, with paint 2 or 3. Default false.
-//! - `FRAGMENTS`: true if fragments wait. Default true where packets are pushed.
+//! - `CAPACITY`: maximum number of flows. Default 1048576; with `ashlar click` 16777216. A further flow ends the one
+//!   that was idle longest; the handler `evicted` counts those.
+//! - `ICMP`: true if an ICMP error belongs to the flow that it reports, with paint 2 or 3. Default false.
+//! - `FRAGMENTS`: true if fragments wait. Default true in push mode.
 
 use super::fragments::{Fragments, Ready};
 use super::kept::Kept;

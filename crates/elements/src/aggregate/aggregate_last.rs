@@ -1,4 +1,4 @@
-//! Keeps the last packet of each aggregate, and sends it out when the aggregate has ended.
+//! Keeps the last packet of each aggregate, and sends it when the aggregate has ended.
 //!
 //! ```click
 //! FromDump(trace.pcap, STOP true, FORCE_IP true) -> AggregateIPFlows
@@ -12,12 +12,12 @@
 //!
 //! Keyword arguments:
 //!
-//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair before this element, on the same worker. The packet
-//!   of an aggregate leaves when that element says that the aggregate has ended.
+//! - `NOTIFIER`: an AggregateIPFlows or AggregateIPAddrPair upstream, on the same worker. The packet of an aggregate
+//!   leaves when that element reports the end of the aggregate.
 //! - `STOP_AFTER_CLEAR`: true if `clear` stops the router. Default false.
-//! - `CAPACITY`: aggregates at a time, each of which keeps a packet. Default 65536; with `ashlar click` 16777216. For a
-//!   further aggregate, the one that was idle longest ends: its packet leaves by output 0, and the handler `evicted`
-//!   counts it.
+//! - `CAPACITY`: maximum number of aggregates, each of which keeps a packet. Default 65536; with `ashlar click`
+//!   16777216. A further aggregate ends the one that was idle longest: its packet leaves by output 0, and the handler
+//!   `evicted` counts it.
 
 use super::kept::Kept;
 use super::notice::{self, Listener};

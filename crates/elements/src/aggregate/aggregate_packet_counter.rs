@@ -10,7 +10,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ANNO`: annotation that holds the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the number of another
+//! - `ANNO`: annotation with the packet number: `PACKET_NUMBER`, `SEQUENCE_NUMBER`, the number of another
 //!   annotation's first byte, or `NONE`, with which all packets have number 0. Default PACKET_NUMBER.
 //! - `CAPACITY`: pairs of aggregate and number that are kept of an input. Default 1048576; with `ashlar click`
 //!   16777216. Further packets are not counted; the handler `uncounted` says how many they are.

@@ -1,5 +1,5 @@
-//! Fields of packets by name or by place, as AggregateIP's configuration writes them: `ip src/8`,
-//! `tcp[13]`, `ip{96-103}`, `ip[8:2] & 0x3F0`.
+//! Fields of packets by name or by position, in the notation of AggregateIP: `ip src/8`, `tcp[13]`, `ip{96-103}`,
+//! `ip[8:2] & 0x3F0`.
 
 use arguments::Names;
 use arguments::units::FromArg;

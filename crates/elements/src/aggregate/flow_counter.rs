@@ -7,13 +7,13 @@
 //! Packets without ports, and fragments, belong to a flow with ports 0. Bytes are counted from the IP header
 //! on. Counts are kept until they are cleared.
 //!
-//! If all packets come through Steers with one table, sorted by BucketByHash with a symmetric key
-//! (`FromDevice(..., CLASSIFY hash)`), each worker counts the flows of its buckets, and the counts move with a
-//! bucket. Otherwise there is one copy, and packets of other workers cross to it.
+//! If all packets come through Steers with one table, sorted by BucketByHash with a symmetric key (`FromDevice(...,
+//! CLASSIFY hash)`), each worker counts the flows of its buckets, and the counts move with a bucket. Otherwise there
+//! is one copy, and packets of other workers cross to it.
 //!
 //! Keyword arguments:
 //!
-//! - `CAPACITY`: flows that each worker can count. Packets of further flows are counted together, as
+//! - `CAPACITY`: maximum number of flows on each worker. Packets of further flows are counted together, as
 //!   `uncounted`. Default 65536.
 
 use crate::prelude::*;

@@ -1,7 +1,7 @@
-//! Fragments that wait for their datagram's first one, and packets that must not overtake them.
+//! Fragments that wait for their datagram's first one, and later packets between the same addresses.
 //!
-//! Packets between two addresses leave in the order in which they came. While a fragment waits whose
-//! ports are not known yet, all later packets between its addresses wait behind it.
+//! Packets between two addresses leave in order of arrival. While a fragment with unknown ports waits, all later
+//! packets between its addresses wait, too.
 
 use super::kept::Kept;
 use engine::packet::Packet;

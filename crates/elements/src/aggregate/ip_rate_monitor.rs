@@ -5,24 +5,24 @@
 //!     -> rates :: IPRateMonitor(PACKETS, 1, 256, 600) -> Discard;
 //! ```
 //!
-//! Packets of input 0 are counted for their source, those of input 1 for their destination; they leave by the
-//! output of the same number. At first there is a pair of rates for each of the 256 networks of prefix length
+//! Packets of input 0 count for their source, those of input 1 for their destination; they leave by the output of the
+//! same number. At first there is a pair of rates for each of the 256 networks of prefix length
 //! 8. A network with more than `THRESH` a second, in either direction, gets a pair of rates for each of its 256
 //! subnets of length 16, and these in turn for length 24 and 32, as far as `MEMORY` allows. When the memory is used up,
 //! no network is split any further until `reset`; the handler `unsplit` counts packets for which one would have been.
 //!
 //! Arguments:
 //!
-//! - `TYPE`: `PACKETS` or `BYTES`, what is counted.
-//! - `RATIO`: share of the packets that are sampled, from 0 to 1. Each sampled packet counts for those that are
-//!   not: less work, but less exact.
+//! - `TYPE`: `PACKETS` or `BYTES`.
+//! - `RATIO`: share of the packets that are sampled, from 0 to 1. Each sampled packet also counts for the others:
+//!   less work, but less exact.
 //! - `THRESH`: rate above which a network is split into its subnets.
-//! - `MEMORY`: most memory, in KiB, at least 100; 0 is without limit. Default 65536, that is 64 MiB; with `ashlar
+//! - `MEMORY`: maximum memory in KiB, at least 100; 0 is without limit. Default 65536, that is 64 MiB; with `ashlar
 //!   click` 0, as in Click.
 //! - `ANNO`: true if packets get the rates of the smallest measured network around their address, as
 //!   annotations FWD_RATE and REV_RATE. Default true.
 //!
-//! There is one copy, which sees the traffic of all workers.
+//! There is one copy, which gets the traffic of all workers.
 
 use crate::basic::rate::Rate;
 use crate::prelude::*;

@@ -1,7 +1,7 @@
-//! Something for each key, for a bounded number of keys: a new key takes the place of the one that was idle longest.
+//! A bounded map: a new key replaces the one that was idle longest.
 //!
-//! Whoever forges packets makes new keys at will. A table that refused them once it is full would refuse everybody's
-//! for good; here they push each other out, and whoever sends more often than the table turns over stays.
+//! A sender of forged packets can make new keys at will. A table that refused new keys once it is full would lock out
+//! all senders for good. Here such keys replace each other, and a key that is used often enough stays.
 
 use std::hash::Hash;
 use tables::flows::Flows;

@@ -1,4 +1,4 @@
-//! Classes that give packets to aggregates, by number, and count and filter by that number.
+//! Classes that number packets by aggregate, and count and filter by that number.
 
 mod aggregate_counter;
 mod aggregate_filter;

@@ -1,7 +1,7 @@
-//! Aggregates that have ended: those who number them (AggregateIPFlows) tell those who keep something of
-//! each (AggregateLast).
+//! Ended aggregates: elements that number aggregates (AggregateIPFlows) notify those that keep state for each
+//! (AggregateLast).
 //!
-//! Both must run on one worker, as they do where packets go from one to the other without a queue.
+//! Both must run on one worker, as they do if packets go from one to the other without a queue.
 
 use crate::peer;
 use crate::prelude::*;

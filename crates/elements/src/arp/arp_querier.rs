@@ -1,4 +1,4 @@
-//! Puts Ethernet headers before IP packets; it finds the neighbours' Ethernet addresses by ARP (RFC 826).
+//! Prepends Ethernet headers to IP packets; it finds the neighbours' Ethernet addresses by ARP (RFC 826).
 //!
 //! ```click
 //! FromDevice(eth0)
@@ -9,20 +9,19 @@
 //! c[3] -> Discard;
 //! ```
 //!
-//! A packet of input 0 goes to the neighbour that its destination annotation names. While the neighbour's
-//! Ethernet address is not known, packets for it wait, and an ARP query is sent by output 1, or by output 0 if
-//! output 1 is not connected. If too many packets wait, the oldest are dropped (`full`). Packets leave in
-//! order.
+//! A packet of input 0 goes to the neighbour in its destination annotation. While the neighbour's Ethernet address is
+//! unknown, packets for it wait, and an ARP query is sent by output 1, or by output 0 if output 1 is not connected.
+//! If too many packets wait, the oldest are dropped (`full`). Packets leave in order.
 //!
-//! If output 2 is connected, one worker sends at most one query per second (RFC 1122, 2.3.2.1) for a neighbour,
-//! and three in all. Then the packets that wait for it leave by output 2, where an ICMP error can be made (RFC
-//! 1812, 3.3.2). Otherwise the element sends queries as Click's ARPQuerier does: when there is a packet for the
-//! neighbour, first ten queries at least 0.1 seconds apart, then one every 2 seconds. Packets then wait until
-//! the table forgets the neighbour (`unresolved`).
+//! If output 2 is connected, one worker sends at most one query per second (RFC 1122, 2.3.2.1) for a neighbour, and
+//! three in all. Then the packets that wait for it leave by output 2, where an ICMP error can be made (RFC 1812,
+//! 3.3.2). Otherwise the element sends queries as Click's ARPQuerier does: when there is a packet for the neighbour,
+//! first ten queries at least 0.1 seconds apart, then one every 2 seconds. Packets then wait until the entry is
+//! removed from the table (`unresolved`).
 //!
-//! Input 1 takes ARP frames. A reply to a query makes or updates an entry. Any other ARP frame from a known
-//! neighbour updates its entry, and a request for our address makes an entry. Frames that claim our own address
-//! for another station are counted (`conflicts`). All replies must come to this input; other ARP frames may.
+//! Input 1 takes ARP frames. A reply to a query makes or updates an entry. Any other ARP frame from a known neighbour
+//! updates its entry, and a request for our address makes an entry. Frames that claim our own address for another
+//! station are counted (`conflicts`). All replies must come to this input; other ARP frames may.
 //!
 //! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's broadcast
 //! address go to all stations, those to a multicast group to its Ethernet group (RFC 1112, 6.4). All workers
@@ -35,15 +34,15 @@
 //! - `ETH`: our Ethernet address; may be left out if the name stands for one too.
 //! - `TABLE`: name of an ARPTable to use. The arguments from here to `TIMEOUT` are then those of the ARPTable,
 //!   and output 2 gets no packets.
-//! - `CAPACITY`: packets that may wait. Default 2048; 0 = 1048576.
+//! - `CAPACITY`: maximum number of waiting packets. Default 2048; 0 = 1048576.
 //! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
-//! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
-//!   its own. Default 0.
-//! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one in so many is dropped. Default 2.
-//! - `QUERY_RATE`: neighbours that are not in the table and are asked for, per second, a fifth of them at once; 0 = no
-//!   limit. Packets for more are dropped (`rate_limited`), first those of hosts that ask for many (RFC 6583). Default
+//! - `ENTRY_PACKET_CAPACITY`: maximum number of packets that wait for one neighbour, on each worker; 0 = no separate
+//!   limit. Default 0.
+//! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one of this number is dropped. Default 2.
+//! - `QUERY_RATE`: maximum number of unknown neighbours queried per second, a fifth of them at once; 0 = no limit.
+//!   Packets for more are dropped (`rate_limited`), first those of hosts that cause many queries (RFC 6583). Default
 //!   1000.
-//! - `TIMEOUT`: how long an entry is kept without an answer; 0 = for ever. Default 5 minutes.
+//! - `TIMEOUT`: time for which an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 //! - `POLL_TIMEOUT`: age at which an entry in use is queried again; 0 = never. Default 1 minute.
 //! - `BROADCAST`: another IP address that means all stations.
 //! - `BROADCAST_POLL`: true if queries by `POLL_TIMEOUT` are broadcast instead of sent to the neighbour alone.

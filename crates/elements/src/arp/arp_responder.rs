@@ -9,16 +9,16 @@
 //! ```
 //!
 //! The input takes ARP requests with their Ethernet headers. Each request becomes the reply. Requests for other
-//! addresses leave by output 1, or are dropped (`other_address`). So do announcements, in which a station asks
-//! for its own address (a reply would say that the address is in use), and requests from a zero or broadcast
-//! Ethernet address. Other packets are dropped, too (`not_a_request`).
+//! addresses leave by output 1, or are dropped (`other_address`). So do announcements, in which a station requests
+//! its own address (a reply would say that the address is in use), and requests from a zero or broadcast Ethernet
+//! address. Other packets are dropped, too (`not_a_request`).
 //!
 //! Arguments, any number of:
 //!
 //! - `ENTRY`: addresses or prefixes, and the Ethernet address to answer with, separated by spaces: `192.0.2.1
-//!   198.51.100.0/24 02:00:00:00:00:01`. With a prefix the element is a proxy for its addresses. A name that
-//!   stands for both an IP and an Ethernet address may stand alone. The longest prefix decides; of an address that is
-//!   given twice the last entry. (`ashlar click` keeps the entries in Click's order, and the first that fits decides.)
+//!   198.51.100.0/24 02:00:00:00:00:01`. With a prefix the element is a proxy for its addresses. A name that stands
+//!   for both an IP and an Ethernet address may stand alone. The longest prefix decides; for an address that is given
+//!   twice, the last entry. (`ashlar click` keeps the entries in Click's order, and the first match decides.)
 
 use crate::prelude::*;
 use arguments::Names;

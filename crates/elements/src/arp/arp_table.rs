@@ -7,15 +7,15 @@
 //! Idle -> [1]q;
 //! ```
 //!
-//! A neighbour that one ARPQuerier learns is known to the others, too. Packets wait in the ARPQuerier to which
-//! they came.
+//! A neighbour that one ARPQuerier learns is known to the others, too. Packets wait in the ARPQuerier at which they
+//! arrived.
 //!
 //! Keyword arguments:
 //!
-//! - `CAPACITY`: packets that may wait, in each ARPQuerier. Default 2048; 0 = 1048576.
+//! - `CAPACITY`: maximum number of waiting packets in each ARPQuerier. Default 2048; 0 = 1048576.
 //! - `ENTRY_CAPACITY`: neighbours in the table; 0 = 65536. Default 4096.
-//! - `ENTRY_PACKET_CAPACITY`: packets that may wait for one neighbour, on each worker; 0 = no limit of
-//!   its own. Default 0.
+//! - `ENTRY_PACKET_CAPACITY`: maximum number of packets that wait for one neighbour, on each worker; 0 = no separate
+//!   limit. Default 0.
 //! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one of this number is dropped. Default 2.
 //! - `TIMEOUT`: time for which an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 

@@ -1,4 +1,4 @@
-//! The table of an ARPTable or ARPQuerier: its arguments, and what handlers do with it.
+//! The table of an ARPTable or ARPQuerier: its arguments and handlers.
 
 use crate::neighbour::{self, Bounds, Link};
 use crate::prelude::*;

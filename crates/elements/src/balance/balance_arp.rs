@@ -1,4 +1,4 @@
-//! Speaks ARP for a balancer: for the router outside, and for the next hops inside.
+//! Handles ARP for a balancer: for the router's addresses outside, and for the next hops inside.
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, OWN 10.0.1.1);
@@ -11,34 +11,33 @@
 //! out[1] -> [1] arp; arp[1] -> back; arp[2] -> Discard;
 //! ```
 //!
-//! Inputs and outputs are the front ports in the order of BalanceOut, then the back port. The last output gets replies
-//! of back ends to BalanceHealth.
+//! Inputs and outputs are the front ports in the order of BalanceOut, then the back port. The last output gets ARP
+//! replies of back ends, for BalanceHealth.
 //!
-//! - Outside asks for an address of the router: it is told the router's Ethernet address on this port.
-//! - A back end asks for a next hop: if the next hop was heard in the last half minute, the back end is told at once.
-//!   Else the request leaves by the front port of that network, as one of the router itself, and the reply is passed on
-//!   to the back ends that have asked. If the Ethernet address of a next hop changes, all back ends are told, at most
-//!   once in a second for each next hop.
-//! - A back end asks for the balancer's address behind: it is told.
+//! - A request from outside for an address of the router: the answer is the router's Ethernet address on this port.
+//! - A back end's request for a next hop: if the next hop was seen in the last half minute, the answer is immediate.
+//!   Otherwise the request leaves by the front port of that network, as one of the router itself, and the reply is
+//!   passed on to the back ends that have asked. If the Ethernet address of a next hop changes, all back ends are
+//!   informed, at most once in a second for each next hop.
+//! - A back end's request for the balancer's address on the back port is answered.
 //!
-//! Everything else is dropped by name: `malformed`, `spoofed` (from outside, in the name of a back end or of the
-//! balancer), `conflict` (somebody outside has an address of the router), `other_address` (nobody here has it),
-//! `learned` (a reply that tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back
-//! end asks for or announces an address of the router), `not_here` (no front port has this network), `full` (too many
+//! Everything else is dropped by name: `malformed`, `spoofed` (from outside, with the address of a back end or of the
+//! balancer), `conflict` (a station outside has an address of the router), `other_address` (unknown address),
+//! `learned` (a reply without news for a back end), `stranger` (from inside, and no back end), `own` (a back end
+//! requests or announces an address of the router), `not_here` (no front port has this network), `full` (too many
 //! next hops).
 //!
 //! Arguments:
 //!
 //! - `POOL`: the BalancePool.
 //! - `OUT`: the BalanceOut.
-//! - `FRONT`, for each front port: the router's Ethernet address there, and its addresses with the lengths of their
-//!   networks.
+//! - `FRONT`, for each front port: the router's Ethernet address there, and its IP addresses with prefix lengths.
 //!
 //! Keyword arguments:
 //!
-//! - `BACK`: the same of the back port.
-//! - `PROXY`: networks that the router answers for outside, beside its addresses.
-//! - `CAPACITY`: next hops that are known. Default 4096.
+//! - `BACK`: the same for the back port.
+//! - `PROXY`: networks for which the router also answers outside.
+//! - `CAPACITY`: maximum number of known next hops. Default 4096.
 
 use super::Peer;
 use super::outside::Outside;

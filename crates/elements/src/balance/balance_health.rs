@@ -1,4 +1,4 @@
-//! Watches the back ends of a balancer, and takes those out that do not forward.
+//! Probes the back ends of a balancer, and excludes those that do not forward.
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, r2 02:00:00:00:00:02 10.255.0.12);
@@ -11,33 +11,32 @@
 //! ```
 //!
 //! In each INTERVAL it sends a probe to each back end. A probe is a packet of BFD echo to the balancer itself (RFC
-//! 9747). A back end forwards it as any other packet. It needs to know nothing of this, and what is tested is that it
-//! forwards. Other kinds show less:
+//! 9747). A back end forwards it as any other packet, needs no support for BFD, and shows by it that it forwards.
+//! Other kinds show less:
 //!
-//! - `KIND arp`: an ARP request for the back end's address. The box is there.
-//! - `KIND icmp`: an echo request (ping) to it. Its kernel answers.
-//! - `KIND bfd`: a session of BFD with a daemon of the back end (RFC 5881), such as FRR's bfdd. An interval in which
-//!   the daemon had to send a packet and none came counts as a probe that did not come back. A session that has never
-//!   been up is waited for 5 s after the start. INTERVAL is the least time between packets both ways; MISSES is the
-//!   multiplier.
+//! - `KIND arp`: an ARP request for the back end's address. An answer shows that the box is there.
+//! - `KIND icmp`: an echo request (ping) to it. An answer shows that its kernel runs.
+//! - `KIND bfd`: a BFD session with a daemon of the back end (RFC 5881), such as FRR's bfdd. An interval without a
+//!   packet that the daemon had to send counts as a lost probe. A session that has never been up has 5 s after the
+//!   start. INTERVAL is the minimum time between packets in both directions; MISSES is the multiplier.
 //!
-//! A back end is down after MISSES probes in a row did not come back (`silent`), or 12 of the last 32 (`lossy`). It is
-//! up again after ANSWERS probes in a row came back. If it fails again within a minute, twice as many must come back,
-//! up to 64 times as many. At the start all back ends are up. Probes have the class CS6, and the second input of
-//! ToDevice sends them before all that waits. If the balancer itself was late, it has sent fewer probes, so this is not
-//! counted against back ends.
+//! A back end is down after MISSES lost probes in a row (`silent`), or 12 of the last 32 (`lossy`). It is up again
+//! after ANSWERS returned probes in a row. If it fails again within a minute, twice as many must return, up to 64
+//! times as many. At the start all back ends are up. Probes have the class CS6, and the second input of ToDevice
+//! sends them before all waiting packets. If the balancer itself was late, it has sent fewer probes, so this does not
+//! count against back ends.
 //!
 //! Each change is a line of the log and of the pool's `journal`.
 //!
-//! The inputs take the probes that come back, replies of ARP and ICMP, and packets of BFD. All end here as `heard`, or
-//! under the reason why they are no probes: `malformed`, `forged` (of somebody else), `ttl` (not forwarded exactly
-//! once), `unknown` (no such back end).
+//! The inputs take returned probes, replies of ARP and ICMP, and packets of BFD. All end here, as `heard` or as
+//! invalid: `malformed`, `forged` (of another sender), `ttl` (not forwarded exactly once), `unknown` (no such back
+//! end).
 //!
 //! Arguments:
 //!
 //! - `POOL`: the BalancePool.
 //! - `ETHER`: the balancer's Ethernet address on its back port.
-//! - `IP`: its address there. Back ends must find the way to it: by ARP, or by a route.
+//! - `IP`: its address there. Back ends must reach it, by ARP or by a route.
 //!
 //! Keyword arguments:
 //!

@@ -6,32 +6,32 @@
 //! in[1] -> Discard;
 //! ```
 //!
-//! The destination address of an IP packet's frame becomes that of a back end; nothing else changes. BalancePool says
-//! how a back end is chosen. Frames for groups go to the back end that speaks for the router.
+//! The destination address of an IP packet's frame becomes that of a back end; nothing else changes. BalancePool
+//! defines the choice of a back end. Multicast and broadcast frames go to the back end that speaks for the router.
 //!
-//! The last output gets frames that carry no IP, such as ARP (see BalanceARP), and neighbour discovery
-//! (see BalanceND). A priority tag (802.1Q with VLAN 0) is removed. All outputs before the last are back ports. If
-//! there are several, flows are spread over them, or packets take them in turn with `ALGORITHM round-robin`. Their
-//! switch must take them for one port (static link aggregation), because it sees the addresses of stations on all.
+//! The last output gets frames that carry no IP, such as ARP (see BalanceARP), and neighbour discovery (see
+//! BalanceND). A priority tag (802.1Q with VLAN 0) is removed. All outputs before the last are back ports. If there
+//! are several, flows are spread over them, or packets take them in turn with `ALGORITHM round-robin`. Their switch
+//! must treat them as one port (static link aggregation), because it sees the addresses of stations on all.
 //!
-//! With OUT, BalanceIn tells BalanceOut where stations are. It then drops frames that come from an address of the
-//! balancer or of a back end (`spoofed`), so that nobody outside can take their place on the switch. Other drops:
-//! `other` (a frame for another station), `own` (a packet to the router itself, and no back end speaks for it),
-//! `no_backend` (no back end is up), `owner_down` (see OWNS), `inside` (see INSIDE), `malformed` (no IP packet), and
-//! `not_ip` if there is only one output.
+//! With OUT, BalanceIn records in BalanceOut the front port of each station. It then drops frames with the source
+//! address of the balancer or of a back end (`spoofed`), so that no station outside can take their place on the
+//! switch. Other drops: `other` (a frame for another station), `own` (a packet to the router itself, and no back end
+//! speaks for it), `no_backend` (no back end is up), `owner_down` (see OWNS), `inside` (see INSIDE), `malformed` (no
+//! IP packet), and `not_ip` if there is only one output.
 //!
 //! Arguments:
 //!
 //! - `POOL`: the BalancePool.
 //! - `ETHER`: the router's address on this port; frames for others are dropped. Default: all frames are taken, as
-//!   behind a graph that has looked at them already.
+//!   after elements that have already checked them.
 //!
 //! Keyword arguments:
 //!
-//! - `OUT`: the BalanceOut on the way back.
+//! - `OUT`: the BalanceOut of the other direction.
 //! - `FRONT`: the output of OUT that leads to this port. Default 0.
-//! - `CLASS`: the class of all packets that come here, by its place in CLASSES of the pool from 1 on, such as for
-//!   frames of a VLAN priority that PCPSwitch sends here. Default: by the DSCP.
+//! - `CLASS`: the class of all packets that arrive here, by its place in CLASSES of the pool from 1 on. PCPSwitch can
+//!   send the frames of a VLAN priority here. Default: by the DSCP.
 //! - `OUTSIDE`: true if hosts outside are on this port, for `KEY outside`. Default false.
 
 use super::balance_out::Out;

@@ -1,4 +1,4 @@
-//! Speaks neighbour discovery for a balancer: for the router outside, and for the next hops inside.
+//! Handles neighbour discovery for a balancer: for the router's addresses outside, and for the next hops inside.
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, OWN fd00:1::1);
@@ -14,32 +14,33 @@
 //! Inputs and outputs are the front ports in the order of BalanceOut, then the back port. All back ends have the
 //! router's addresses, and one link-local address, LINK_LOCAL.
 //!
-//! - A host outside solicits an address of the router: it is told the router's Ethernet address on this port.
-//! - A back end solicits a next hop: if the next hop was heard in the last half minute, the back end is told at once.
-//!   Else the solicitation leaves by the front port of that network (for link-local next hops: by all) as one of the
-//!   router itself, and the answer is passed on to the back ends that have asked. If the Ethernet address of a next hop
-//!   changes, all back ends are told, at most once in a second for each next hop.
-//! - A router advertisement of the back end that speaks leaves by all front ports, with the router's Ethernet addresses
-//!   in it. A router solicitation goes to the back end that speaks.
+//! - A solicitation from outside for an address of the router: the answer is the router's Ethernet address on this
+//!   port.
+//! - A back end's solicitation for a next hop: if the next hop was seen in the last half minute, the answer is
+//!   immediate. Otherwise the solicitation leaves by the front port of that network (for link-local next hops: by
+//!   all) as one of the router itself, and the answer is passed on to the back ends that have asked. If the Ethernet
+//!   address of a next hop changes, all back ends are informed, at most once in a second for each next hop.
+//! - A router advertisement of the speaker (see BalancePool) leaves by all front ports, with the router's Ethernet
+//!   addresses in it. A router solicitation goes to the speaker.
 //!
-//! Everything else is dropped by name: `malformed` (no message of neighbour discovery, or one that no link can have
-//! brought: RFC 4861, 6.1 and 7.1), `spoofed` (from outside, in the name of a back end or of the balancer), `conflict`
-//! (somebody outside has an address of the router), `other_address` (nobody here has it), `learned` (an answer that
-//! tells nothing new to a back end), `stranger` (from inside, and no back end), `own` (a back end speaks of an address
-//! of the router), `not_here` (no front port has this network), `full` (too many next hops), `unwanted` (advertisements
-//! and redirects of other routers). A message that was answered or translated ends here as `answered`.
+//! Everything else is dropped by name: `malformed` (no message of neighbour discovery, or one that cannot come from
+//! the link: RFC 4861, 6.1 and 7.1), `spoofed` (from outside, with the address of a back end or of the balancer),
+//! `conflict` (a station outside has an address of the router), `other_address` (unknown address), `learned` (an
+//! answer without news for a back end), `stranger` (from inside, and no back end), `own` (a back end's message about
+//! an address of the router), `not_here` (no front port has this network), `full` (too many next hops), `unwanted`
+//! (advertisements and redirects of other routers). A message that was answered or translated ends here as
+//! `answered`.
 //!
 //! Arguments:
 //!
 //! - `POOL`: the BalancePool.
 //! - `OUT`: the BalanceOut.
-//! - `FRONT`, for each front port: the router's Ethernet address there, and its addresses with the lengths of their
-//!   networks.
+//! - `FRONT`, for each front port: the router's Ethernet address there, and its IP addresses with prefix lengths.
 //!
 //! Keyword arguments:
 //!
 //! - `LINK_LOCAL`: default fe80::1.
-//! - `CAPACITY`: next hops that are known. Default 4096.
+//! - `CAPACITY`: maximum number of known next hops. Default 4096.
 
 use super::Peer;
 use super::nd_message::{Message, frame, rewrite};

@@ -1,4 +1,4 @@
-//! Sends frames of back ends out by the front port of their next hop.
+//! Sends frames of back ends by the front port of their next hop.
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01, OWN 10.0.1.1);
@@ -9,25 +9,26 @@
 //! out[0] -> ToDevice(null:); out[1] -> ToDevice(null:); out[2] -> Discard;
 //! ```
 //!
-//! A frame leaves by the front port at which its destination was heard, with the router's Ethernet address there as its
-//! source: to stations outside, the router has one address on each port. Stations are learnt by BalanceIn. A frame for
-//! an unknown station or for a group is copied to all front ports (counter `copies`).
+//! A frame leaves by the front port of its destination, with the router's Ethernet address there as its source: to
+//! stations outside, the router has one address on each port. BalanceIn learns the port of each station. A frame for
+//! an unknown station, and a multicast or broadcast frame, is copied to all front ports (counter `copies`).
 //!
 //! The last output gets ARP, neighbour discovery, and frames for BACK.
 //!
-//! With POOL, frames for groups leave only if they come from the back end that speaks for the router. Others may run
-//! the same routing daemons and be ready to take its place: their hellos are dropped (`not_speaker`).
+//! With POOL, multicast and broadcast frames leave only if they come from the back end that speaks for the router.
+//! Other back ends may run the same routing daemons and be ready to take its place: their hellos are dropped
+//! (`not_speaker`).
 //!
-//! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is forgotten. If its
-//! set is full, a new station takes the place of one that was silent for TIMEOUT, or else of one that no back end has
-//! sent to. If there is none, it is not learnt (BalanceIn's `not_learnt`), and frames to it are copied.
+//! The table has room for CAPACITY stations in sets of four. A station that was silent for TIMEOUT is removed. If its
+//! set is full, a new station replaces one that was silent for TIMEOUT, or else one that no back end has sent to. If
+//! there is none, it is not learnt (BalanceIn's `not_learnt`), and frames to it are copied.
 //!
 //! Keyword arguments:
 //!
 //! - `FRONT`: the router's Ethernet address on each front port.
-//! - `BACK`: the balancer's Ethernet addresses on its back ports, and those of other stations behind it. A switch may
+//! - `BACK`: the balancer's Ethernet addresses on its back ports, and those of other stations there. A switch may
 //!   flood frames for these: they leave by the last output.
-//! - `POOL`: the BalancePool that knows the back ends. Default: frames for groups leave whoever sends them.
+//! - `POOL`: the BalancePool with the back ends. Default: multicast and broadcast frames of any sender leave.
 //! - `TIMEOUT`: default 300 s.
 //! - `CAPACITY`: default 4096.
 

@@ -1,4 +1,4 @@
-//! Tells other balancers of the same router which buckets move, and hears them.
+//! Exchanges messages with other balancers of the same router about buckets that move.
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, r2 02:00:00:00:00:02 10.255.0.12);
@@ -10,25 +10,25 @@
 //! in[1] -> Discard;
 //! ```
 //!
-//! Flows may enter by one balancer in one direction and by another in the other direction. While buckets move by plan,
-//! a bucket moves only if it is idle at all balancers, and follows one that has moved elsewhere. What an operator does
-//! at one balancer (`drain`, `use`, `weight` of BalancePool) all do.
+//! Flows may enter by one balancer in one direction and by another in the other direction. In a planned move, a
+//! bucket moves only if it is idle at all balancers, and follows one that has moved at another balancer. An
+//! operator's command at one balancer (`drain`, `use`, `weight` of BalancePool) applies to all.
 //!
-//! Messages are UDP packets to port 50785 with a TTL of 255, each with a greater number than the one before. A message
-//! counts if both addresses are a peer's, which no packet from outside has (see BalanceIn's `spoofed` and `inside`).
-//! Between messages are 100 ms while nothing moves and 20 ms while buckets move. A peer that was silent for 350 ms, or
-//! whose back ends, weights, OWNS, SPEAKER, CLASSES, ALGORITHM, KEY or SEED differ, has no say: then each decides
-//! alone. BalancePool's journal tells of both.
+//! Messages are UDP packets to port 50785 with a TTL of 255 and increasing numbers. A message counts if both
+//! addresses are a peer's, which no packet from outside has (see BalanceIn's `spoofed` and `inside`). Messages are
+//! 100 ms apart while nothing moves and 20 ms while buckets move. A peer is ignored if it was silent for 350 ms, or
+//! if its back ends, weights, OWNS, SPEAKER, CLASSES, ALGORITHM, KEY or SEED differ. Then each balancer decides
+//! alone. BalancePool's journal records both.
 //!
-//! All packets end here, as `heard`, or under the reason why they are not: `malformed`, `stranger` (of no peer),
-//! `old` (another one that was sent later came before), `format` (of another release).
+//! All packets end here, as `heard` or as invalid: `malformed`, `stranger` (of no peer), `old` (arrived after a later
+//! message), `format` (of another release).
 //!
 //! Arguments:
 //!
 //! - `POOL`: the BalancePool.
 //! - `ETHER`: the balancer's Ethernet address on its back port.
 //! - `IP`: its address there.
-//! - `PEER`, 1 to 15: another balancer's name, Ethernet address and IPv4 address behind it.
+//! - `PEER`, 1 to 15: another balancer's name, and its Ethernet and IPv4 address on the back port.
 
 use super::Peer;
 use super::shared::Shared;

@@ -1,4 +1,4 @@
-//! Back ends of a balancer: ordinary routers that together are one.
+//! Back ends of a balancer: ordinary routers that together act as one.
 //!
 //! ```click
 //! lb :: BalancePool(r1 02:00:00:00:00:01 10.255.0.11, r2 02:00:00:00:00:02 10.255.0.12 WEIGHT 2,
@@ -7,20 +7,22 @@
 //! in[1] -> Discard;
 //! ```
 //!
-//! BalancePool moves no packets. BalanceIn sends packets to the back ends, BalanceHealth watches them, and both name
-//! this element. 65536 buckets stand for the flows. Rendezvous hashing gives each bucket an owner, by the names and
-//! weights of the back ends that are up and used: so balancers with the same back ends agree without messages.
+//! BalancePool moves no packets. BalanceIn sends packets to the back ends, BalanceHealth probes them, and both name
+//! this element. Each flow belongs to one of 65536 buckets. Rendezvous hashing gives each bucket an owner, by the
+//! names and weights of the back ends that are up and used. So balancers with the same back ends agree without
+//! messages.
 //!
-//! A bucket of a back end that goes down has a new owner at once. After any other change (a back end is drained, comes
-//! back, or has another weight) a bucket moves when no packet has come for it for IDLE, so that nothing is reordered,
-//! and at the latest after DEADLINE. A later change sets the deadline of all buckets that still move. When the
-//! configuration is replaced, buckets stay where they are, and move in the same way.
+//! A bucket of a back end that goes down has a new owner at once. After any other change (a back end is drained,
+//! comes back, or has another weight) a bucket moves when it had no packet for IDLE, so that nothing is reordered,
+//! and at the latest after DEADLINE. A later change sets the deadline of all buckets that still have to move. When
+//! the configuration is replaced, buckets stay where they are, and move in the same way.
 //!
-//! Packets to the router's own addresses, and to groups, go to the first back end of SPEAKER that is up and used.
+//! Packets to the router's own addresses, and multicast and broadcast packets, go to the speaker: the first back end
+//! of SPEAKER that is up and used.
 //!
 //! Arguments, any number of:
 //!
-//! - `BACKEND`: its name, the Ethernet address of its port, its IPv4 address behind the balancer (for BalanceHealth),
+//! - `BACKEND`: its name, the Ethernet address of its port, its IPv4 address on the back network (for BalanceHealth),
 //!   and `WEIGHT n`, 1 to 10000. The default weight is 1.
 //!
 //! Keyword arguments:
@@ -32,19 +34,20 @@
 //!   - `round-robin` takes the back ends in turn, packet by packet.
 //! - `KEY`: packets with the same key have the same back end: `flow` (addresses, ports, protocol), `symmetric` (the
 //!   same for both directions of a flow), or `outside` (the address of the host outside, for back ends that translate
-//!   addresses). Default `symmetric`. Fragments and ICMP errors go where their flow goes.
-//! - `SEED`: another number gives flows other buckets. All balancers need the same. Default 0.
+//!   addresses). Default `symmetric`. Fragments and ICMP errors go to the back end of their flow.
+//! - `SEED`: another number assigns flows to other buckets. All balancers need the same. Default 0.
 //! - `OWN`: addresses of the router itself.
-//! - `SPEAKER`: names of back ends that speak for the router, the first choice first. Default: the first back end.
+//! - `SPEAKER`: names of back ends that speak for the router, in order of preference. Default: the first back end.
 //! - `OWNS`: names of back ends, each followed by networks. Packets to these always go to this back end, and are
 //!   dropped if it is down (BalanceIn's `owner_down`).
-//! - `INSIDE`: networks behind the balancer. Packets to them are dropped (BalanceIn's `inside`).
-//! - `CLASSES`: DSCPs and the back ends that get packets with them, such as `46+34=r1+r2`. If all of them are down, the
-//!   others get these packets. `pcp5` stands for a VLAN priority, 0 to 7: frames with it have to go through a BalanceIn
+//! - `INSIDE`: networks inside, reached by the balancer. Packets from outside to them are dropped (BalanceIn's
+//!   `inside`).
+//! - `CLASSES`: DSCPs and the back ends that get packets with them, such as `46+34=r1+r2`. If all of them are down,
+//!   the others get these packets. `pcp5` stands for a VLAN priority, 0 to 7: frames with it have to pass a BalanceIn
 //!   of this class (CLASS), as a frame's tag is gone there.
 //! - `IDLE`: default 100 ms.
 //! - `DEADLINE`: default 30 s.
-//! - `SETTLE`: for this time after the start no bucket moves but away from a back end that goes down. Default 5 s.
+//! - `SETTLE`: for this time after the start a bucket moves only away from a back end that goes down. Default 5 s.
 
 use super::shared::Shared;
 use crate::prelude::*;

@@ -1,7 +1,7 @@
-//! Unaffiliated BFD echo (RFC 9747): packets to oneself that a neighbour forwards back.
+//! Unaffiliated BFD echo (RFC 9747): packets to the sender itself, which a neighbour forwards back.
 //!
-//! Only the sender reads what stands behind the UDP header. Here it is a number that the sender has drawn, the back
-//! end, and the number of the probe.
+//! Only the sender reads the UDP payload. It has a random number of the sender, the back end, and the number of the
+//! probe.
 
 use std::net::Ipv4Addr;
 use wire::{EtherAddr, Ipv4, Udp, ether, ipv4, proto};

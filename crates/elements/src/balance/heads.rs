@@ -1,4 +1,4 @@
-//! Ethernet headers that have passed lately, by which further frames of the same stations are known at once.
+//! Cache of recent Ethernet headers, by which further frames of the same stations are recognised at once.
 
 use super::stations::tick;
 use wire::EtherAddr;

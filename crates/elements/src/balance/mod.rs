@@ -1,6 +1,7 @@
 //! The multistage router: a balancer in front of ordinary routers (Bianco et al.).
 //!
-//! The rules are in the crate `cluster`; these classes move packets by them. BalancePool holds what the others share.
+//! The rules are in the crate `cluster`; these classes move packets by them. BalancePool has the state that the
+//! others share.
 
 mod arp_probe;
 mod balance_arp;

@@ -1,4 +1,4 @@
-//! Next hops and stations outside, as ARP and neighbour discovery hear them.
+//! Next hops and stations outside, as learnt by ARP and neighbour discovery.
 
 use super::Peer;
 use super::balance_out::Out;

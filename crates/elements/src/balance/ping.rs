@@ -1,6 +1,6 @@
 //! Echo requests of ICMP as probes.
 //!
-//! The body has a number that the sender has drawn, the back end, and the number of the probe, as that of BFD echo has.
+//! The payload has a random number of the sender, the back end, and the number of the probe, as in BFD echo.
 
 use super::echo::{BODY, Probe};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! A port of a balancer as its arguments give it: `ETHER IP/LENGTH...`.
+//! Arguments of a balancer's port: `ETHER IP/LENGTH...`.
 
 use arguments::units::FromArg;
 use arguments::{Arg, Args};

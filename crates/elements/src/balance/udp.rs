@@ -1,4 +1,4 @@
-//! Frames of a balancer to its neighbours behind it: UDP over IPv4, not forwarded by anybody.
+//! Frames of a balancer to its neighbours on the back network: UDP over IPv4, never forwarded.
 
 use std::net::Ipv4Addr;
 use wire::{Ether, EtherAddr, Ipv4, Udp, ether, ipv4, proto};

@@ -1,4 +1,4 @@
-//! Version of a balancer's file: a digest of the parts that all balancers of a router have in common.
+//! Version of a balancer's file: a digest of the parts that must be equal on all balancers of a router.
 
 use super::shared::Backend;
 use cluster::balance::key;

@@ -1,4 +1,4 @@
-//! The way to each station, as one worker remembers it.
+//! One worker's cache of the front port of each station.
 
 use crate::prelude::*;
 use wire::EtherAddr;

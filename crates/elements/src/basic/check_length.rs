@@ -4,13 +4,13 @@
 //! InfiniteSource(LIMIT 3) -> CheckLength(1500) -> Discard;
 //! ```
 //!
-//! Such packets leave by output 1, or are dropped (`too_long`). Of a super-frame (see FromDevice) the length is that of
-//! its longest segment.
+//! Such packets leave by output 1, or are dropped (`too_long`). The length of a super-frame (see FromDevice) is that
+//! of its longest segment.
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: bytes of the longest packet that passes. `eth0:mtu` is what the port eth0 takes from the network header
-//!   on, also after that has changed.
+//! - `LENGTH`: maximum length of packets in bytes. `eth0:mtu` is the MTU of the port eth0, from the network header
+//!   on, also after a change.
 
 use crate::prelude::*;
 use engine::element::AnyConfig;

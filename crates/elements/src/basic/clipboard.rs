@@ -5,9 +5,9 @@
 //! InfiniteSource(LIMIT 3) -> [1]c[1] -> Discard;
 //! ```
 //!
-//! Packets of input 0 leave by output 0 unchanged, and the element keeps a copy of their bytes in the ranges.
-//! Packets of input 1 leave by output 1 with these bytes written at the same places. Bytes behind a packet's
-//! end are neither read nor written; bytes that were never copied are zero. Either all ports push or all pull.
+//! Packets of input 0 leave by output 0 unchanged, and the element keeps a copy of their bytes in the ranges. Packets
+//! of input 1 leave by output 1 with these bytes written at the same offsets. Bytes beyond a packet's end are neither
+//! read nor written; bytes that were never copied are zero. Either all ports push or all pull.
 //!
 //! Arguments, any number of:
 //!

@@ -7,14 +7,14 @@
 //!
 //! Keyword arguments:
 //!
-//! - `COUNT_CALL`: a number, a handler and a value. When so many packets have passed, the value is written to
-//!   the handler, before the packet with that number moves on.
-//! - `BYTE_COUNT_CALL`: the same when so many bytes, or more, have passed; once, until the handlers `reset` or
-//!   `byte_count_call` are written.
+//! - `COUNT_CALL`: a number, a handler and a value. When that many packets have passed, the value is written to the
+//!   handler, before the packet with that number leaves.
+//! - `BYTE_COUNT_CALL`: the same when at least that many bytes have passed. It acts once, until the handlers `reset`
+//!   or `byte_count_call` are written.
 //!
-//! Rates are moving averages in which the latest packets have the most weight. Each worker has counts of its
-//! own: handlers give the sum, and a call is made when one worker's count reaches the number. Where packets
-//! move in batches, packets of the same batch with lower numbers may move on after the call.
+//! Rates are moving averages in which the latest packets have the most weight. Each worker has its own counts:
+//! handlers give the sum, and a call is made when one worker's count reaches the number. Where packets move in
+//! batches, packets of the same batch with lower numbers may leave after the call.
 
 use super::rate::Rate;
 use crate::prelude::*;

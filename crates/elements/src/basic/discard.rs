@@ -1,4 +1,4 @@
-//! Throws packets away on purpose: they are counted as delivered, not as dropped.
+//! Drops packets on purpose: they count as delivered, not as lost.
 //!
 //! With a pull input, Discard pulls packets as fast as it can, `BURST` at a time, and sleeps while none wait
 //! upstream.

@@ -1,12 +1,12 @@
-//! Sends packets to the output that their paint names.
+//! Sends packets to the output whose number is their paint.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Paint(1) -> ps :: PaintSwitch -> Discard;
 //! ps[1] -> Discard;
 //! ```
 //!
-//! A packet with paint 255 is copied to all outputs; the original leaves by the last one. A packet whose paint
-//! names no output is dropped (`no_output`). If there is no free packet buffer, a copy is not made (counter
+//! A packet with paint 255 is copied to all outputs; the original leaves by the last one. A packet whose paint is no
+//! output's number is dropped (`no_output`). If there is no free packet buffer, a copy is not made (counter
 //! `no_buffer`).
 //!
 //! Arguments:

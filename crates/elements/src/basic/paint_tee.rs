@@ -1,7 +1,7 @@
 //! Sends a copy of packets of one paint to a second output.
 //!
-//! Behind a route lookup it finds packets that leave by the interface by which they came, so that their source
-//! can be sent a redirect.
+//! After a route lookup it finds packets that leave by the interface by which they came, so that their source can be
+//! sent a redirect.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Paint(2) -> t :: PaintTee(2) -> Discard;

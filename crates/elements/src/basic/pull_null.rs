@@ -1,4 +1,4 @@
-//! Passes packets on unchanged, where they are pulled.
+//! Passes packets on unchanged, in pull mode.
 //!
 //! Neighbouring elements that could push or pull (agnostic) must then pull.
 //!

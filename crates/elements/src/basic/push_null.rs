@@ -1,4 +1,4 @@
-//! Passes packets on unchanged, where they are pushed.
+//! Passes packets on unchanged, in push mode.
 //!
 //! Neighbouring elements that could push or pull (agnostic) must then push.
 //!

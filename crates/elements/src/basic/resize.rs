@@ -4,10 +4,9 @@
 //! InfiniteSource(LIMIT 3) -> Resize(14, -4) -> Discard;
 //! ```
 //!
-//! New bytes at the end are zero. At the head, bytes that were removed there come back, unless something has
-//! overwritten them since; all others are zero: nothing is seen of packets that had the buffer before. A packet with
-//! fewer bytes than are to be removed becomes empty. A packet whose buffer has no room for the new bytes is dropped
-//! (`no_room`).
+//! New bytes at the end are zero. At the head, removed bytes are restored, unless they have been overwritten since;
+//! all others are zero. So no bytes of earlier packets in the buffer become visible. A packet with fewer bytes than
+//! are to be removed becomes empty. A packet whose buffer has no room for the new bytes is dropped (`no_room`).
 //!
 //! Arguments:
 //!

@@ -1,4 +1,4 @@
-//! Cuts packets to a maximum length.
+//! Truncates packets to a maximum length.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Truncate(60) -> Discard;
@@ -10,7 +10,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `EXTRA_LENGTH`: true to add the number of bytes cut off to the EXTRA_LENGTH annotation. Default true.
+//! - `EXTRA_LENGTH`: true to add the number of removed bytes to the EXTRA_LENGTH annotation. Default true.
 
 use crate::prelude::*;
 

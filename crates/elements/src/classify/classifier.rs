@@ -9,18 +9,16 @@
 //! c[3] -> Discard;   // everything else
 //! ```
 //!
-//! A packet leaves by the output of the first pattern that matches it; if none does it is dropped
-//! (`no_match`). A pattern is a list of clauses separated by spaces, which must all hold:
+//! A packet leaves by the output of the first pattern that matches. If none matches, it is dropped (`no_match`). A
+//! pattern is a list of clauses separated by spaces, which must all hold:
 //!
-//! - `OFFSET/VALUE`: the bytes from OFFSET (decimal) on are VALUE (hex). `?` is a hex digit that may
-//!   be anything.
+//! - `OFFSET/VALUE`: the bytes from OFFSET (decimal) on are VALUE (hex). `?` is any hex digit.
 //! - `OFFSET/VALUE%MASK`: the same, for the bits that are set in MASK.
 //! - `!CLAUSE`: the clause does not hold.
 //! - `-` alone: every packet matches.
 //!
-//! A clause about bytes behind the end of the packet does not hold. The patterns are compiled into a decision
-//! tree, which looks at no bit of a packet twice, however many patterns there are. The `program` handler shows
-//! the tree.
+//! A clause about bytes beyond the end of the packet does not hold. The patterns are compiled into a decision tree,
+//! which tests no bit of a packet twice, however many patterns there are. The `program` handler shows the tree.
 //!
 //! Arguments:
 //!

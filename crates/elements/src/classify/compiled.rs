@@ -1,10 +1,10 @@
-//! Rules as packets meet them: a few as a program, many as trees.
+//! Compiled rules: a few as a program, many as trees.
 //!
-//! A program asks the tests of patterns in their order, so its cost grows with the rules; a
-//! [`Tree`]'s hardly does. Patterns with too many alternatives for a tree stay a program.
+//! A program runs the tests of patterns in order, so its cost grows with the number of rules. The cost of a [`Tree`]
+//! hardly grows. Patterns with too many alternatives for a tree stay a program.
 //!
-//! There are two trees. The first takes packets that have all the bytes that rules ask for and are no
-//! later fragments, and knows that; the second takes all the others, and asks.
+//! There are two trees. The first is for packets that have all bytes that rules test and are not later fragments, so
+//! it does not check for these. The second is for all other packets, and checks.
 
 use super::expr::{Base, View, Within, Word};
 use super::program::{Outcome, Program, Rule};

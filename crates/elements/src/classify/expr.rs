@@ -1,7 +1,7 @@
 //! Patterns as boolean expressions over the bytes of a packet.
 //!
-//! The pattern languages end here, the compiled forms ([`program`](super::program) and
-//! [`tables::classify`]) start here, and `Expr::holds` is what both must agree with.
+//! The parsers of the pattern languages produce `Expr`, and the compiled forms ([`program`](super::program) and
+//! [`tables::classify`]) are made from it. Both forms must agree with `Expr::holds`.
 
 use std::net::Ipv4Addr;
 

@@ -1,7 +1,7 @@
-//! The rules of an IPFilter: read, compiled, published, changed while packets flow, and counted by rule.
+//! The rules of an IPFilter: parsed, published, changed while packets flow, and counted by rule.
 //!
-//! A rule has a place among counts, its slot, as long as it is there. The compiled rules say the slot of the rule that
-//! is the first to match, so a packet costs one addition. Each copy of the filter counts in a lane of its own.
+//! Each rule has a slot in the counters as long as it exists. The compiled rules return the slot of the first
+//! matching rule, so a packet costs one addition. Each copy of the filter has its own counters.
 
 use super::compiled::Compiled;
 use super::expr::{Expr, Within};

@@ -9,29 +9,30 @@
 //! c[3] -> Discard;   // everything else
 //! ```
 //!
-//! A packet leaves by the output of the first pattern that matches it; if none does it is dropped (`no_match`).
-//! Patterns are written as those of IPClassifier, with these primitives:
+//! A packet leaves by the output of the first pattern that matches. If none matches, it is dropped (`no_match`).
+//! Patterns are those of IPClassifier, with these primitives:
 //!
 //! - `[DIR] host ADDRESS`, `[DIR] net PREFIX`: DIR is `src`, `dst`, `src or dst` (the default) or `src and dst`.
 //! - `[DIR] [tcp | udp] port PORT`, `tcp opt FLAG`, `tcp win WINDOW`: as there. `icmp6 type TYPE`: a number, or `echo`,
 //!   `echo-reply`, `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, `neighboursolicit`,
 //!   `neighbouradvert`, `routersolicit`, `routeradvert`, `redirect`, `mldquery`, `mldreport`, `mlddone`, `mldreport2`.
-//! - `ip6 proto PROTO`: the protocol behind all extension headers. `ip6 vers`, `ip6 tc`, `ip6 dscp`, `ip6 flow`, `ip6
-//!   len` (of what follows the header), `ip6 hlim` with a number: fields of the header. `ip6 ect`, `ip6 ce`: ECN. `ip6
-//!   frag`, `ip6 unfrag`: whether it is a fragment.
+//! - `ip6 proto PROTO`: the protocol after all extension headers. `ip6 vers`, `ip6 tc`, `ip6 dscp`, `ip6 flow`, `ip6
+//!   len` (length after the header), `ip6 hlim` with a number: fields of the header. `ip6 ect`, `ip6 ce`: ECN. `ip6
+//!   frag`, `ip6 unfrag`: the packet is a fragment, or it is whole.
 //! - `ip6[POS:LEN] VALUE`, `transp[POS:LEN] VALUE`, `tcp[POS] VALUE`: 1 to 4 bytes of a header.
 //!
 //! Words may be left out where the meaning stays clear: `tcp`, `www`, `2001:db8::/32`.
 //!
-//! Ports, flags and types are looked for behind the extension headers, however these are ordered. Of a fragmented
-//! packet only the first fragment has them, so a primitive about the transport header is false for all others; `tcp`
-//! alone matches them as well. A rule that denies a port thus stops the first fragment, without which nobody can put
-//! the packet together; a rule that allows a port stops the later ones, unless another rule allows `ip6 frag`.
+//! Ports, flags and types are read after the extension headers, in whatever order these are. Of a fragmented packet
+//! only the first fragment has them. So a primitive about the transport header is false for all other fragments; only
+//! `tcp` alone matches them as well. A rule that denies a port thus stops the first fragment, without which no host
+//! can reassemble the packet. A rule that allows a port does not match later fragments, so they pass only if another
+//! rule allows `ip6 frag`.
 //!
-//! Packets of which nobody can tell what they carry are dropped before any pattern is asked (`bad_headers`): if there
-//! are more than 8 extension headers, if the packet ends within them, if the first fragment lacks a part of the
-//! transport header (RFC 7112), and if fragments were fragmented again. Pieces of one packet may overlap; hosts drop
-//! these (RFC 5722).
+//! Packets whose transport header cannot be determined are dropped before any pattern is tested (`bad_headers`).
+//! These have more than 8 extension headers, end within them, lack a part of the transport header in the first
+//! fragment (RFC 7112), or are fragments of fragments. Fragments of one packet may overlap; hosts drop these (RFC
+//! 5722).
 //!
 //! Arguments:
 //!

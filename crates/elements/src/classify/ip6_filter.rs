@@ -10,19 +10,19 @@
 //! fw[1] -> Discard;
 //! ```
 //!
-//! Rules are written, named, shown with their counts, changed while packets flow, and read from a file as those of
-//! IPFilter: `ashlar show fw.rules`, `ashlar set fw.add "before ssh allow tcp dst port https"`, `ashlar set fw.remove
-//! ssh`. Patterns are those of IP6Classifier, whose page says what a rule about ports means for extension headers and
+//! Rules are written, named, counted, changed while packets flow, and read from a file as those of IPFilter: `ashlar
+//! show fw.rules`, `ashlar set fw.add "before ssh allow tcp dst port https"`, `ashlar set fw.remove ssh`. Patterns
+//! are those of IP6Classifier. Its page describes rules about ports for packets with extension headers and for
 //! fragments.
 //!
-//! A packet of which nobody can tell what it carries is dropped before any rule is asked (`bad_headers`), so no rule
-//! lets it pass unseen.
+//! A packet whose transport header cannot be determined is dropped before any rule is tested (`bad_headers`), so no
+//! rule lets it pass.
 //!
 //! Arguments:
 //!
 //! - `RULE`: an action, then a pattern. Actions are `allow` (output 0), `deny` or `drop`, or the number of an output.
-//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here. A reload
-//!   reads it again.
+//! - `RULES`: a file with a rule per line; `#` starts a comment. They follow the rules given here. A reload reads it
+//!   again.
 
 use super::ip_filter::Kind;
 use super::rules::V6;

@@ -1,8 +1,8 @@
-//! Bytes of an IPv6 packet for patterns: its header, the transport header wherever it begins, and the end of the chain
-//! of extension headers.
+//! Bytes of an IPv6 packet for patterns: its header, the transport header at any offset, and the end of the chain of
+//! extension headers.
 //!
-//! The last is four bytes beside the packet ([`Base::CHAIN`]): the transport protocol, then flags. The chain is
-//! followed for as many headers as [`ext::walk`] follows.
+//! The last is four bytes that are not in the packet ([`Base::CHAIN`]): the transport protocol, then flags. The chain
+//! is followed for as many headers as [`ext::walk`] follows.
 
 use super::compiled::Headers;
 use super::expr::{Base, Expr, Field, Op, View, Within};

@@ -9,15 +9,15 @@
 //! c[3] -> Discard;   // everything else
 //! ```
 //!
-//! A packet leaves by the output of the first pattern that matches it; if none does it is dropped
-//! (`no_match`). Patterns are made of primitives:
+//! A packet leaves by the output of the first pattern that matches. If none matches, it is dropped (`no_match`).
+//! Patterns are made of primitives:
 //!
 //! - `[DIR] host ADDRESS`, `[DIR] net PREFIX` (also `net ADDRESS mask MASK`): DIR is `src`, `dst`, `src or dst`
 //!   (the default) or `src and dst`.
 //! - `[DIR] [tcp | udp] port PORT`: a number or a name, see PortInfo. Without a protocol, TCP or UDP.
-//! - `ip proto PROTO`, `ip vers`, `ip hl`, `ip tos`, `ip dscp`, `ip len`, `ip id`, `ip ttl` with a
-//!   number: fields of the IP header. `ip ect`, `ip ce`: ECN (RFC 3168). `ip frag`, `ip unfrag`: whether
-//!   it is a fragment.
+//! - `ip proto PROTO`, `ip vers`, `ip hl`, `ip tos`, `ip dscp`, `ip len`, `ip id`, `ip ttl` with a number: fields of
+//!   the IP header. `ip ect`, `ip ce`: ECN (RFC 3168). `ip frag`, `ip unfrag`: the packet is a fragment, or it is
+//!   whole.
 //! - `tcp opt FLAG`: a flag of the TCP header is set: `syn`, `fin`, `ack`, `rst`, `psh`, `urg`, `ece`
 //!   or `cwr`. `tcp win WINDOW`. `icmp type TYPE`: a number or a name.
 //! - `ip[POS:LEN] VALUE`, `transp[POS:LEN] VALUE`, `tcp[POS] VALUE`: 1 to 4 bytes of a header.
@@ -25,17 +25,17 @@
 //! - `true`, `false`. A pattern `-`, `any` or `all` matches everything, `none` nothing.
 //!
 //! A primitive about the transport header is false for all fragments but the first, and a primitive about bytes
-//! behind the packet's end is false. A value may follow `==` (the default), `!=`, `<`, `>`, `<=` or `>=`, and
-//! before these `& MASK`; a mask without a value is true if some of its bits are set. Numbers may be ranges:
-//! `port 6000-6063`. `src port != 5` is still true only for a first fragment of TCP or UDP; `not src port 5` is
-//! true for other packets, too.
+//! beyond the packet's end is false. A value may follow `==` (the default), `!=`, `<`, `>`, `<=` or `>=`, and before
+//! these `& MASK`. A mask without a value is true if any of its bits is set. Numbers may be ranges: `port 6000-6063`.
+//! `src port != 5` is still true only for a first fragment of TCP or UDP; `not src port 5` is true for other packets,
+//! too.
 //!
 //! Patterns are combined with `and` (`&&`, or nothing), `or` (`||`), `not` (`!`), `A ? B : C` (with spaces
 //! around the colon) and parentheses. Words may be left out where the meaning stays clear: `tcp`, `www`, `syn`,
 //! `10.0.0.0/8`, `unfrag`, `src port 80 or 81`.
 //!
-//! Patterns are compiled into a decision tree, which the `program` handler shows. The handlers `pattern0`,
-//! `pattern1` ... each change one pattern; packets do not wait for this.
+//! Patterns are compiled into a decision tree, which the `program` handler shows. The handlers `pattern0`, `pattern1`
+//! ... each change one pattern, without a pause for packets.
 //!
 //! Arguments:
 //!

@@ -10,24 +10,23 @@
 //! f[1] -> Discard;
 //! ```
 //!
-//! Fragments that hide from rules what the destination sees are dropped before any rule is asked (`bad_headers`): a
-//! first fragment without all of the TCP header, and a later one that begins within it (RFC 1858, 3128).
+//! Fragments that could hide a transport header from the rules are dropped before any rule is tested (`bad_headers`):
+//! a first fragment without the whole TCP header, and a later one that begins within it (RFC 1858, 3128).
 //!
-//! The first rule whose pattern matches a packet decides what happens to it. If no rule matches, the packet is
-//! dropped, as by a rule (`denied`). Patterns are those of IPClassifier.
+//! The first rule whose pattern matches a packet decides its fate. If no rule matches, the packet is dropped, as by a
+//! rule (`denied`). Patterns are those of IPClassifier.
 //!
 //! A rule may have a name, before a colon: `ssh: allow tcp port ssh`. The handler `rules` shows each rule with its
-//! number and how many packets it has decided. Rules are changed while packets flow, which do not wait: `ashlar set
-//! fw.add "before ssh allow icmp"`, `ashlar set fw.remove ssh`; `ashlar save` keeps what was changed for the next
-//! start. Up to 1024 more rules than the configuration has may be added.
+//! number and its count of packets. Rules can be changed while packets flow, without a pause: `ashlar set fw.add
+//! "before ssh allow icmp"`, `ashlar set fw.remove ssh`. `ashlar save` keeps the changes for the next start. Up to
+//! 1024 rules may be added to those of the configuration.
 //!
 //! Arguments:
 //!
 //! - `RULE`: an action, then a pattern. Actions are `allow` (output 0), `deny` or `drop`, or the number of
 //!   an output.
-//! - `RULES`: a file with a rule per line; `#` starts a comment. They come after those that are given here. A reload
-//!   reads it again; rules that were changed while running stay as they are if neither the file nor the text has
-//!   changed.
+//! - `RULES`: a file with a rule per line; `#` starts a comment. They follow the rules given here. A reload reads it
+//!   again. Rules changed at run time stay as they are if neither the file nor the text has changed.
 
 use super::filter_rules::{FilterRules, Lane, Line, twice};
 use super::ip_primitive::Family;

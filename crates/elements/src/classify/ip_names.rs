@@ -1,4 +1,4 @@
-//! Names that IP patterns know: protocols, TCP flags, ICMP types.
+//! Names in IP patterns: protocols, TCP flags, ICMP types.
 
 use super::ip_primitive::Family;
 use wire::proto;

@@ -1,8 +1,7 @@
 //! The pattern language of IPClassifier and IPFilter: `src net 10/8 and (tcp port www or ssh)`.
 //!
-//! A recursive descent over words and signs; [`Primitive`](super::ip_primitive) says what each
-//! primitive asks of the packet. Words that are left out are taken from the primitive before, so
-//! `src port 80 or 81` asks for both ports.
+//! A recursive descent parser over words and signs. [`Primitive`](super::ip_primitive) defines the test of each
+//! primitive. Omitted words are taken from the previous primitive, so `src port 80 or 81` tests for both ports.
 
 use super::expr::{Base, Expr, Field, Op, Within};
 use super::ip_lexer;

@@ -1,12 +1,11 @@
-//! Patterns compiled to decisions: from the root, one test after the other to an outcome.
+//! Patterns compiled into a decision program: tests from the root on, each leading to another test or to a result.
 //!
-//! After each answer, what it says about the tests that are left is used: those that must now hold or
-//! fail are never made, and patterns that can no longer match are gone. Equal remainders share their
-//! decisions. Where that would take too many decisions, the patterns are decided one after the other,
-//! each test where it is written.
+//! Each result of a test simplifies the remaining ones. A test whose result is now known is left out, and so are
+//! patterns that can no longer match. Equal remainders share their decisions. If that needs too many decisions, the
+//! patterns are tested one after the other as written.
 //!
-//! A test of bytes behind the end of the packet fails, unless it asks for what is not to be (a range by what is outside
-//! of it): then what was asked for fails.
+//! A test of bytes beyond the end of the packet fails. For a negated test (a range tested by the values outside of
+//! it), the original condition fails.
 
 use super::expr::{Base, Expr, View, Within};
 use super::test::{Test, lower};

@@ -1,6 +1,6 @@
-//! Tests of a packet's bytes, which patterns come to when they are compiled.
+//! Tests of a packet's bytes, into which patterns are compiled.
 //!
-//! A test compares some bits of four bytes. A range of values is asked for by the prefixes that cover it, or by those
+//! A test compares some bits of four bytes. A range of values is tested by the prefixes that cover it, or by those
 //! that cover the rest.
 
 use super::expr::{Expr, Within, Word, bytes_of};

@@ -5,17 +5,17 @@
 //! ControlSocket(UNIX, /tmp/ashlar-example.sock);
 //! ```
 //!
-//! Speaks version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers `200
-//! Read handler 'c.count' OK`, then `DATA 1` and one byte; `WRITE c.reset` answers one line. The other commands
-//! are READDATA, READUNTIL, WRITEDATA, WRITEUNTIL, CHECKREAD, CHECKWRITE and QUIT. An element may be named by
-//! its number, from 1; a name without a dot is a handler of the router. Codes that start with 2 mean success.
-//! 510 means that there is no such element, 511 no such handler, 520 that the handler refused, 530 that it may
-//! not be read or written. Script's `cat`, `catq` and `kill` cannot be used here.
+//! Implements version 1.3 of Click's protocol: lines of text, which `nc` can send. `READ c.count` answers `200 Read
+//! handler 'c.count' OK`, then `DATA 1` and one byte; `WRITE c.reset` answers one line. The other commands are
+//! READDATA, READUNTIL, WRITEDATA, WRITEUNTIL, CHECKREAD, CHECKWRITE and QUIT. An element may be named by its number,
+//! from 1; a name without a dot is a handler of the router. Codes that start with 2 mean success. 510 means that
+//! there is no such element, 511 no such handler, 520 that the handler refused, 530 that it may not be read or
+//! written. Script's `cat`, `catq` and `kill` cannot be used here.
 //!
-//! Up to 32 clients may be connected. If one more comes, the client that has been silent longest is disconnected, if it
-//! has asked for nothing for a minute; otherwise the new one is told that there are too many, and sent away. While a
-//! client does not read its answers nothing is read from it, and after a minute it is disconnected. A command may have
-//! 16 MiB of data.
+//! Up to 32 clients may be connected. If one more connects, it replaces the client that has been silent longest, if
+//! that client has sent nothing for a minute; otherwise the new one gets an error and is disconnected. While a client
+//! does not read its answers, nothing is read from it, and after a minute it is disconnected. A command may have 16
+//! MiB of data.
 //!
 //! After a hot swap an element with the same name and address keeps its socket and its clients. There is one
 //! copy, on one worker. It reads and writes all copies of an element, on all workers.
@@ -27,9 +27,9 @@
 //!   socket's file.
 //! - `READONLY`: true if handlers may only be read. Default false.
 //! - `ADDRESS`: the address of this host at which it listens for TCP connections. Default 127.0.0.1: only programs on
-//!   this host can connect. This differs from Click, which listens at all addresses: who can connect can change the
-//!   router.
-//! - `LOCALHOST`: Click's way to say it: false = `ADDRESS 0.0.0.0`, all addresses. Default true.
+//!   this host can connect. This differs from Click, which listens at all addresses. Every program that can connect
+//!   can change the router.
+//! - `LOCALHOST`: Click's form of this setting: false = `ADDRESS 0.0.0.0`, all addresses. Default true.
 //! - `PROXY`: an element that answers for all others: its handler `E.H` is used when a client asks for `E.H`.
 //! - `VERBOSE`: true if it logs clients that connect and disconnect. Default false.
 //! - `RETRIES`: number of further tries, one per second, if the socket cannot be opened; after that the router

@@ -1,4 +1,4 @@
-//! Sockets that do not block: TCP or Unix, listening and connected.
+//! Non-blocking sockets: TCP or Unix, listening and connected.
 
 use rustix::fs::Mode;
 use socket2::{Domain, SockAddr, Socket, Type};

@@ -1,4 +1,4 @@
-//! The protocol of Click's control sockets, version 1.3: bytes to commands, answers to bytes.
+//! The protocol of Click's control sockets, version 1.3: parses commands and encodes answers.
 
 /// Greeting of the server.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";

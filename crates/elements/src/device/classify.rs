@@ -1,9 +1,9 @@
 //! Classification into queues: `CLASSIFY` of FromDevice.
 //!
-//! Ports differ in what they can do, but `CLASSIFY` means the same on every port. So the graph does it: before
-//! a plan is made, two elements are inserted behind the FromDevice. One sorts packets into buckets; the other
-//! is a Steer, which hands each packet to the worker that owns its bucket. All ports with the same description
-//! share one table of buckets and workers.
+//! Ports differ in their capabilities, but `CLASSIFY` means the same on every port. So the graph does it: before a
+//! plan is made, two elements are inserted after the FromDevice. One sorts packets into buckets; the other is a
+//! Steer, which passes each packet to the worker that owns its bucket. All ports with the same description share one
+//! table of buckets and workers.
 
 use super::vlan::{RECEIVERS, add, connect, device_of};
 use lang::{Config, Diagnostic, Element, Router, Span};

@@ -1,4 +1,4 @@
-//! Fill levels of a port's queues. The balancer reads them: if a queue fills, a worker behind it is overloaded.
+//! Fill levels of a port's queues. The balancer reads them: a queue that fills shows an overloaded worker.
 
 use super::rx_queues::Queues;
 use crate::prelude::*;

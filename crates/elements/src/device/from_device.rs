@@ -5,13 +5,13 @@
 //! ```
 //!
 //! The port's receive queues are distributed over workers. Each of these workers has a copy of all elements
-//! behind FromDevice, up to the next Queue. Without `CORES` the port has one queue for each worker, if the
-//! device has so many.
+//! downstream of FromDevice, up to the next Queue. Without `CORES` the port has one queue for each worker, if the
+//! device has that many.
 //!
-//! By AF_PACKET, TCP comes in super-frames of up to 64 KiB if its sender leaves it to its device to cut them into
-//! segments (GSO). Where a way to another port leads through elements that carry these, each is one packet, and is
-//! counted as one. It is cut before an element that does not carry it, and before a port that cannot send it. `ashlar
-//! plan` names the elements that bring super-frames; with `--no-optimize` all are cut on arrival.
+//! By AF_PACKET, TCP arrives in super-frames of up to 64 KiB if its sender leaves segmentation to its device (GSO).
+//! Where a path to another port leads through elements that support super-frames, each is one packet and counts as
+//! one. It is segmented before an element without this support, and before a port that cannot send it. `ashlar plan`
+//! names the elements that bring super-frames; with `--no-optimize` all are segmented on arrival.
 //!
 //! Arguments:
 //!
@@ -24,27 +24,27 @@
 //! - `CORES`: workers that receive, such as `0-3`.
 //! - `QUEUES`: receive queues to open: at least one for each worker that receives, at most as many as the
 //!   device has. Default is one for each worker that receives.
-//! - `CLASSIFY`: method to spread packets over the workers, whatever the port can do: `hash`, `address`, `flow`,
-//!   `prefix` or `program`, followed by its arguments. `WORKERS` among them names the workers that get packets;
-//!   default is all. It stands for a BucketBy element and a Steer behind this element; see docs/queues.md. The
-//!   port itself also does what it can of this, so that fewer packets change worker (see the handler `rss`).
-//!   Default is none: packets stay on the worker that receives them.
-//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 if no
-//!   element behind reads annotations (`ashlar plan` says so). Beside other routers it is fewer if packets take long.
+//! - `CLASSIFY`: method to spread packets over the workers, on any port: `hash`, `address`, `flow`, `prefix` or
+//!   `program`, followed by its arguments. `WORKERS` among them names the workers that get packets; default is all.
+//!   It stands for a BucketBy element and a Steer after this element; see docs/queues.md. The port itself also does
+//!   what it can of this, so that fewer packets change worker (see the handler `rss`). Default is none: packets stay
+//!   on the worker that receives them.
+//! - `BURST`: packets taken from a queue at a time (kp of RouteBricks, Table 1). Default 64, or 32 if no element
+//!   downstream reads annotations (`ashlar plan` shows it). It is reduced beside other routers if packets take long.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `TIMESTAMP`: true if packets get the time at which they are taken from the port as their timestamp.
 //!   Default false, but true in `ashlar click`.
 //! - `YIELD`: true to poll the port less often while many of its packets are lost at full outputs and none
 //!   go elsewhere (VR7). The excess is then lost in the port. Default true, but false in `ashlar click`.
 //!
-//! - `FORCE_IP`: true if only IPv4 packets pass, with their header marked; others are dropped (`not_ip`). Default
-//!   false.
+//! - `FORCE_IP`: true if only IPv4 packets pass, with their network header annotation set; others are dropped
+//!   (`not_ip`). Default false.
 //! - `PROTOCOL`: the only Ethertype that passes, with `METHOD LINUX`; others are dropped (`other_protocol`). Default 0:
 //!   all pass.
 //!
-//! Further keywords of Click's FromDevice are accepted. `METHOD`, `SNAPLEN`, `HEADROOM` and `ENCAP` may ask only for
-//! what FromDevice does anyway. `SNIFFER` (the kernel sees the packets of its interfaces, too) may only be true, and
-//! `OUTBOUND` and `BPF_FILTER` may only be off or empty; `ashlar click` warns of what it does not do, and runs.
+//! Further keywords of Click's FromDevice are accepted. `METHOD`, `SNAPLEN`, `HEADROOM` and `ENCAP` may request only
+//! what FromDevice does anyway. `SNIFFER` (the kernel gets the packets of its interfaces, too) may only be true, and
+//! `OUTBOUND` and `BPF_FILTER` may only be off or empty. `ashlar click` accepts other values with a warning.
 
 use super::fill::Fill;
 use super::only::{self, Only};

@@ -13,8 +13,8 @@
 //! Keyword arguments:
 //!
 //! - `PROMISC`: true to receive frames for other stations, too. Default true, as in Click.
-//! - `BURST`: packets taken at a time. Default 64, or 32 if no element behind reads annotations (`ashlar plan`
-//!   says so).
+//! - `BURST`: packets taken at a time. Default 64, or 32 if no element downstream reads annotations (`ashlar plan`
+//!   shows it).
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `CORES`: workers that receive; see FromDevice.
 //! - `VERBOSE`, `NUMA`, `MAXTHREADS`, `THREADOFFSET`, `MAC`, `MTU`: accepted for compatibility with Click and

@@ -7,9 +7,9 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! Works as KernelTun does, but IP packets have an Ethernet header. The kernel sends ARP requests for the
-//! other addresses of the network, so the configuration must answer them. The kernel accepts only frames for
-//! the interface's own Ethernet address, which `ETHER` sets.
+//! Works as KernelTun does, but IP packets have an Ethernet header. The kernel sends ARP requests for the other
+//! addresses of the network, so the configuration must answer them. The kernel accepts only frames for the
+//! interface's own Ethernet address, which `ETHER` sets.
 //!
 //! Arguments:
 //!
@@ -21,7 +21,7 @@
 //! - `BURST`: frames taken at a time. Default 1.
 //! - `HEADROOM`: accepted, and without effect: frames always have the usual headroom.
 //! - `ETHER`: the interface's Ethernet address. Default is one that the kernel chooses.
-//! - `MTU`: bytes of the longest IP packet. Default 1500; longer ones are dropped (`too_long`).
+//! - `MTU`: maximum length of an IP packet in bytes. Default 1500; longer ones are dropped (`too_long`).
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted, and without effect: frames for which the kernel has no room are
 //!   counted (`full`).
 //! - `DEVNAME`: the interface's name. Default is the first free one of tap0, tap1 ...

@@ -20,7 +20,7 @@
 //! - `BURST`: packets taken at a time. Default 1.
 //! - `HEADROOM`: accepted, and without effect: packets always have the usual headroom.
 //! - `ETHER`: accepted, and without effect: these interfaces have no Ethernet address.
-//! - `MTU`: bytes of the longest IP packet. Default 1500; longer ones are dropped (`too_long`).
+//! - `MTU`: maximum length of an IP packet in bytes. Default 1500; longer ones are dropped (`too_long`).
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted, and without effect: packets for which the kernel has no room are
 //!   counted (`full`).
 //! - `DEVNAME`: the interface's name. Default is the first free one of tun0, tun1 ...

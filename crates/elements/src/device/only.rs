@@ -1,4 +1,4 @@
-//! Frames of some kinds only: FORCE_IP and PROTOCOL of FromDevice.
+//! Filter for some kinds of frames: FORCE_IP and PROTOCOL of FromDevice.
 
 use crate::dump::link::{Encap, mark_ip};
 use crate::prelude::*;

@@ -2,7 +2,7 @@
 //!
 //! If many packets of a port find an output full, and none go elsewhere, the time between two polls of the port grows
 //! until it receives about as many packets as the output takes. The excess is lost in the port, where a loss costs
-//! nothing. A packet that goes elsewhere ends this for at least a second. So other outputs lose nothing, and neither
+//! nothing. A packet to another output ends this for at least a second. So other outputs lose nothing, and neither
 //! does an output that is full only at times.
 
 use engine::clock::Time;

@@ -4,16 +4,16 @@
 //! FromDevice(null:64) -> ToDevice(null:, BURST 16, TIMEOUT 50us);
 //! ```
 //!
-//! Packets are gathered into bursts for the port (kn of RouteBricks, Table 1). A burst that is not full is sent
-//! when the worker has nothing else to do in its turn, and at the latest after `TIMEOUT` (a bound that
-//! RouteBricks leaves open). Every worker from which packets reach ToDevice has a transmit queue of its own.
-//! With a pull input, ToDevice pulls packets as fast as the port takes them.
+//! Packets are gathered into bursts for the port (kn of RouteBricks, Table 1). A burst that is not full is sent when
+//! the worker has no other work in its turn, and at the latest after `TIMEOUT` (a bound that RouteBricks leaves
+//! open). Every worker from which packets reach ToDevice has its own transmit queue. With a pull input, ToDevice
+//! pulls packets as fast as the port takes them.
 //!
-//! Packets that the port will never send are dropped as `refused`: longer than its MTU allows, while its link is down,
-//! or refused by the kernel. The port's counters say which (`tx_too_long`, `tx_link_down`, `tx_errors`; `ashlar top`).
-//! A card that DPDK drives tells only its counters.
+//! Packets that the port can never send are dropped as `refused`: longer than its MTU, while its link is down, or
+//! refused by the kernel. The port's counters distinguish these (`tx_too_long`, `tx_link_down`, `tx_errors`; `ashlar
+//! top`). A card that DPDK drives has only its counters.
 //!
-//! Packets of the second input go before all that wait, have a queue of their own, and do not wait for
+//! Packets of the second input have priority over all waiting packets, have their own queue, and do not wait for
 //! `TIMEOUT`. This input is for a few packets that must not be lost or delayed by the many others, such as
 //! heartbeats.
 //!
@@ -24,10 +24,9 @@
 //! Keyword arguments:
 //!
 //! - `BURST`: packets handed to the port at a time. Default 64.
-//! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0: until the end of the worker's
-//!   turn.
-//! - `QUEUE`: packets that may wait, in push mode, for a busy port. Default 1024; further packets are dropped
-//!   (`full`). The second input has a queue of the same size.
+//! - `TIMEOUT`: maximum time that a packet waits for a burst to fill. Default 0: until the end of the worker's turn.
+//! - `QUEUE`: maximum number of packets that wait for a busy port, in push mode. Default 1024; further packets are
+//!   dropped (`full`). The second input has a queue of the same size.
 //! - `CORES`: in pull mode, the workers that send.
 //! - `DESCRIPTORS`: frames that each queue holds. Default is the port's.
 //! - `METHOD`, `DEBUG`: accepted for compatibility with Click, and without effect.

@@ -7,16 +7,16 @@
 //! Arguments:
 //!
 //! - `PORT`: number of a DPDK port, its PCI address, or a virtual device such as `net_null1`.
-//! - `QUEUE`, `N_QUEUES`: accepted as in Click, and without effect: each worker has a queue of its own.
+//! - `QUEUE`, `N_QUEUES`: accepted as in Click, and without effect: each worker has its own queue.
 //!
 //! Keyword arguments:
 //!
 //! - `BURST`: packets handed over at a time. Default 64.
-//! - `TIMEOUT`: longest time that a packet waits for a burst to fill. Default 0.
-//! - `IQUEUE`: packets that may wait for a busy port. Default 1024.
+//! - `TIMEOUT`: maximum time that a packet waits for a burst to fill. Default 0.
+//! - `IQUEUE`: maximum number of packets that wait for a busy port. Default 1024.
 //! - `NDESC`: descriptors per queue. Default is the driver's.
 //! - `BLOCKING`, `VERBOSE`, `NUMA`, `MAXTHREADS`: accepted for compatibility with Click and FastClick, and without
-//!   effect: packets wait for a busy port as `IQUEUE` says.
+//!   effect: packets always wait for a busy port, up to `IQUEUE`.
 //! - `CORES`: in pull mode, the workers that send.
 
 use super::to_device::{Config, Style, ToDevice};

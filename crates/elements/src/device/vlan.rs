@@ -1,10 +1,10 @@
 //! VLAN sub-interfaces: `eth0.100` where a device is named.
 //!
-//! A name `PORT.ID` that is no device of its own stands for the frames of `PORT` that carry VLAN `ID` in an 802.1Q tag;
+//! A name `PORT.ID` that is no device stands for the frames of `PORT` that carry VLAN `ID` in an 802.1Q tag;
 //! `PORT.sID` for those of an 802.1ad tag. A sub-interface may have sub-interfaces: `eth0.s100.7`. Before a
-//! configuration is planned, it is rewritten into what could have been written by hand: one FromDevice for the port
-//! with a VLANSplit behind it, and a VLANEncap before each input of a ToDevice. Names of elements, their handlers and
-//! the plan stay as the user wrote them.
+//! configuration is planned, it is rewritten as a user could have written it: one FromDevice for the port followed by
+//! a VLANSplit, and a VLANEncap before each input of a ToDevice. Names of elements, their handlers and the plan stay
+//! as the user wrote them.
 
 use engine::port::PortDirectory;
 use lang::{Config, Connection, Element, Port, Router, Span};

@@ -1,4 +1,4 @@
-//! Writes a line about each ARP packet, in the manner of tcpdump, to the standard error stream.
+//! Writes a line about each ARP packet, in the format of tcpdump, to the standard error stream.
 //!
 //! ```click
 //! FromDevice(eth0) -> arp :: Classifier(12/0806, -);

@@ -1,4 +1,4 @@
-//! A moment as people write it.
+//! Formats a time as a date.
 
 use std::io::Write as _;
 

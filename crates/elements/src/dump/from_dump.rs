@@ -4,9 +4,9 @@
 //! FromDump(trace.pcap, STOP true, FORCE_IP true) -> ToIPSummaryDump(-);
 //! ```
 //!
-//! Reads pcap and pcapng files, also compressed with gzip or bzip2. The EXTRA_LENGTH annotation has the
-//! number of bytes of a frame that were not captured. To receive from a file as from a device, see FromDevice
-//! with a `pcap:` port.
+//! Reads pcap and pcapng files, also compressed with gzip or bzip2. The EXTRA_LENGTH annotation has the number of
+//! bytes of a frame that were not captured. To receive packets of a file as from a device, see FromDevice with a
+//! `pcap:` port.
 //!
 //! Arguments:
 //!
@@ -22,7 +22,7 @@
 //! - `START`, `START_AFTER`: start, as a timestamp, or as a time after the first timestamp.
 //! - `END`, `END_AFTER`, `INTERVAL`: end, as a timestamp, as a time after the first timestamp, or as a time
 //!   after the first emitted packet.
-//! - `END_CALL`: handler that is written at the end, in place of `active false`.
+//! - `END_CALL`: handler that is written at the end, instead of `active false`.
 //! - `ACTIVE`: if false, emits nothing until the handler `active` is written. Default true.
 //! - `FILEPOS`: start, as the offset of a packet's record in the uncompressed file.
 //! - `MMAP`: accepted for compatibility with Click.

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Packets are IPv4. A field that the dump does not have gets a default: protocol TCP, TTL 100, no fragment,
-//! otherwise zero. Bytes that the dump does not have are missing: the EXTRA_LENGTH annotation counts them, so a
-//! packet may be shorter than its IP header says. With `CHECKSUM` these bytes are there, as zeros. The dump may
-//! be compressed with gzip or bzip2. A line of which no field can be read is skipped; the first such line is
-//! reported on the standard error stream.
+//! otherwise zero. Bytes that the dump does not have are missing. The EXTRA_LENGTH annotation counts them, so a
+//! packet may be shorter than the length in its IP header. With `CHECKSUM` these bytes exist, as zeros. The dump may
+//! be compressed with gzip or bzip2. A line without any readable field is skipped; the first such line is reported on
+//! the standard error stream.
 //!
 //! Arguments:
 //!
@@ -29,8 +29,8 @@
 //! - `FIELDS`, `CONTENTS`, `DEFAULT_FIELDS`, `DEFAULT_CONTENTS`: columns of the dump, until a `!data` line
 //!   names others; see ToIPSummaryDump.
 //! - `FLOWID`, `DEFAULT_FLOWID`: default addresses and ports: source, port, destination, port, and perhaps protocol.
-//! - `ALLOW_NONEXISTENT`: true if a file that is missing or empty is a dump without packets.
-//! - `DATA`: the dump itself, in place of a file.
+//! - `ALLOW_NONEXISTENT`: true if a missing or empty file counts as a dump without packets.
+//! - `DATA`: the dump itself, instead of a file.
 //!
 //! The handlers `filesize` and `filepos` count bytes of the dump.
 

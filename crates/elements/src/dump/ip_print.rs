@@ -1,12 +1,12 @@
-//! Writes a line about each IPv4 packet, in the manner of tcpdump, to the standard error stream.
+//! Writes a line about each IPv4 packet, in the format of tcpdump, to the standard error stream.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> IPPrint(out) -> Discard;
 //! ```
 //!
-//! Prints the packet from the network header annotation on. Packets pass unchanged. For TCP the line has the
-//! flags, the first and last sequence number, and in parentheses three lengths: of the data, of the packet, and
-//! of the IP packet as its header says.
+//! Prints the packet from the network header annotation on. Packets pass unchanged. For TCP the line has the flags,
+//! the first and last sequence number, and in parentheses three lengths: of the data, of the packet, and of the IP
+//! packet by its header.
 //!
 //! Arguments:
 //!
@@ -15,7 +15,7 @@
 //! Keyword arguments:
 //!
 //! - `CONTENTS`: form of the packet's bytes: `HEX`, `ASCII` or `NONE`. Default NONE.
-//! - `PAYLOAD`: the same for the bytes behind the transport header.
+//! - `PAYLOAD`: the same for the bytes after the transport header.
 //! - `MAXLENGTH`: most bytes shown by `CONTENTS` and `PAYLOAD`; negative = all. Default 1500.
 //! - `ID`, `TTL`, `TOS`, `LENGTH`: true to show these fields of the header. Default false.
 //! - `TIMESTAMP`: true if the packet's timestamp is shown. Default true.

@@ -1,4 +1,4 @@
-//! Encapsulations of capture files: names, numbers, and where the IP packet starts.
+//! Encapsulations of capture files: names, numbers, and the offset of the IP packet.
 
 use engine::packet::Packet;
 

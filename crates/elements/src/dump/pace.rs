@@ -1,4 +1,4 @@
-//! Times at which packets of a file leave: with the delays between their timestamps, and with a probability.
+//! Sending times of a file's packets: with the delays between their timestamps, and with a probability.
 
 use arguments::Args;
 use engine::Cx;

@@ -1,5 +1,5 @@
-//! Common part of elements that play the packets of a file, one after the other: pushed by a task or pulled, at once or
-//! when they are due, while they are active.
+//! Common part of elements that play the packets of a file in order, while they are active: pushed by a task or
+//! pulled, at once or at their times.
 
 use super::pace::{Pace, Sample};
 use crate::prelude::*;

@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> Print(ok) -> Discard;
 //! ```
 //!
-//! The line holds the label, the length, and the first bytes in groups of four. Print is for looking
-//! at a few packets: it is slow. For traffic, see `ashlar capture` and `ashlar trace`.
+//! The line has the label, the length, and the first bytes in groups of four. Print is slow and meant for a few
+//! packets. For traffic, see `ashlar capture` and `ashlar trace`.
 //!
 //! Arguments:
 //!
@@ -17,7 +17,7 @@
 //! - `CONTENTS`: format of bytes: `HEX`, `ASCII` or `NONE`. Default HEX.
 //! - `TIMESTAMP`: true if the packet's timestamp is shown. Default false.
 //! - `PRINTANNO`: true if the 48 bytes of Click's annotations are shown. Default false.
-//! - `HEADROOM`: true if free bytes before and behind the data are shown. Default false.
+//! - `HEADROOM`: true if the numbers of free bytes before and after the data are shown. Default false.
 //! - `ACTIVE`: if false, writes nothing. Default true.
 
 use super::contents::Contents;

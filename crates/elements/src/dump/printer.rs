@@ -1,4 +1,4 @@
-//! Common part of classes that write lines about packets: one element over a family of classes.
+//! Common element of the classes that write lines about packets.
 
 use super::summary::{Stamp, record};
 use super::talk::{Talk, Target};

@@ -1,4 +1,4 @@
-//! Common part of elements that write packets to a file and pass them on, or end them.
+//! Common part of elements that write packets to a file, and then pass them on or drop them.
 
 use super::file::{Output, reason};
 use crate::complain::complain;

@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 9, 192.0.2.2, 9) -> ToDump(-, ENCAP IP);
 //! ```
 //!
-//! If output 0 is connected, packets pass; otherwise they end here. A packet without a timestamp is written
-//! with the time at which it arrives here.
+//! If output 0 is connected, packets pass; otherwise they end here. A packet without a timestamp is written with its
+//! arrival time here.
 //!
 //! Arguments:
 //!
@@ -13,7 +13,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `SNAPLEN`: most bytes written of a packet; 0 = all. Default 2000.
+//! - `SNAPLEN`: maximum number of bytes written of a packet; 0 = all. Default 2000.
 //! - `ENCAP`: first header of packets: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
 //!   `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM` or `NULL`. Default ETHER.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the type, instead of `ENCAP`.

@@ -31,7 +31,7 @@
 //! - `VERBOSE`: true if these lines name the host and the time. Default false.
 //! - `BANNER`: text for a `!creator` line.
 //! - `BINARY`: true to write packets as binary records. Default false.
-//! - `MULTIPACKET`: true if a packet that stands for several is written as so many. Default false.
+//! - `MULTIPACKET`: true if a packet that stands for several is written that many times. Default false.
 //! - `BAD_PACKETS`: true to write a `!bad` line for a packet with bad headers. Default false.
 //! - `CAREFUL_TRUNC`: true to write a `!bad` line for a packet with missing bytes. Default true.
 //! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.

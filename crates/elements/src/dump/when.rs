@@ -1,4 +1,4 @@
-//! Times as arguments: moments, spans, and a window between two moments.
+//! Times as arguments: points in time, durations, and a window between two points.
 
 use super::summary::{Stamp, record};
 use crate::show::interval;

@@ -1,4 +1,4 @@
-//! Puts an Ethernet header before IP packets that have none.
+//! Prepends an Ethernet header to IP packets that have none.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader

@@ -1,4 +1,4 @@
-//! Puts an Ethernet header before packets, always the same one.
+//! Prepends an Ethernet header to packets, always the same one.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3)

@@ -6,19 +6,19 @@
 //! InfiniteSource(LIMIT 3) -> [1]s[1] -> Discard;
 //! ```
 //!
-//! The input and the output with the same number belong to one LAN. The switch remembers a frame's source
-//! address and the number of its input. Later frames to this address leave by the output with this number; if
-//! they also came from there, they are dropped (`same_port`). Frames to groups and to unknown stations go to
-//! all other outputs. If there is no free packet buffer, a copy is not made (counter `no_buffer`).
+//! The input and the output with the same number belong to one LAN. The switch learns a frame's source address with
+//! the number of its input. Later frames to this address leave by the output with this number; if they also came from
+//! there, they are dropped (`same_port`). Multicast and broadcast frames, and frames to unknown stations, go to all
+//! other outputs. If there is no free packet buffer, a copy is not made (counter `no_buffer`).
 //!
-//! Unlike Click's, the table is bounded. When it holds `CAPACITY` stations, those that have been silent for
-//! `TIMEOUT` are removed. If there are none, a new station is not learnt (counter `not_learnt`), and frames to
-//! it go to all ports. A source address that is a group or zero is not learnt. One worker runs the switch.
+//! Unlike Click's, the table is bounded. When it has `CAPACITY` stations, those that have been silent for `TIMEOUT`
+//! are removed. If there are none, a new station is not learnt (counter `not_learnt`), and frames to it go to all
+//! ports. A multicast or zero source address is not learnt. One worker runs the switch.
 //!
 //! Keyword arguments:
 //!
-//! - `TIMEOUT`: seconds after which a silent station is forgotten; 0 = none is learnt. Default 300.
-//! - `CAPACITY`: stations in the table. Default 65536.
+//! - `TIMEOUT`: seconds after which a silent station is removed; 0 = none is learnt. Default 300.
+//! - `CAPACITY`: maximum number of stations in the table. Default 65536.
 
 use crate::prelude::*;
 use crate::switch::hub::{flood, no_buffer};

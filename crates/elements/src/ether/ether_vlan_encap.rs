@@ -1,4 +1,4 @@
-//! Puts an Ethernet header with an IEEE 802.1Q tag before packets.
+//! Prepends an Ethernet header with an IEEE 802.1Q tag to packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3)

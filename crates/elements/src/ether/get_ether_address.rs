@@ -9,7 +9,7 @@
 //! Arguments:
 //!
 //! - `ANNO`: the annotation: the number of the first of its six bytes, 0 to 42.
-//! - `OFFSET`: place of the address: bytes from the start, or `src` or `dst`.
+//! - `OFFSET`: offset of the address in bytes, or `src` or `dst`.
 
 use super::offset::Offset;
 use crate::anno::Anno;

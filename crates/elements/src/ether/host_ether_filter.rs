@@ -5,9 +5,9 @@
 //! ```
 //!
 //! Sets the packet type annotation (host, broadcast, multicast, other host) by the destination address. A priority
-//! tag (802.1Q with VLAN 0) is removed, and noted in the VLAN_TCI annotation: a station takes such a frame like one
-//! without a tag. `ashlar click` leaves it there, as Click does. Frames that it refuses leave by output 1, or are
-//! dropped (`own`, `other`). A frame too short to have a header is dropped (`too_short`).
+//! tag (802.1Q with VLAN 0) is removed and kept in the VLAN_TCI annotation: a station takes such a frame like one
+//! without a tag. `ashlar click` leaves the tag in the frame, as Click does. Frames that it refuses leave by output
+//! 1, or are dropped (`own`, `other`). A frame too short to have a header is dropped (`too_short`).
 //!
 //! Arguments:
 //!

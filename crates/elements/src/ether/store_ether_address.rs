@@ -9,8 +9,7 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address.
-//! - `OFFSET`: place to write it: bytes from the start, or `src` or `dst` for the addresses of an Ethernet
-//!   header.
+//! - `OFFSET`: offset at which it is written, in bytes, or `src` or `dst` for the addresses of an Ethernet header.
 
 use super::offset::Offset;
 use crate::prelude::*;

@@ -4,9 +4,8 @@
 //! FromDevice(eth0) -> Strip(14) -> Discard;
 //! ```
 //!
-//! A packet that is shorter is dropped (`too_short`). Behind Strip, Ashlar no longer knows where the headers
-//! are. So check the network header after Strip, or use StripToNetworkHeader, which uses the network header
-//! annotation.
+//! A packet that is shorter is dropped (`too_short`). After Strip, Ashlar no longer knows the offsets of the headers.
+//! So check the network header after Strip, or use StripToNetworkHeader, which uses the network header annotation.
 //!
 //! Arguments:
 //!

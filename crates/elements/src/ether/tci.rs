@@ -1,4 +1,4 @@
-//! The arguments by which VLAN elements are told a tag.
+//! Arguments for the tag of VLAN elements.
 
 use arguments::units::FromArg;
 use arguments::{Args, Names};

@@ -1,4 +1,4 @@
-//! Puts bytes back at the front of packets.
+//! Restores bytes at the front of packets.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> Unstrip(14) -> Discard;
@@ -9,7 +9,7 @@
 //!
 //! Arguments:
 //!
-//! - `LENGTH`: bytes to put back.
+//! - `LENGTH`: bytes to restore.
 
 use crate::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Puts an IEEE 802.1Q tag into Ethernet frames.
+//! Inserts an IEEE 802.1Q tag into Ethernet frames.
 //!
 //! ```click
 //! FromDevice(eth0) -> VLANEncap(VLAN_ID 7) -> Discard;

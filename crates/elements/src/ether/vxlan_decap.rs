@@ -9,8 +9,8 @@
 //!     -> ToDevice(null:);
 //! ```
 //!
-//! Packets must begin with the VXLAN header: StripIPHeader and Strip remove the IP header, whatever options it has, and
-//! that of UDP. A packet is dropped if it has no whole Ethernet header (`too_short`), if the flag for a valid VNI is
+//! Packets must begin with the VXLAN header. StripIPHeader and Strip remove the IP header, with any options, and the
+//! UDP header. A packet is dropped if it has no whole Ethernet header (`too_short`), if the flag for a valid VNI is
 //! not set (`bad_header`), or if it belongs to another network (`other_network`). Reserved bits are ignored.
 //!
 //! Arguments:

@@ -1,4 +1,4 @@
-//! Puts a VXLAN header before Ethernet frames (RFC 7348, 5).
+//! Prepends a VXLAN header to Ethernet frames (RFC 7348, 5).
 //!
 //! ```click
 //! FromDevice(null:64)

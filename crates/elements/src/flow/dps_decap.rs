@@ -1,4 +1,4 @@
-//! Reads from a packet when it is due, and takes that off.
+//! Reads a packet's deadline from its state header, and removes the header.
 //!
 //! ```click
 //! // An edge, which knows flows, and the link to the next router ...
@@ -10,16 +10,16 @@
 //!     -> DeadlineQueue(1000) -> BandwidthShaper(80Mbps) -> DPSEncap(LINK 80Mbps) -> Unqueue -> Discard;
 //! ```
 //!
-//! This is the way into a router of a core-stateless network. DPSEncap of the router before has put 16 bytes in front
-//! of the packet, with which the data begins. The packet's deadline is the time, and how much earlier than its virtual
-//! time it has come, and the time of a hop. A packet that has no guarantee gets no deadline.
+//! This is the input of a router in a core-stateless network. The packet begins with the 16 bytes that DPSEncap of
+//! the previous router has prepended. The packet's deadline is the sum of three times: the time now, its lead over
+//! its virtual time, and the time of a hop. A packet without a guarantee gets no deadline.
 //!
-//! IP packets leave by output 0, those with MPLS labels by output 1, or are dropped without it (`labels`). What is no
-//! state, or says what cannot be (another version, a lead of more than a minute), is dropped (`bad_state`), and so is
-//! what carries another protocol (`not_ip`).
+//! IP packets leave by output 0, those with MPLS labels by output 1, or are dropped without it (`labels`). An invalid
+//! state (another version, or a lead of more than a minute) is dropped (`bad_state`), and so are packets of another
+//! protocol (`not_ip`).
 //!
-//! Routers believe what packets say. So DPSDecap stands only behind ports to other routers of the network, and an edge
-//! drops what comes from outside with Ethertype 0x88b5, as conf/core-stateless-edge.click does.
+//! Routers trust this state. So use DPSDecap only after ports to other routers of the network. An edge router drops
+//! packets from outside with Ethertype 0x88b5, as conf/core-stateless-edge.click does.
 
 use crate::prelude::*;
 use wire::{dps, ether};

@@ -1,4 +1,4 @@
-//! Writes into each packet when it is due, so that the next router need not know its flow.
+//! Writes each packet's deadline into a state header, so that the next router need not know its flow.
 //!
 //! ```click
 //! FromDevice(null:64, CORES 0) -> Strip(14) -> CheckIPHeader
@@ -6,27 +6,27 @@
 //!     -> DPSEncap(LINK 80Mbps) -> EtherEncap(0x88b5, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Unqueue -> Discard;
 //! ```
 //!
-//! This is the way out of a router of a core-stateless network, in which the edge knows flows and the core knows none
+//! This is the output of a router in a core-stateless network, in which the edge knows flows and the core knows none
 //! (dynamic packet state: I. Stoica, H. Zhang, "Providing Guaranteed Services Without Per Flow Management", 1999). A
-//! packet with a deadline, that FlowTable or DPSDecap has set, gets 16 bytes in front: by how much the virtual time of
-//! its flow goes on at each hop, and how much earlier than its virtual time the packet will be at the next router. At
-//! every hop the virtual time goes on by no less than this router may take beyond the deadline: a packet of `MTU` bytes
+//! packet with a deadline, which FlowTable or DPSDecap has set, gets 16 bytes in front. They have the increase of its
+//! flow's virtual time at each hop, and the packet's lead over its virtual time at the next router. At every hop the
+//! virtual time increases by at least the time that this router may take beyond the deadline: a packet of `MTU` bytes
 //! on `LINK`, and `BIN`. Packets without a deadline get 16 bytes that say so.
 //!
-//! The state is `version 1, 0, Ethertype of the packet (2 bytes), hop (4), lead (8)`, in network order; both times are
-//! in nanoseconds. What follows it is IPv4, IPv6 or MPLS, as MPLSEtherEncap tells them; other packets are dropped
-//! (`not_ip`), and so is one whose lead would be more than a minute (`too_early`), or that has no room before its data
-//! (`no_headroom`).
+//! The state is `version 1, 0, Ethertype of the packet (2 bytes), hop (4), lead (8)`, in network order; both times
+//! are in nanoseconds. After it comes IPv4, IPv6 or MPLS, distinguished as in MPLSEtherEncap. Other packets are
+//! dropped (`not_ip`), and so is one whose lead would exceed a minute (`too_early`), or that has no room before its
+//! data (`no_headroom`).
 //!
-//! Put it behind what paces the link, because it counts from when a packet is pulled. A packet that comes here later
-//! than the router may take is counted (`late`): then more is reserved than the link has, or something behind holds
-//! packets up.
+//! Put it downstream of the element that paces the link, because it measures from the time when a packet is pulled. A
+//! packet that arrives later here than the router may take is counted (`late`): then more is reserved than the link
+//! has, or something downstream delays packets.
 //!
 //! Keyword arguments:
 //!
-//! - `LINK`: bandwidth of the link behind.
-//! - `MTU`: longest packet of any flow. Default 1500.
-//! - `BIN`: the `WIDTH` of the DeadlineQueue before, 0 if that is exact. Default 1ms.
+//! - `LINK`: bandwidth of the link downstream.
+//! - `MTU`: maximum packet length of any flow. Default 1500.
+//! - `BIN`: the `WIDTH` of the DeadlineQueue upstream, 0 if that is exact. Default 1ms.
 //! - `OVERHEAD`: bytes that the link, and this element, add to each packet. Default 0; 54 on Ethernet.
 
 use crate::prelude::*;

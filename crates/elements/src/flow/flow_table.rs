@@ -1,4 +1,5 @@
-//! Knows flows that are set up, polices them, and stamps the deadlines by which a DeadlineQueue keeps its promises.
+//! Keeps a record of each flow that is set up, polices flows, and stamps deadlines, by which a DeadlineQueue meets
+//! its guarantees.
 //!
 //! ```click
 //! FromDevice(null:64, CORES 0) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(0/0 0)
@@ -7,10 +8,11 @@
 //! Script(write flows.add 10.0.0.1 1000 10.0.9.9 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms);
 //! ```
 //!
-//! A flow is told by its packets' addresses, ports and protocol (`BY match`, IPv4 and IPv6), or by a tag, with one
-//! load: the outermost MPLS label, with which the data begins (`label`), the flow label of IPv6, the DSCP, the VLAN
-//! identifier of the annotation, or the annotation AGGREGATE. With `match` flows are hashed into buckets, and a flow
-//! that would be the `K`+1st of its bucket is refused when it is set up, so that no packet ever is looked for longer.
+//! A flow is identified by its packets' addresses, ports and protocol (`BY match`, IPv4 and IPv6), or by a tag, with
+//! one load. A tag is the outermost MPLS label, with which the data begins (`label`), the flow label of IPv6, the
+//! DSCP, the VLAN identifier of the annotation, or the annotation AGGREGATE. With `match` flows are hashed into
+//! buckets of at most `K` flows. A further flow of a bucket is refused when it is set up, which bounds the time of
+//! every look-up.
 //!
 //! Flows are set up by the handler `add`:
 //!
@@ -20,36 +22,36 @@
 //! ```
 //!
 //! `FLOW` is the tag, or `SADDR SPORT DADDR DPORT PROTOCOL`. Its packets leave by output `PORT` (default 0), which
-//! spares a route lookup. A flow with `RATE` asks for guaranteed service (RFC 2212): it promises to send no more than
-//! `BURST` bytes and what comes at `RATE` on top, in packets of at most `PACKET` bytes (default `MTU`). It is given the
-//! rate `RESERVE`, or what a delay of `DELAY` over `HOPS` hops (default 1) like this one needs, or else `RATE`. With
-//! `JITTER` the delays of two packets differ by no more than that. If the link of that output has so much left, the
-//! answer is what is reserved, the delay that no packet exceeds, and the greatest difference of two delays. If not, the
-//! answer is the reason, and nothing has changed.
-//! The bound holds if a DeadlineQueue and a link of `LINK` follow on each hop, and counts what that queue's bins and a
-//! packet that is being sent may add; it counts time in the routers, not on cables.
+//! replaces a route lookup. A flow with `RATE` requests guaranteed service (RFC 2212): it promises to send no more
+//! than `BURST` bytes and what arrives at `RATE` on top, in packets of at most `PACKET` bytes (default `MTU`). Its
+//! reserved rate is `RESERVE`, or the rate needed for a delay of `DELAY` over `HOPS` hops (default 1) like this one,
+//! or else `RATE`. With `JITTER` the delays of two packets differ by no more than that. If the link of that output has
+//! enough left, the answer is the reserved rate, the delay bound, and the greatest difference of two delays. Otherwise
+//! the answer is the reason, and nothing has changed. The bound holds if a DeadlineQueue and a link of `LINK` follow
+//! on each hop. It includes the delay of that queue's bins and of a packet being sent; it counts time in the routers,
+//! not on cables.
 //!
-//! A packet beyond what its flow promised leaves by output `EXCESS` without a deadline, or is dropped (`excess`).
-//! Inside a network, where bursts have grown and the edge has policed already, `POLICE false` leaves all in. Packets of
-//! no flow leave by output `OTHER` without a deadline: a DeadlineQueue sends them when nothing else waits.
+//! A packet beyond its flow's promise leaves by output `EXCESS` without a deadline, or is dropped (`excess`). Inside
+//! a network, where bursts have grown and the edge has policed already, `POLICE false` lets all pass. Packets of no
+//! flow leave by output `OTHER` without a deadline: a DeadlineQueue sends them when no other packet waits.
 //!
 //! A flow ends by `remove`, when its `LEASE` is over (`add` the flow again to renew it), or when it was idle for
-//! `IDLE`. Workers share all records and take no lock.
+//! `IDLE`. Workers share all records without locks.
 //!
 //! Keyword arguments:
 //!
 //! - `BY`: `match`, `label`, `flow_label`, `dscp`, `vlan` or `anno`. Default match.
-//! - `CAPACITY`: most flows. Default 4096.
-//! - `K`: most flows of a bucket, with `match`. Default 4.
-//! - `BUCKETS`: number of buckets, made a power of two. Default four times `CAPACITY`: fewer
-//!   than one flow in 10,000 is refused.
-//! - `LINK`: bandwidth of the link behind each output. Without it no flow gets a guarantee.
+//! - `CAPACITY`: maximum number of flows. Default 4096.
+//! - `K`: maximum number of flows of a bucket, with `match`. Default 4.
+//! - `BUCKETS`: number of buckets, made a power of two. Default four times `CAPACITY`: fewer than one flow in 10,000
+//!   is refused.
+//! - `LINK`: bandwidth of the link after each output. Without it no flow gets a guarantee.
 //! - `RESERVABLE`: part of each link that may be reserved. Default: all of it. Give less if others reserve the rest.
-//! - `MTU`: longest packet of any flow. Default 1500.
-//! - `OVERHEAD`: bytes that the link adds to each packet, which then count wherever bytes do. Default 0; 38 for an IP
-//!   packet on Ethernet, with preamble and gap.
-//! - `BIN`: the `WIDTH` of the DeadlineQueue behind, 0 if that is exact. Default 1ms.
-//! - `POLICE`: true if packets beyond a flow's bucket are taken out. Default true.
+//! - `MTU`: maximum packet length of any flow. Default 1500.
+//! - `OVERHEAD`: bytes that the link adds to each packet, which are included in all byte counts. Default 0; 38 for an
+//!   IP packet on Ethernet, with preamble and gap.
+//! - `BIN`: the `WIDTH` of the DeadlineQueue downstream, 0 if that is exact. Default 1ms.
+//! - `POLICE`: true if packets beyond a flow's bucket are removed. Default true.
 //! - `IDLE`: time after which an idle flow has ended. Default: never.
 //! - `EXCESS`: output for packets beyond their flow's bucket.
 //! - `OTHER`: output for packets of no flow. Default 0.

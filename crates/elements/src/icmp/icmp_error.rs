@@ -39,17 +39,17 @@
 //! - `INTERFACES`: the router's addresses with prefix lengths, for the checks of directed broadcasts and
 //!   redirects. Without it these checks are not made.
 //! - `BADADDRS`: further source and destination addresses about which no message is made.
-//! - `MTU`: the longest message. Default 576 (4.3.2.3).
+//! - `MTU`: maximum length of a message. Default 576 (4.3.2.3).
 //! - `PMTU`: the MTU to report in `unreachable needfrag` (RFC 1191): bytes, or `eth0:mtu` for that of the port eth0.
 //! - `ANNO`: true if the MTU to report is that of the packet's annotation, as IPsecEncap notes it. Default false.
-//! - `RATE`, `BURST`: a limit for this element alone, over all workers: messages per second (0 = no limit) and at once.
-//!   Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error elements (RFC
-//!   1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them changes it. As many at
-//!   once again are for hosts that are told at most an eighth of that, so that one host that makes many errors does not
-//!   keep errors from others. In `ashlar click` there is no limit without these arguments.
+//! - `RATE`, `BURST`: a limit for this element alone, over all workers: messages per second (0 = no limit) and at
+//!   once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error elements
+//!   (RFC 1812, 4.3.2.8): 1000 per second and 50 at once, unless the `rate` handler of one of them changes it.
+//!   Another burst of this size is reserved for hosts that get at most an eighth of it, so that one host that causes
+//!   many errors does not keep errors from others. In `ashlar click` there is no limit without these arguments.
 //! - `TTL`: time to live of messages. Default 64.
-//! - `MPLS`: true if what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
-//!   message then quotes as well (RFC 4950). Default false.
+//! - `MPLS`: true if a stack of MPLS labels precedes the IP header, as after MPLSPayload; the message then quotes it
+//!   as well (RFC 4950). Default false.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: true if FixIPSrc is to set the source. Default true.
 
 use super::names;

@@ -1,4 +1,4 @@
-//! Puts ICMP and IPv4 headers before packets.
+//! Prepends ICMP and IPv4 headers to packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> ICMPIPEncap(192.0.2.1, 198.51.100.1, timestamp) -> Discard;

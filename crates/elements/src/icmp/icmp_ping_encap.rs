@@ -1,4 +1,4 @@
-//! Puts ICMP echo request and IPv4 headers before packets.
+//! Prepends ICMP echo request and IPv4 headers to packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> ICMPPingEncap(192.0.2.1, 198.51.100.1) -> Discard;

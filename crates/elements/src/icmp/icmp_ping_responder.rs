@@ -10,9 +10,10 @@
 //! and source routes are reversed (RFC 1122, 3.2.2.6). The destination address annotation is set, so that the
 //! reply can be routed; the timestamp is that of the reply.
 //!
-//! Requests that were sent to a group, in the link layer or in IP, are not answered, and neither are requests
-//! whose source is not one host. (`ashlar click` ignores the link layer, because Click's configurations have
-//! stations with group addresses.) Packets that are not echo requests leave by output 1, or are dropped.
+//! Requests that were sent to a multicast or broadcast address, in the link layer or in IP, are not answered, and
+//! neither are requests whose source is not one host. (`ashlar click` ignores the link layer, because Click's
+//! configurations have stations with group addresses.) Packets that are not echo requests leave by output 1, or are
+//! dropped.
 //!
 //! Keyword arguments:
 //!

@@ -18,8 +18,8 @@
 //! Keyword arguments:
 //!
 //! - `INTERVAL`: time between requests, and before the first one. Default 1s.
-//! - `IDENTIFIER`: the identifier of the requests. By default one that others cannot guess, so that they cannot forge
-//!   replies; with `ashlar click` it is 0, as in Click.
+//! - `IDENTIFIER`: the identifier of the requests. By default it is random, so that others cannot forge replies; with
+//!   `ashlar click` it is 0, as in Click.
 //! - `LIMIT`: number of requests; negative = no limit, the default.
 //! - `STOP`: true to stop the router at the limit. Default false.
 //! - `DATA`: data of the requests. Default is none.

@@ -1,4 +1,4 @@
-//! Round trips of pings.
+//! Round-trip times of pings.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Gives addresses names that other elements can use.
+//! Defines names of addresses that other elements can use.
 //!
 //! ```click
 //! AddressInfo(me 10.0.0.1/24 02:00:00:00:00:01, gw 10.0.0.254);
@@ -7,15 +7,14 @@
 //!
 //! Each argument is a name followed by its addresses: IPv4 or IPv6 addresses or prefixes, and Ethernet addresses. An
 //! argument of another element may then be `me` or, to choose one of its addresses, `me:ip`, `me:ipnet`, `me:ip6`,
-//! `me:ip6net` or `me:eth`. `10.0.0.0/8` is a prefix only, and no address. With a prefix there are also `me:bcast`, the
-//! network's broadcast address, and `me:gw`, its first address, where the gateway usually is. Names hold in the
-//! compound element in which AddressInfo stands, and in those within it; the nearest AddressInfo counts. From elsewhere
-//! it is `compound/me`; and where several addresses may stand, `*/me` means that name of all compound elements that
+//! `me:ip6net` or `me:eth`. `10.0.0.0/8` is a prefix only, and no address. With a prefix there are also `me:bcast`,
+//! the network's broadcast address, and `me:gw`, its first address, where the gateway usually is. Names apply in the
+//! compound element that contains AddressInfo, and in those within it; the nearest AddressInfo counts. From elsewhere
+//! it is `compound/me`. Where several addresses are accepted, `*/me` means that name of all compound elements that
 //! have it. So a router may have a compound element for an interface, with the interface's addresses, and one list of
 //! all (conf/ip-router.click).
 //!
-//! In `ashlar click` the name of an interface means the interface's own addresses where no AddressInfo says
-//! otherwise.
+//! In `ashlar click` the name of an interface means the interface's own addresses if no AddressInfo defines it.
 
 use crate::prelude::*;
 use arguments::Names;

@@ -1,4 +1,4 @@
-//! Says how packets at the inputs of elements are aligned.
+//! Declares the alignment of packets at the inputs of elements.
 //!
 //! ```click
 //! AlignmentInfo(d 4 2);

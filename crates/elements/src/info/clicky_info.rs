@@ -1,4 +1,4 @@
-//! Holds styles for a program that draws the router.
+//! Contains styles for a program that draws the router.
 //!
 //! ```click
 //! ClickyInfo(STYLE #d { decorations: activity });

@@ -1,4 +1,4 @@
-//! Gives TCP and UDP ports names that other elements can use.
+//! Defines names of TCP and UDP ports that other elements can use.
 //!
 //! ```click
 //! PortInfo(cache 3128/tcp squid, sip 5060);
@@ -6,10 +6,10 @@
 //!     -> IPFilter(allow dst port squid or sip) -> Discard;
 //! ```
 //!
-//! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP if there
-//! is no protocol), and further names; `#` starts a comment. Ports of other protocols have no effect. Names hold in the
-//! compound element in which PortInfo stands, and in those within it. They take precedence over names that are known
-//! without it: those that Click knows, and those in the file `/etc/services`.
+//! Each argument has the form of a line of /etc/services: a name, the port with its protocol (both TCP and UDP if
+//! there is no protocol), and further names; `#` starts a comment. Ports of other protocols have no effect. Names
+//! apply in the compound element that contains PortInfo, and in those within it. They take precedence over the
+//! built-in names: those of Click, and those in the file `/etc/services`.
 
 use crate::prelude::*;
 use arguments::Names;

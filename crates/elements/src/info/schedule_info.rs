@@ -1,4 +1,4 @@
-//! Says how much of a worker's time tasks get.
+//! Sets the tasks' shares of a worker's time.
 //!
 //! ```click
 //! a :: InfiniteSource(LIMIT 30) -> Discard;
@@ -9,9 +9,9 @@
 //! Each argument is the name of an element with a task, and the task's share. Share 1, the default, means 1024
 //! tickets. The element's handler `tickets` reads and changes them.
 //!
-//! The name of a compound element means all tasks in it: its share multiplies the shares that a ScheduleInfo within the
-//! compound element gives. An argument that names one of these tasks overrules that: with `ScheduleInfo(c 4, c/a 10)`
-//! the share of `c/a` is 10. Names are relative to the place of ScheduleInfo in compound elements.
+//! The name of a compound element means all tasks in it: its share multiplies the shares that a ScheduleInfo within
+//! the compound element gives. An argument that names one of these tasks overrides that: with `ScheduleInfo(c 4, c/a
+//! 10)` the share of `c/a` is 10. Names are relative to the compound element that contains ScheduleInfo.
 
 use crate::prelude::*;
 use arguments::Named;

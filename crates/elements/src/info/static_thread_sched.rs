@@ -1,4 +1,4 @@
-//! Says on which workers tasks run.
+//! Assigns tasks to workers.
 //!
 //! ```click
 //! s :: InfiniteSource(LIMIT 3) -> Discard;
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each argument is the name of an element with a task, then its worker. The name of a compound element means all
-//! elements in it; a later argument overrules an earlier one. Several workers give the element a
-//! copy on each of them. The element's argument `CORES` does the same.
+//! elements in it; a later argument overrides an earlier one. Several workers give the element a copy on each of
+//! them. The element's argument `CORES` does the same.
 
 use crate::prelude::*;
 use arguments::units::{Cores, FromArg};

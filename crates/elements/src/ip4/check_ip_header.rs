@@ -1,25 +1,24 @@
 //! Checks IPv4 headers, and whether their addresses are allowed on a link.
 //!
-//! Makes the tests of RFC 1812, 5.2.2: length, version, checksum, header length, total length. It cuts off
-//! padding that the link layer added behind the packet, and sets the network header and destination address
-//! annotations.
+//! Makes the tests of RFC 1812, 5.2.2: length, version, checksum, header length, total length. It removes padding
+//! that the link layer added after the packet, and sets the network header and destination address annotations.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14)
 //!     -> c :: CheckIPHeader(INTERFACES 10.0.0.1/24 10.0.1.1/24) -> Discard;
 //! ```
 //!
-//! A bad packet leaves by output 1, or is dropped under the name of its fault. A packet with a correct header
-//! whose end is missing leaves by output 2 if that is connected: RFC 1812, 5.2.2, asks for a Parameter Problem
-//! message that points at the total length.
+//! A bad packet leaves by output 1, or is dropped under the name of its fault. A packet with a correct header whose
+//! end is missing leaves by output 2 if that is connected: RFC 1812, 5.2.2, requires a Parameter Problem message that
+//! points at the total length.
 //!
 //! With `INTERFACES`, `BADSRC` or `GOODDST` addresses are checked, too (RFC 1812, 5.3.7; RFC 1122, 3.2.1.3): a
 //! source must be a unicast address outside networks 0 and 127 and not on the list of bad sources, and a
 //! destination must not lie in network 0, network 127 or class E (but may be 255.255.255.255). `ashlar click`
 //! checks only the list of bad sources.
 //!
-//! With `KERNEL true`, packets to other hosts that come from an address of the router itself, as the kernel knows them,
-//! or from a broadcast address of its networks, are bad, too (`own_source`): Linux drops such packets from outside as
+//! With `KERNEL true`, packets to other hosts are also bad if their source is an address of the router itself, by the
+//! kernel's tables, or a broadcast address of its networks (`own_source`). Linux drops such packets from outside as
 //! martians. Packets to the router itself are left to the kernel: a daemon's BFD echo comes back with the router's
 //! address at both ends (RFC 5880, 6.4).
 //!

@@ -1,12 +1,12 @@
-//! Puts an IPv4 header before packets.
+//! Prepends an IPv4 header to packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> IPEncap(ipip, 192.0.2.1, 198.51.100.1) -> Discard;
 //! ```
 //!
-//! The network header and destination annotations are set. No identification comes twice within 65,536, and none can be
-//! guessed from others; with `ashlar click` they count up, as in Click. A packet without room before its data, or too
-//! long for a datagram, is dropped (`no_room`).
+//! The network header and destination annotations are set. An identification is not repeated within 65,536, and
+//! cannot be guessed from others; with `ashlar click` identifications count up, as in Click. A packet without room
+//! before its data, or too long for a datagram, is dropped (`no_room`).
 //!
 //! Arguments:
 //!

@@ -12,15 +12,16 @@
 //!
 //! Arguments:
 //!
-//! - `MTU`: the longest packet, from the IP header on; at least 28. (Real links have 68 or more, RFC 791.) `eth0:mtu`
-//!   is what the port eth0 takes, also after that has changed. A packet whose header leaves less than 8 bytes of the
-//!   MTU for data is dropped (`mtu`).
+//! - `MTU`: maximum length of packets, from the IP header on; at least 28. (Real links have 68 or more, RFC 791.)
+//!   `eth0:mtu` is the MTU of the port eth0, also after a change. A packet whose header leaves less than 8 bytes of
+//!   the MTU for data is dropped (`mtu`).
 //!
 //! Keyword arguments:
 //!
 //! - `HONOR_DF`: if false, packets with DF set are fragmented, too. Default true.
 //! - `INTERFACE`: an interface of the kernel (see LinuxInput); its current MTU is used instead of `MTU`.
-//! - `ANNO`: true if a lesser MTU that an annotation of the packet has counts, as IPsecEncap notes it. Default false.
+//! - `ANNO`: true if a smaller MTU in an annotation of the packet, which IPsecEncap sets, is used instead. Default
+//!   false.
 //! - `HEADROOM`: bytes of headroom before each fragment, at most 65535. Default is that of a new packet. A fragment
 //!   that does not fit into a buffer with this headroom is dropped (`no_buffer`).
 //! - `VERBOSE`: true if every long packet with DF set is reported on the standard error stream. Default false;

@@ -1,4 +1,4 @@
-//! Does what most routers do with arriving IPv4 frames, in one element.
+//! Processes arriving IPv4 frames as most routers do, in one element.
 //!
 //! ```click
 //! FromDevice(null:64) -> IPInputCombo(1, INTERFACES 10.0.0.1/24) -> Discard;

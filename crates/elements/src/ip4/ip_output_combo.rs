@@ -1,4 +1,4 @@
-//! Does what most routers do with IPv4 packets before they leave, in one element.
+//! Processes departing IPv4 packets as most routers do, in one element.
 //!
 //! ```click
 //! FromDevice(null:64) -> IPInputCombo(1)
@@ -15,7 +15,7 @@
 //!
 //! - `COLOR`: the paint of packets to copy to output 1.
 //! - `IPADDR`: address of the interface by which packets leave.
-//! - `MTU`: bytes of the longest packet.
+//! - `MTU`: maximum length of packets in bytes.
 
 use super::dec_ip_ttl::DecIPTTL;
 use super::fix_ip_src::fix;

@@ -1,23 +1,22 @@
 //! Reassembles fragmented IPv4 packets.
 //!
-//! A router forwards fragments as they are; only packets to the router itself need this element (RFC 791, 3.2;
-//! RFC 1812, 4.2.1 and 4.3.3). Whole packets pass. Fragments wait until all fragments of their packet have
-//! come. Every worker keeps its own fragments: devices put all fragments of a packet into one queue, because
-//! their hash ignores the ports of fragments.
+//! A router forwards fragments unchanged; only packets to the router itself need this element (RFC 791, 3.2; RFC
+//! 1812, 4.2.1 and 4.3.3). Whole packets pass. Fragments wait until all fragments of their packet have arrived. Every
+//! worker keeps its own fragments: devices put all fragments of a packet into one queue, because their hash ignores
+//! the ports of fragments.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> r :: IPReassembler -> Discard;
 //! r[1] -> ICMPError(10.0.0.1, timeexceeded, reassembly) -> Discard;
 //! ```
 //!
-//! After `TIMEOUT` the first fragment leaves by output 1, if it has come and output 1 is connected (ICMPError
-//! makes a message of it); the others are dropped. In `ashlar click` the time runs from the latest fragment,
-//! and all fragments leave in one packet, at their places, with zeros between them. Fragments that overlap, or
-//! that disagree about the end of the packet, are an attack or an error: the whole packet is dropped. (Of two
-//! that overlap `ashlar click` keeps the first.) A repeated fragment does no harm. Fragments beyond the 65,535
-//! bytes of the longest packet are dropped as `too_long`. A packet that is longer than a buffer is reassembled
-//! in one of a few large buffers. The fragments of a reassembled packet, except the first, are counted as
-//! `merged`.
+//! After `TIMEOUT` the first fragment leaves by output 1, if it has arrived and output 1 is connected (ICMPError
+//! makes a message of it); the others are dropped. In `ashlar click` the time runs from the latest fragment, and all
+//! fragments leave in one packet, at their offsets, with zeros between them. Fragments that overlap, or that disagree
+//! about the end of the packet, are an attack or an error: the whole packet is dropped. (Of two that overlap `ashlar
+//! click` keeps the first.) A repeated fragment does no harm. Fragments beyond the maximum packet length of 65,535
+//! bytes are dropped as `too_long`. A packet that is longer than a buffer is reassembled in one of a few large
+//! buffers. The fragments of a reassembled packet, except the first, are counted as `merged`.
 //!
 //! Keyword arguments:
 //!
@@ -25,7 +24,7 @@
 //!   quarters are left. Default 262144. `ashlar click` counts the bytes of the packets instead of the buffers.
 //! - `MAX_MTU_ANNO`: number of the first of two annotation bytes, which get the length of the longest fragment
 //!   of a reassembled packet, in host byte order. Default is none.
-//! - `TIMEOUT`: time for which a packet waits after its first fragment has come. Default 60s (RFC 1122, 3.3.2), in
+//! - `TIMEOUT`: time for which a packet waits after its first fragment has arrived. Default 60s (RFC 1122, 3.3.2), in
 //!   `ashlar click` 30s.
 
 use super::pending::{Added, Fragment, Key, Table};

@@ -1,7 +1,7 @@
 //! Marks packets as IPv4 packets, without checking checksums or addresses.
 //!
-//! Sets the network header annotation and checks nothing: elements behind must check for themselves whether
-//! the header is whole. A packet that ends before the header is dropped (`too_short`).
+//! Sets the network header annotation and checks nothing: elements downstream must check whether the header is whole.
+//! A packet that ends before the header is dropped (`too_short`).
 //!
 //! ```click
 //! FromDevice(null:64) -> MarkIPHeader(14) -> Discard;

@@ -4,8 +4,8 @@
 //! FromDevice(null:64) -> MarkIPHeader(14) -> SetIPChecksum -> Discard;
 //! ```
 //!
-//! Elements that know about IPv4 headers keep the checksum correct by themselves. Use this behind elements that
-//! change a header's bytes without knowing. A packet without a whole header is dropped (`no_header`).
+//! Elements for IPv4 headers update the checksum themselves. Use this after elements that change a header's bytes
+//! without updating the checksum. A packet without a whole header is dropped (`no_header`).
 
 use crate::prelude::*;
 

@@ -1,21 +1,21 @@
-//! Lowers the maximum segment size that TCP connections agree on to what a narrower link carries.
+//! Lowers the maximum segment size of TCP connections to the size that a narrower link carries.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> CheckIPHeader -> mss :: SetTCPMSS(1400) -> Discard;
 //! Idle -> Strip(14) -> CheckIP6Header -> [1] mss; mss[1] -> Discard;
 //! ```
 //!
-//! Hosts send segments as long as the other end has said that it takes in its SYN (RFC 9293, 3.7.1), and learn of a
-//! narrower link, such as a tunnel or PPPoE, by ICMP errors that some firewall may drop. So put SetTCPMSS where packets
-//! go to that link and where they come from it: a SYN that says more than the MTU less 40 bytes says that; of IPv6,
-//! less 60. What says less, or nothing, stays as it is. The checksum of TCP stays right.
+//! Each end announces in its SYN the longest segment that it accepts (RFC 9293, 3.7.1). Hosts learn of a narrower
+//! link, such as a tunnel or PPPoE, only by ICMP errors, which some firewall may drop. So put SetTCPMSS on the path
+//! to that link and on the path from it. It lowers the size in a SYN to at most the MTU less 40 bytes, or less 60 for
+//! IPv6. A SYN with a smaller size, or without one, stays unchanged. The TCP checksum is updated.
 //!
-//! Packets of IPv4 come by input 0 and leave by output 0, those of IPv6 by input and output 1.
+//! Packets of IPv4 use input 0 and output 0, those of IPv6 input and output 1.
 //!
 //! Arguments:
 //!
-//! - `MTU`: bytes of the longest packet on the narrow link, at least 88; or `eth0:mtu`, what the port eth0 takes, also
-//!   after that has changed.
+//! - `MTU`: maximum length of packets on the narrow link in bytes, at least 88; or `eth0:mtu`, the MTU of the port
+//!   eth0, also after a change.
 
 use crate::prelude::*;
 use wire::{Ipv4, Tcp, checksum, ext, ipv4, ipv6, proto, tcp};

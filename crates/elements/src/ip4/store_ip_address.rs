@@ -12,7 +12,7 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address; may be left out.
-//! - `OFFSET`: place to write it: bytes from the start, or `src` or `dst`.
+//! - `OFFSET`: offset at which it is written, in bytes, or `src` or `dst`.
 
 use crate::prelude::*;
 use arguments::Names;

@@ -1,4 +1,4 @@
-//! Puts UDP and IPv4 headers before packets.
+//! Prepends UDP and IPv4 headers to packets.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> UDPIPEncap(192.0.2.1, 1234, 198.51.100.1, 53) -> Discard;
@@ -9,9 +9,9 @@
 //!
 //! Arguments:
 //!
-//! - `SRC`, `SPORT`: source address and port. With `FLOW` as the port, each packet gets one of the ports 49152
-//!   to 65535 by its flow hash, which its device or an earlier element has set. Routers with several paths, and
-//!   network cards with several queues, can then tell the flows of a tunnel apart by their ports.
+//! - `SRC`, `SPORT`: source address and port. With `FLOW` as the port, each packet gets one of the ports 49152 to
+//!   65535 by its flow hash, which its device or an earlier element has set. Routers with several paths, and network
+//!   cards with several queues, can then distinguish the flows of a tunnel by their ports.
 //! - `DST`, `DPORT`: destination address and port; `DST_ANNO` takes the address from each packet's
 //!   annotation. A port is a number or a name, see PortInfo.
 //! - `CHECKSUM`: true to compute the UDP checksum. Default true.

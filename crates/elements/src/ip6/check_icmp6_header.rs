@@ -5,10 +5,10 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! The message is behind the extension headers. A packet without an ICMPv6 message (`not_icmp6`), with one of
-//! fewer than eight bytes (`too_short`) or with a wrong checksum (`bad_checksum`; RFC 4443, 2.3) leaves by
-//! output 1, or is dropped if output 1 is not connected. The transport header annotation is set. Fragments have
-//! no checksum of their own: put IP6Reassembler before.
+//! The message follows the extension headers. A packet without an ICMPv6 message (`not_icmp6`), with one of fewer
+//! than eight bytes (`too_short`) or with a wrong checksum (`bad_checksum`; RFC 4443, 2.3) leaves by output 1, or is
+//! dropped if output 1 is not connected. The transport header annotation is set. Fragments have no separate checksum:
+//! put IP6Reassembler before.
 
 use super::chain;
 use crate::prelude::*;

@@ -11,11 +11,11 @@
 //! for ICMP6Error, or is dropped (`bad_extension`) if output 1 is not connected. A packet with a fault that
 //! must not be reported is dropped (`unreported`).
 //!
-//! Faults are: headers that do not fit into the packet, hop-by-hop options that are not first, unknown
-//! destination options whose highest bits ask for it, and routing headers with segments left. The router does
-//! not process routing headers, so all types, also type 0 (RFC 5095), are answered as unrecognised. IP6HopByHop
-//! checks the options of the hop-by-hop header. A packet with more than `OPTIONS` destination options is
-//! dropped (`too_many_options`), and so is a fragment (`fragment`): put IP6Reassembler before.
+//! Faults are: headers that do not fit into the packet, hop-by-hop options that are not first, unknown destination
+//! options whose highest bits request an error, and routing headers with segments left. The router does not process
+//! routing headers, so all types, also type 0 (RFC 5095), are answered as unrecognised. IP6HopByHop checks the
+//! options of the hop-by-hop header. A packet with more than `OPTIONS` destination options is dropped
+//! (`too_many_options`), and so is a fragment (`fragment`): put IP6Reassembler before.
 //!
 //! Keyword arguments:
 //!

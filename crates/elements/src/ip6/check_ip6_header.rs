@@ -5,9 +5,9 @@
 //! c[1] -> Discard;
 //! ```
 //!
-//! Passes packets whose version and length are correct and whose addresses are allowed on a link. It sets
-//! the network header annotation and the destination annotation, and cuts off padding behind the packet. Other
-//! packets leave by output 1, or are dropped if output 1 is not connected.
+//! Passes packets whose version and length are correct and whose addresses are allowed on a link. It sets the network
+//! header annotation and the destination annotation, and removes padding after the packet. Other packets leave by
+//! output 1, or are dropped if output 1 is not connected.
 //!
 //! A source must not be a multicast, loopback or IPv4-mapped address (RFC 4291, 2.5 and 2.7); the unspecified
 //! address is allowed as source only of packets to a link-local group (RFC 4862, RFC 3810). A destination must

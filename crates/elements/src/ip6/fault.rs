@@ -1,4 +1,4 @@
-//! Fault of a packet, noted on it so that ICMP6Error can tell its source.
+//! Fault of a packet, recorded in it so that ICMP6Error can report it to the source.
 //!
 //! The fault is stored in rarely used annotations (user bytes 40 to 45), so packets without a fault cost nothing.
 

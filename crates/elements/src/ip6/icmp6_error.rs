@@ -30,15 +30,15 @@
 //! - `POINTER`: offset of the fault, for a Parameter Problem with a code. Default 0.
 //! - `BADADDRS`: further sources that are not answered, such as anycast addresses and the router's
 //!   own on other interfaces, as one argument.
-//! - `MPLS`: true if what stands before the IP header is a stack of MPLS labels, as behind MPLSPayload, which the
-//!   answer then quotes as well (RFC 4950). Default false.
+//! - `MPLS`: true if a stack of MPLS labels precedes the IP header, as after MPLSPayload; the answer then quotes it
+//!   as well (RFC 4950). Default false.
 //! - `USE_FIX_ANNO`: true if FixIP6Src may later set the source address to that of the interface by which the
 //!   answer leaves. It never does for packets to one of `SRC`. Default true.
-//! - `RATE`, `BURST`: a limit for this element alone, over all workers: answers per second (0 = no limit) and
-//!   at once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error
-//!   elements (RFC 4443, 2.4 (f)): 1000 per second and 50 at once, unless the `rate` handler of one of them
-//!   changes it. As many at once again are for networks (/64) that are told at most an eighth of that, so that one host
-//!   that makes many errors does not keep errors from others.
+//! - `RATE`, `BURST`: a limit for this element alone, over all workers: answers per second (0 = no limit) and at
+//!   once. Without these arguments the element shares the router's limit with all ICMPError and ICMP6Error elements
+//!   (RFC 4443, 2.4 (f)): 1000 per second and 50 at once, unless the `rate` handler of one of them changes it.
+//!   Another burst of this size is reserved for networks (/64) that get at most an eighth of it, so that one host
+//!   that causes many errors does not keep errors from others.
 
 use super::addresses::Addresses6;
 use super::chain::{self, Link};

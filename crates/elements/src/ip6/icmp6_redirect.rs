@@ -8,11 +8,11 @@
 //! Idle -> [1] nd;
 //! ```
 //!
-//! Put it behind the IP6NDSolicitor of an interface. It passes every frame on. A frame with the interface's own
-//! paint is about to leave by the interface by which it came. If the frame's source is a host of the link (in
-//! one of the prefixes), this host can reach the next hop directly. Then a redirect to the host (RFC 4861, 8.2)
-//! leaves by output 1, as an IPv6 packet, to be sent by the same IP6NDSolicitor. It has the next hop's Ethernet
-//! address and quotes the packet; together at most 1280 bytes.
+//! Put it after the IP6NDSolicitor of an interface. It passes every frame on. A frame with the interface's own paint
+//! is about to leave by the interface by which it came. If the frame's source is a host of the link (in one of the
+//! prefixes), this host can reach the next hop directly. Then a redirect to the host (RFC 4861, 8.2) leaves by output
+//! 1, as an IPv6 packet, to be sent by the same IP6NDSolicitor. It has the next hop's Ethernet address and quotes the
+//! packet; together at most 1280 bytes.
 //!
 //! No redirect is sent about packets to groups or to the host itself, nor if the next hop is a router whose
 //! link-local address is not known. So write routes with link-local gateways.

@@ -11,8 +11,8 @@
 //! ff02::1), to all routers (ff01::2, ff02::2, ff05::2), and to the groups of `GROUPS`. Packets to other groups
 //! are dropped (`multicast`): the router does not forward multicast. All other packets leave by output 0.
 //!
-//! A link-local address belongs to one interface, so each interface has an IP6Local of its own,
-//! with the router's global addresses and its own link-local one.
+//! A link-local address belongs to one interface, so each interface has its own IP6Local, with the router's global
+//! addresses and its own link-local one.
 //!
 //! Arguments:
 //!

@@ -1,5 +1,5 @@
-//! Puts Ethernet headers before IPv6 packets; it finds the neighbours' Ethernet addresses by Neighbour
-//! Discovery (RFC 4861).
+//! Prepends Ethernet headers to IPv6 packets; it finds the neighbours' Ethernet addresses by Neighbour Discovery (RFC
+//! 4861).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header
@@ -15,9 +15,9 @@
 //! address is used more than `REACHABLE` after its last confirmation, it is confirmed again by unicast
 //! solicitations (7.3); packets do not wait for this.
 //!
-//! Input 1 takes the Neighbour Discovery messages of the link, as IPv6 packets: advertisements, and
-//! solicitations and router messages, whose senders it learns. It accepts messages as RFC 4861, 7.1 and 7.2.5,
-//! says. All of them end here (`learned`, or `bad_message`).
+//! Input 1 takes the Neighbour Discovery messages of the link, as IPv6 packets: advertisements, and solicitations and
+//! router messages, whose senders it learns. It accepts messages by RFC 4861, 7.1 and 7.2.5. All of them end here
+//! (`learned`, or `bad_message`).
 //!
 //! Arguments:
 //!
@@ -28,9 +28,9 @@
 //!
 //! - `ENTRIES`: permanent neighbours: IPv6 and Ethernet addresses in turn, as one argument.
 //! - `CAPACITY`: neighbours in the table. Default 8192.
-//! - `QUERY_RATE`: neighbours that are not in the table and are asked for, per second, a fifth of them at once; 0 = no
-//!   limit. Packets for more are dropped (`rate_limited`), first those of networks (/64) that ask for many (RFC 6583).
-//!   Default 1000.
+//! - `QUERY_RATE`: maximum number of unknown neighbours solicited per second, a fifth of them at once; 0 = no limit.
+//!   Packets for more are dropped (`rate_limited`), first those of networks (/64) that cause many solicitations (RFC
+//!   6583). Default 1000.
 //! - `WAITING`: packets that wait, over all workers. Default 2048.
 //! - `WAITING_EACH`: packets that wait for one neighbour, on one worker. Default 64, as for ARP.
 //! - `REACHABLE`: time for which a confirmation is valid. Default 30s.

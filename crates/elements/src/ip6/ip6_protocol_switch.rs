@@ -1,4 +1,4 @@
-//! Sends packets to outputs by the protocol behind their extension headers.
+//! Sends packets to outputs by the protocol after their extension headers.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header

@@ -19,10 +19,10 @@
 //! (RFC 7112). A packet that is longer than 65,535 bytes together with its header is dropped (`too_long`).
 //!
 //! The fragments of a reassembled packet, except the first, are counted as `merged`. When there are more than
-//! `DATAGRAMS` incomplete packets, one is dropped (`evicted`). So memory is bounded: two buffers for each. One in eight
-//! of them may be longer than a buffer: it has one of a few large buffers (64 KiB), and one such packet is dropped when
-//! another needs its buffer. It is the oldest packet of the source that has most of them, where a source is a network
-//! of 64 bits: who sends many fragments takes no place from others.
+//! `DATAGRAMS` incomplete packets, one is dropped (`evicted`). So memory is bounded: two buffers for each. One in
+//! eight of them may be longer than a buffer: it has one of a few large buffers (64 KiB), and one such packet is
+//! dropped when another needs its buffer. The dropped packet is the oldest of the source with most of them, where a
+//! source is a network of 64 bits. So a source of many fragments takes no space from others.
 //!
 //! Keyword arguments:
 //!

@@ -1,4 +1,4 @@
-//! Sends router advertisements, which tell the hosts of a link their router and prefixes.
+//! Sends router advertisements, from which the hosts of a link learn their router and prefixes.
 //!
 //! ```click
 //! ra :: IP6RouterAdvertiser(fe80::1, 02:00:00:00:00:01, 2001:db8:1::/64)
@@ -23,7 +23,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `INTERVAL`: longest time between advertisements, 4s to 1800s. Default 600s.
+//! - `INTERVAL`: maximum time between advertisements, 4s to 1800s. Default 600s.
 //! - `LIFETIME`: time for which hosts use this router as a default router; 0, or INTERVAL to 9000s. Default
 //!   1800s.
 //! - `HOPS`: hop limit for hosts; 0 = not sent. Default 64.

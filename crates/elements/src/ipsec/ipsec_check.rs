@@ -6,9 +6,9 @@
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> IPsecCheck(TABLE ipsec) -> Discard;
 //! ```
 //!
-//! Put it on the way of packets that come from the untrusted side and were not sealed (RFC 4301, 5.2): those that
-//! IPsecDecap does not take, and those for others. A packet that the first inbound policy for it protects or discards
-//! is dropped (`policy`); what is to be bypassed, and what no policy speaks of, passes.
+//! Put it on the path of unencrypted packets from the untrusted side (RFC 4301, 5.2): those that IPsecDecap does not
+//! take, and those for others. A packet that the first inbound policy for it protects or discards is dropped
+//! (`policy`). A packet that is to be bypassed, or that no policy matches, passes.
 //!
 //! Keyword arguments:
 //!

@@ -1,4 +1,4 @@
-//! Opens packets that IPsec has sealed for this router.
+//! Decrypts the IPsec packets for this router.
 //!
 //! ```click
 //! ipsec :: IPsecTable(
@@ -12,27 +12,27 @@
 //! us[1] -> IPsecCheck(TABLE ipsec) -> Discard;
 //! ```
 //!
-//! Packets of IPv4 come by input 0, those of IPv6 by input 1: ESP, or ESP in UDP (RFC 3948). What they held leaves by
-//! output 0 as IPv4 or by output 1 as IPv6. Packets that are no ESP, such as those of IKE, which share a UDP port with
-//! it, leave by output 2 or 3, unchanged. The SPI tells the association. What is inside must be what an inbound policy
-//! protects with associations of its number (RFC 4301, 5.2). DSCP stays that of the inner header; congestion that the
-//! tunnel met is told to it (RFC 6040). The annotations are as behind CheckIPHeader and CheckIP6Header. In transport
-//! mode through UDP the checksums of TCP and UDP are made anew, for a NAT has changed the addresses that they speak of
-//! (RFC 3948, 3.1.2).
+//! Packets of IPv4 come by input 0, those of IPv6 by input 1: ESP, or ESP in UDP (RFC 3948). The inner packet leaves
+//! by output 0 as IPv4 or by output 1 as IPv6. Packets that are no ESP, such as those of IKE, which share a UDP port
+//! with it, leave by output 2 or 3, unchanged. The SPI identifies the association. An inbound policy must protect the
+//! inner packet with associations of the same number (RFC 4301, 5.2). DSCP stays that of the inner header; congestion
+//! marked in the tunnel is copied to it (RFC 6040). The annotations are as after CheckIPHeader and CheckIP6Header. In
+//! transport mode through UDP the checksums of TCP and UDP are recomputed, because a NAT has changed the addresses
+//! that they cover (RFC 3948, 3.1.2).
 //!
-//! Where the kernel fills the table (`KERNEL true`) and the other end of an association through UDP comes from another
-//! address or port than before, since a NAT on the way has changed its mapping, a packet that was found right is given
-//! to the kernel as it came, by output 2 or 3: the kernel opens it, and tells the key exchange where the other end is
-//! now. At most one packet of an association in a second goes this way.
+//! With `KERNEL true`, the other end of an association through UDP may come from another address or port than before,
+//! because a NAT on the path has changed its mapping. Then an authentic packet is passed to the kernel, still
+//! encrypted, by output 2 or 3. The kernel decrypts it, and reports the new address to the key exchange. This happens
+//! to at most one packet of an association in a second.
 //!
 //! All others are dropped under a name, without an answer:
 //!
-//! - `no_sa`: nobody has such an SPI, or it came in UDP and should not have, or the other way round;
+//! - `no_sa`: there is no association with this SPI, or it came in UDP and should not have, or the other way round;
 //! - `replayed`: it came before, or is older than the window;
-//! - `forged`: it was made or changed by somebody without the key;
+//! - `forged`: its author does not have the key;
 //! - `malformed`: its lengths, padding or inner header are wrong, or its SPI is one of the reserved (0 to 255);
 //! - `expired`: the association has reached a limit;
-//! - `policy`: no policy lets this packet come this way;
+//! - `policy`: no policy permits this packet from this association;
 //! - `congested`: the tunnel met congestion and the inner packet's sender does not understand that;
 //! - `fragment`: it is a fragment; put IPReassembler or IP6Reassembler before;
 //! - `dummy`: it was sent to hide when there is no traffic (RFC 4303, 2.6);

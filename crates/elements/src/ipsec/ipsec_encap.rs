@@ -13,18 +13,19 @@
 //! seal[2] -> Discard;
 //! ```
 //!
-//! The first outbound policy for a packet says what becomes of it. Protected packets get the headers of ESP (RFC 4303)
-//! and of the association that is in use: those of a tunnel (RFC 4301), or in transport mode only ESP's, behind their
-//! own IP header; and those of UDP, if the association says so (RFC 3948). Packets of IPv4 come by input 0, those of
-//! IPv6 by input 1; what is sealed leaves by output 0 as IPv4 or by output 1 as IPv6, with its destination annotation
-//! set; what is to be bypassed leaves by output 2 or 3, unchanged. All others are dropped under a name: `policy` (it
-//! discards the packet, or there is none), `no_sa` (the policy's association is not there), `expired` (it has reached a
-//! limit), `fragment` (transport mode takes whole packets only), `too_long` (for a buffer, or for IP), `path_mtu`.
+//! The first outbound policy for a packet decides its fate. Protected packets get the headers of ESP (RFC 4303) and
+//! of the association in use: those of a tunnel (RFC 4301), or in transport mode only ESP's, after their own IP
+//! header; and those of UDP, if the association has UDP encapsulation (RFC 3948). Packets of IPv4 come by input 0,
+//! those of IPv6 by input 1. Encrypted packets leave by output 0 as IPv4 or by output 1 as IPv6, with their
+//! destination annotation set. Packets to be bypassed leave by output 2 or 3, unchanged. All others are dropped under
+//! a name: `policy` (it discards the packet, or there is none), `no_sa` (the policy's association does not exist),
+//! `expired` (it has reached a limit), `fragment` (transport mode takes whole packets only), `too_long` (for a
+//! buffer, or for IP), `path_mtu`.
 //!
-//! Sealing makes a packet longer, by up to some 100 bytes. Each association of a tunnel has a path MTU, which IPsecMTU
-//! learns (RFC 4301, 8.2.1). A packet that would be longer when it is sealed, and that nobody might fragment then,
-//! leaves by output 4 or 5, for IPv4 and IPv6, as it came; without such an output it is dropped (`path_mtu`). An
-//! annotation has the longest packet that would do:
+//! Encryption makes a packet longer, by up to some 100 bytes. Each association of a tunnel has a path MTU, which
+//! IPsecMTU learns (RFC 4301, 8.2.1). A packet whose encrypted form would be longer, and must not be fragmented,
+//! leaves by output 4 or 5, for IPv4 and IPv6, unchanged; without such an output it is dropped (`path_mtu`). An
+//! annotation has the greatest length that fits:
 //!
 //! ```click
 //! ipsec :: IPsecTable(policy out src 0.0.0.0/0 dst 0.0.0.0/0 bypass);
@@ -35,12 +36,12 @@
 //! seal[5] -> ICMP6Error(2001:db8::1, packettoobig, ANNO true) -> Discard;
 //! ```
 //!
-//! Where the tunnel's MTU is known, IPFragmenter before this element does without, with the MTU of the inner packets.
-//! To fragment after sealing, put IPFragmenter behind, and let associations say `df clear`.
+//! If the tunnel's MTU is known, IPFragmenter before this element makes this unnecessary, with the MTU of the inner
+//! packets. To fragment after encryption, put IPFragmenter after it, and let associations have `df clear`.
 //!
-//! Any number of workers seal packets of one association. Each takes the sequence numbers of a burst at once, so the
-//! packets of a flow, which one worker has, keep their order, and those of several workers mix within a few bursts: the
-//! receiver's window should be some hundred packets.
+//! Any number of workers encrypt packets of one association. Each reserves the sequence numbers of a burst at once.
+//! So the packets of a flow, which one worker has, keep their order, and those of several workers mix within a few
+//! bursts. The receiver's window should be some hundred packets.
 //!
 //! To keep a NAT's mapping alive, send a packet of one byte every 20 seconds:
 //! `TimedSource(20, "\xff") -> UDPIPEncap(192.0.2.1, 4500, 198.51.100.1, 4500)`.

@@ -1,4 +1,4 @@
-//! Learns how long sealed packets may be on the paths of IPsec's tunnels.
+//! Learns the maximum length of encrypted packets on the paths of IPsec's tunnels.
 //!
 //! ```click
 //! ipsec :: IPsecTable(policy out src 0.0.0.0/0 dst 0.0.0.0/0 bypass);
@@ -14,16 +14,16 @@
 //! vouches for such an error, so it must quote source, destination and SPI of an association, and less than 552 bytes
 //! are not believed (1280 for IPv6). All packets pass.
 //!
-//! With LINK or INTERFACE the packets are those that are too long for that link. Sealed ones of the table's
-//! associations are dropped (`too_long`) after the link's MTU is noted; others pass. From then on IPsecEncap seals
-//! nothing that is longer.
+//! With LINK or INTERFACE the input takes packets that are too long for that link. Encrypted packets of the table's
+//! associations are dropped (`too_long`) after the link's MTU is recorded; others pass. From then on IPsecEncap makes
+//! no longer packets.
 //!
 //! A learnt MTU is forgotten after ten minutes, as the path may have become wider.
 //!
 //! Keyword arguments:
 //!
 //! - `TABLE`: the IPsecTable with the associations.
-//! - `LINK`: bytes of the longest packet on the link, or `eth0:mtu`.
+//! - `LINK`: maximum length of packets on the link in bytes, or `eth0:mtu`.
 //! - `INTERFACE`: in place of that, an interface of the kernel (see LinuxInput), whose MTU counts.
 
 use super::Table;

@@ -12,20 +12,20 @@
 //!
 //! IPsecEncap, IPsecDecap and IPsecCheck name it as their `TABLE`. All workers use it at once.
 //!
-//! An association (`sa`) goes one way: `out` or `in`. Packets that come are told by its SPI. A policy that protects
-//! names a `reqid`, and packets are sealed by the last outbound association of that number that was added. So keys are
-//! changed without loss: add the new inbound associations on both sides, then the new outbound ones, and remove the old
-//! ones when what was on the way has come. The first policy that fits a packet counts. What no policy speaks of is
-//! dropped on its way out (`policy`), and must not come through a tunnel.
+//! An association (`sa`) has one direction: `out` or `in`. Arriving packets are matched to it by its SPI. A policy
+//! that protects names a `reqid`, and the last added outbound association of that number encrypts its packets. So
+//! keys are changed without loss: add the new inbound associations on both sides, then the new outbound ones, and
+//! remove the old ones when the packets under way have arrived. The first policy that matches a packet counts. An
+//! outbound packet that no policy matches is dropped (`policy`), and such a packet must not come through a tunnel.
 //!
-//! Keys given by hand serve for ever, unlike those of a key exchange: use them where nothing else can be had, and give
-//! lifetimes. They are not shown, logged or told. Sequence numbers begin anew when the router does: after a restart the
-//! other side takes packets for replays until it has new associations, too, or has no window. The same keys may be used
+//! Manual keys last for ever, unlike those of a key exchange: use them only if there is no alternative, and give
+//! lifetimes. They are not shown or logged. Sequence numbers restart with the router. After a restart the other side
+//! takes packets for replays until it has new associations, too, unless it has no window. The same keys may be used
 //! again: initialisation vectors count up from the time of the start. So the machine's clock must be right when the
-//! router starts: suites that a repeated vector would break (GCM, GMAC, ChaCha20) are refused outbound while the clock
-//! shows a time before 2026, as machines without a battery do until they have asked the network. Nothing is written to
-//! disk, of which an old copy could come back. For the same reason no two outbound associations of these suites may
-//! have the same key.
+//! router starts. Suites that a repeated vector would break (GCM, GMAC, ChaCha20) are refused outbound while the
+//! clock shows a time before 2026, as machines without a battery do until they have the network's time. No vectors
+//! are kept on disk, because an old copy might be restored. For the same reason no two outbound associations of these
+//! suites may have the same key.
 //!
 //! Arguments, in any order; and lines of the handler `add`:
 //!
@@ -35,7 +35,7 @@
 //!   - `AUTH_KEY HEX`: the key of the code.
 //!   - `KEY_FILE FILE`: instead of both, a file with a line of hexadecimal digits for each key that the suite has, the
 //!     cipher's first. Nobody but its owner may read or write it (mode 600). So keys are in no configuration.
-//!   - `udp SPORT DPORT`: encapsulation in UDP, for a way through NAT.
+//! - `udp SPORT DPORT`: encapsulation in UDP, for a path through NAT.
 //!   - `esn`: sequence numbers of 64 bits.
 //!   - `window N`: size of the anti-replay window, 0 (none) to 4096. Default 64; choose more where several workers
 //!     send.
@@ -56,8 +56,8 @@
 //! Keyword arguments:
 //!
 //! - `KERNEL`: true: associations and policies are those of the kernel in the router's namespace (XFRM), which `ip
-//!   xfrm` or a key exchange such as strongSwan sets, and there are no lines. The kernel is told what passes. What no
-//!   policy of the kernel speaks of is bypassed. Default false. See docs/ipsec.md.
+//!   xfrm` or a key exchange such as strongSwan sets, and there are no lines. The router reports traffic to the
+//!   kernel. A packet that no policy of the kernel matches is bypassed. Default false. See docs/ipsec.md.
 //!
 //! Suites: `aes128gcm16`, `aes192gcm16`, `aes256gcm16`, `chacha20poly1305`, `aes128gmac`, `aes192gmac`, `aes256gmac`;
 //! `aes128`, `aes192`, `aes256` or `null` (no secrecy), each with `-sha1`, `-sha256` or `-sha512`.

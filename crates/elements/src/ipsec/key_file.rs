@@ -1,4 +1,4 @@
-//! Keys in a file of their own, which nobody else may read.
+//! Keys in a separate file, which no other user may read.
 
 use super::syntax;
 use esp::{Keys, Suite};

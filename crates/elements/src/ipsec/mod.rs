@@ -1,4 +1,4 @@
-//! IPsec: packets are sealed and opened (RFC 4301, RFC 4303). The rules, without packets, are the crate `esp`.
+//! IPsec: encryption and decryption of packets (RFC 4301, RFC 4303). The rules, without packets, are the crate `esp`.
 
 mod given;
 mod ipsec_check;

@@ -5,9 +5,9 @@
 //! in[1] -> ControlPlanePolicer(BGP 20000 4000, ICMP 100) -> ToDevice(null:);
 //! ```
 //!
-//! Input 0 takes frames for the router itself, input 1 exceptions: packets that the kernel is to forward or to
-//! answer with an error. Each frame has a class, and each class a rate of its own. Frames above the rate are
-//! dropped under the class's name:
+//! Input 0 takes frames for the router itself, input 1 exceptions: packets that the kernel is to forward or to answer
+//! with an error. Each frame has a class, and each class its own rate. Frames above the rate are dropped under the
+//! class's name:
 //!
 //! - `arp_request`, `arp_reply`: ARP;
 //! - `nd`, `nd_reply`: solicitations of Neighbour Discovery, and its other messages;
@@ -22,10 +22,9 @@
 //! - `exception`: other frames of input 1;
 //! - `other`: all other frames, such as ssh, LLDP, VRRP.
 //!
-//! Within a class, a source (the IP source address, else the Ethernet one) may use the part of the rate that
-//! others do not use. But half of the burst is reserved for sources that use at most an eighth of the rate. So
-//! a source that floods does not keep the others out. Limits are for the element as a whole, however many
-//! workers run it.
+//! Within a class, a source (the IP source address, else the Ethernet one) may use the part of the rate that others
+//! do not use. But half of the burst is reserved for sources that use at most an eighth of the rate. So a source that
+//! floods does not keep the others out. Limits are for the element as a whole, however many workers run it.
 //!
 //! Keyword arguments, each a rate in frames per second (0: none pass), optionally followed by the burst, in
 //! frames (default: a fifth of the rate):

@@ -1,4 +1,4 @@
-//! Puts Ethernet headers before packets to the kernel's neighbours: the element behind both class names.
+//! Prepends Ethernet headers to packets to the kernel's neighbours: the element of both classes.
 
 use super::interface::{self, Interface, Key};
 use crate::neighbour::{Event, Found, Resolver};

@@ -1,4 +1,4 @@
-//! Puts Ethernet headers before IPv4 packets; the kernel finds the neighbours' Ethernet addresses.
+//! Prepends Ethernet headers to IPv4 packets; the kernel finds the neighbours' Ethernet addresses.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: LinuxIPLookup(eth0);
@@ -7,19 +7,18 @@
 //! arp[1] -> Discard;
 //! ```
 //!
-//! A packet goes to the neighbour that its destination annotation names, from the Ethernet address that the
-//! interface has in the kernel. The next hop may also be an IPv6 address (RFC 8950). The element sends no ARP
-//! itself: it uses the kernel's neighbours. While a neighbour is not known, its packets wait, up to 64 on each
-//! worker and 2048 in all (beyond that the oldest are dropped: `full`), and the kernel is asked to find it. A
-//! neighbour that is stale in the kernel is still used, and the kernel is asked to confirm it, at most once a
-//! second. Packets leave in order. Packets to multicast and broadcast addresses go to the Ethernet group (RFC
-//! 1112, 6.4) at once.
+//! A packet goes to the neighbour in its destination annotation, from the Ethernet address of the interface in the
+//! kernel. The next hop may also be an IPv6 address (RFC 8950). The element sends no ARP itself: it uses the kernel's
+//! neighbours. While a neighbour is unknown, its packets wait, up to 64 on each worker and 2048 in all (beyond that
+//! the oldest are dropped: `full`), and the kernel is requested to find it. A neighbour that is stale in the kernel
+//! is still used, and the kernel is requested to confirm it, at most once a second. Packets leave in order. Packets
+//! to multicast and broadcast addresses go to the Ethernet group (RFC 1112, 6.4) at once.
 //!
-//! If there is no answer within two seconds, or the kernel reports a failure, packets for the neighbour leave
-//! by output 1 (without it: `unreachable`). The kernel keeps them while it asks again, and then sends them, or
-//! the ICMP error. Packets to a neighbour for which the table of 32768 has no room leave by output 1, too. Put
-//! LinuxARP behind DecIPTTL: packets that leave by output 1 get their TTL back. Packets to 0.0.0.0 are dropped
-//! (`no_address`), and all packets while the interface is down (`down`).
+//! If there is no answer within two seconds, or the kernel reports a failure, packets for the neighbour leave by
+//! output 1 (without it: `unreachable`). The kernel keeps them while it queries again, and then sends them, or the
+//! ICMP error. Packets to a neighbour for which the table of 32768 has no room leave by output 1, too. Put LinuxARP
+//! after DecIPTTL: packets that leave by output 1 get their TTL back. Packets to 0.0.0.0 are dropped (`no_address`),
+//! and all packets while the interface is down (`down`).
 //!
 //! All workers share the neighbours; they are kept when the configuration is replaced.
 //!

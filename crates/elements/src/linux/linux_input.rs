@@ -1,4 +1,4 @@
-//! Passes the frames that an interface of the kernel would receive; put it first behind the port.
+//! Passes the frames that an interface of the kernel would receive; put it first after the port.
 //!
 //! ```click
 //! FromDevice(null:64) -> in :: LinuxInput(eth0, null:64) -> Discard;
@@ -11,9 +11,9 @@
 //! other stations are dropped (`other_host`), and so are frames that are too short (`too_short`), and all frames while
 //! the interface is down (`down`). The packet type annotation is set.
 //!
-//! The kernel says whether the interface is up and which Ethernet address it has. The interface is the port's
-//! control-plane interface (a TAP) in the router's namespace; both can change at any time (`ip link set`). A
-//! router that follows no kernel drops all frames.
+//! The kernel determines the state of the interface and its Ethernet address. The interface is the port's
+//! control-plane interface (a TAP) in the router's namespace; both can change at any time (`ip link set`). A router
+//! that follows no kernel drops all frames.
 //!
 //! Arguments:
 //!

@@ -11,8 +11,8 @@
 //! Arguments:
 //!
 //! - `NAME`: name of the port's control-plane interface in the router's namespace.
-//! - `DEVICE`: the port, as in FromDevice; its link state is copied to the interface, so that a daemon hears of a cut
-//!   cable.
+//! - `DEVICE`: the port, as in FromDevice; its link state is copied to the interface, so that a daemon is notified of
+//!   a cut cable.
 //! - `ETHER`: the Ethernet address.
 
 use super::interface::Interface;

@@ -1,4 +1,4 @@
-//! Puts labels on IP packets whose route in the kernel says so: the way into label-switched paths.
+//! Adds labels to IP packets whose route in the kernel has some: the entry to label-switched paths.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: LinuxIPLookup(eth0);
@@ -8,9 +8,10 @@
 //! push[1] -> LinuxMPLSEtherEncap(eth0) -> Discard;
 //! ```
 //!
-//! Put it behind output 1 of LinuxIPLookup and LinuxIP6Lookup. Packets whose route is by `encap mpls` and by an
+//! Put it after output 1 of LinuxIPLookup and LinuxIP6Lookup. Packets whose route is by `encap mpls` and by an
 //! interface that is listed here get the labels of their next hop (`ip route add 10.2.0.0/16 encap mpls 100/200 via
-//! 192.0.2.2`; FRR sets such routes for LDP, segment routing and VPNs). All other packets leave by output 0, unchanged.
+//! 192.0.2.2`; FRR sets such routes for LDP, segment routing and VPNs). All other packets leave by output 0,
+//! unchanged.
 //!
 //! The packet's time to live is lowered, and with `MODE uniform` the labels get the same; with `pipe` they get `TTL`.
 //! Their class is the packet's precedence. The destination annotation becomes the next hop's address.

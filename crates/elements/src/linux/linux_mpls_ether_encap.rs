@@ -1,4 +1,5 @@
-//! Puts Ethernet headers on what leaves an MPLS router by an interface of the kernel; the kernel finds the neighbours.
+//! Prepends Ethernet headers to packets that leave an MPLS router by an interface of the kernel; the kernel finds the
+//! neighbours.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> mpls :: LinuxMPLSLookup(eth0);
@@ -6,10 +7,10 @@
 //! mpls[3] -> LinuxMPLSEtherEncap(eth0) -> q :: Queue -> ToDevice(null:64);
 //! ```
 //!
-//! The Ethertype says what follows: 0x8847 before labels, 0x0800 or 0x86dd before an IP packet whose last label was
-//! popped. LinuxMPLSLookup notes by the network header annotation which it is. The packet goes to the neighbour that
-//! the destination annotation names, an IPv4 or an IPv6 address; neighbours are found, and packets wait for them, as
-//! with LinuxARP. A packet that is longer than the interface's MTU, with its labels, is dropped (`too_long`).
+//! The Ethertype is 0x8847 before labels, and 0x0800 or 0x86dd before an IP packet whose last label was popped.
+//! LinuxMPLSLookup records the kind in the network header annotation. The packet goes to the neighbour in the
+//! destination annotation, an IPv4 or an IPv6 address; neighbours are found, and packets wait for them, as with
+//! LinuxARP. A packet that is longer than the interface's MTU, with its labels, is dropped (`too_long`).
 //!
 //! If a neighbour does not answer, packets leave by output 1, with labels as they would have been sent (without it:
 //! `unreachable`).

@@ -8,9 +8,10 @@
 //! mpls[3] -> LinuxMPLSEtherEncap(eth0) -> Discard;
 //! ```
 //!
-//! A router takes labels only from neighbours that it trusts: who may choose a label chooses the way of the packet,
-//! past all filters for addresses. Linux takes none until it is told to: `sysctl net.mpls.conf.eth0.input=1` in the
-//! router's namespace. Until then, packets are dropped (`not_allowed`).
+//! A router takes labels only from neighbours that it trusts: a sender that may choose a label chooses the path of
+//! the packet, past all filters for addresses. By default Linux accepts no labels; `sysctl
+//! net.mpls.conf.eth0.input=1` in the router's namespace allows them. Until then, packets are dropped
+//! (`not_allowed`).
 //!
 //! Arguments:
 //!
@@ -18,7 +19,7 @@
 //!
 //! Keyword arguments:
 //!
-//! - `ALLOW`: true: packets pass whatever the kernel says, also where it has no MPLS. Default false.
+//! - `ALLOW`: true: packets pass regardless of the kernel's setting, also if the kernel has no MPLS. Default false.
 
 use super::interface::Interface;
 use crate::prelude::*;

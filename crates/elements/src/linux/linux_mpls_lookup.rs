@@ -1,4 +1,4 @@
-//! Switches packets by their outermost MPLS label, as the kernel's MPLS routes say.
+//! Switches packets by their outermost MPLS label, using the kernel's MPLS routes.
 //!
 //! ```click
 //! FromDevice(null:64) -> c :: Classifier(12/8847, -) -> LinuxMPLSInput(eth0) -> Strip(14)
@@ -11,11 +11,11 @@
 //! mpls[4] -> LinuxMPLSEtherEncap(eth1) -> Discard;
 //! ```
 //!
-//! The packet begins with its label stack; put Strip(14) before, and LinuxMPLSInput before that. The table follows the
-//! routes of the family `mpls` in the router's namespace, whatever sets them (`ip -f mpls route`, FRR's LDP, segment
-//! routing or static LSPs), or those that FRR tells by FPM. Labels are swapped, pushed and popped as the routes say;
-//! MPLSLookup tells how. With several next hops a flow, told by the IP packet below the labels, always takes the same
-//! one.
+//! The packet begins with its label stack; put Strip(14) before, and LinuxMPLSInput before that. The table follows
+//! the routes of the family `mpls` in the router's namespace, whatever sets them (`ip -f mpls route`, FRR's LDP,
+//! segment routing or static LSPs), or those that FRR sends by FPM. Labels are swapped, pushed and popped by these
+//! routes, as in MPLSLookup. With several next hops a flow, identified by the IP packet below the labels, always
+//! takes the same one.
 //!
 //! Outputs 0 and 1: a label of a route by `dev lo`, and explicit null, are this router's; when the last label is
 //! popped, the IP packet leaves to be routed by its address. Its Ethernet header is moved to the IP header, so that

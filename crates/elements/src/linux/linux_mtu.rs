@@ -5,9 +5,9 @@
 //! size[1] -> IPFragmenter(INTERFACE eth0) -> Discard;
 //! ```
 //!
-//! Longer packets leave by output 1. The length is that from the network header on. The MTU is the interface's current
-//! one in the kernel: `ip link set mtu` takes effect at once. Of a super-frame (see FromDevice) the length is that of
-//! its longest segment.
+//! Longer packets leave by output 1. The length is that from the network header on. The MTU is the interface's
+//! current one in the kernel: `ip link set mtu` takes effect at once. The length of a super-frame (see FromDevice) is
+//! that of its longest segment.
 //!
 //! Arguments:
 //!

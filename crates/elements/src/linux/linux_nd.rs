@@ -1,4 +1,4 @@
-//! Puts Ethernet headers before IPv6 packets; the kernel finds the neighbours' Ethernet addresses.
+//! Prepends Ethernet headers to IPv6 packets; the kernel finds the neighbours' Ethernet addresses.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIP6Header -> rt :: LinuxIP6Lookup(eth0);

@@ -1,4 +1,4 @@
-//! Lets the kernel tell hosts of a better next hop on their own link.
+//! Makes the kernel send redirects to hosts that have a better next hop on their own link.
 //!
 //! ```click
 //! FromDevice(null:64) -> Paint(0) -> Strip(14) -> CheckIPHeader -> back :: LinuxRedirect(0) -> Discard;

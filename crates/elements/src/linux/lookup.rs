@@ -1,4 +1,4 @@
-//! Lookup in the kernel's routes, the element behind both its class names.
+//! Lookup in the kernel's routes: the element of both classes.
 
 use super::interface::Interface;
 use super::routes::Routes;

@@ -1,9 +1,9 @@
-//! The data plane's image of what a Linux kernel says: links, neighbours and routes.
+//! The data plane's copy of a Linux kernel's links, neighbours and routes.
 //!
-//! Control follows the kernel and writes; elements read. A [`Kernel`] belongs to the router as a whole
-//! (elements reach it by [`Args::router_wide`](arguments::Args::router_wide), control by the plan's router_wide) and
-//! goes on when the configuration is replaced. What it does not know is a question to the kernel:
-//! [`Kernel::take_asks`] for neighbours, the exception port for everything else.
+//! Control follows the kernel and writes; elements read. A [`Kernel`] belongs to the router as a whole (elements
+//! reach it by [`Args::router_wide`](arguments::Args::router_wide), control by the plan's router_wide) and survives a
+//! new configuration. Unknown facts are requests to the kernel: [`Kernel::take_asks`] for neighbours, the exception
+//! port for everything else.
 
 mod asks;
 pub(crate) mod attached;

@@ -1,4 +1,4 @@
-//! Puts MPLS labels on IP packets.
+//! Adds MPLS labels to IP packets.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(0/0 0, 10.9.0.0/16 1);
@@ -6,10 +6,10 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! This is the way into a label-switched path: a route lookup chooses it. With `MODE uniform` the labels get the
-//! packet's time to live, which DecIPTTL has lowered before; with `pipe` they get `TTL`. Their traffic class is `EXP`,
-//! or else the precedence of the packet: the upper three bits of its DSCP. A packet that is neither IPv4 nor IPv6 is
-//! dropped (`not_ip`), and so is one without room before its data (`no_headroom`).
+//! This is the entry to a label-switched path: a route lookup chooses it. With `MODE uniform` the labels get the
+//! packet's time to live, which DecIPTTL has lowered before; with `pipe` they get `TTL`. Their traffic class is
+//! `EXP`, or else the precedence of the packet: the upper three bits of its DSCP. A packet that is neither IPv4 nor
+//! IPv6 is dropped (`not_ip`), and so is one without room before its data (`no_headroom`).
 //!
 //! Arguments:
 //!

@@ -1,13 +1,13 @@
-//! Puts Ethernet headers on what leaves an MPLS router: packets with labels, and IP packets without.
+//! Prepends Ethernet headers to packets that leave an MPLS router, with labels or without.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> mpls :: MPLSLookup(100 swap 200 10.0.1.2 0, 101 pop 10.0.1.2 0)
 //!     -> MPLSEtherEncap(02:00:00:00:00:01, 02:00:00:00:01:02) -> Discard;
 //! ```
 //!
-//! The Ethertype says what follows: 0x8847 before labels, 0x0800 or 0x86dd before an IP packet whose last label was
-//! popped. MPLSLookup and MPLSEncap note by the network header annotation which it is. A packet that is none of these
-//! is dropped (`not_ip`), and so is one without room before its data (`no_headroom`).
+//! The Ethertype is 0x8847 before labels, and 0x0800 or 0x86dd before an IP packet whose last label was popped.
+//! MPLSLookup and MPLSEncap record the kind in the network header annotation. A packet that is none of these is
+//! dropped (`not_ip`), and so is one without room before its data (`no_headroom`).
 //!
 //! Arguments:
 //!

@@ -15,12 +15,12 @@
 //! annotation. Actions:
 //!
 //! - `swap 200`: label 200 takes the place of the label; with `swap 300/200` label 300 is pushed upon that.
-//! - `pop` with a gateway: the label is taken off for the next router (penultimate hop popping).
+//! - `pop` with a gateway: the label is removed for the next router (penultimate hop popping).
 //! - `pop` without a gateway: the packet was for this router. If there is a further label, that is looked up; if not,
 //!   the packet leaves by output `PORT` with its IP header first.
 //!
-//! Several next hops may follow each other behind `|`, each with its own action and perhaps `WEIGHT n`: a flow, which
-//! is told by the IP packet below the labels or else by the labels, always takes the same one.
+//! Several next hops may be separated by `|`, each with its own action and optionally `WEIGHT n`. A flow, identified
+//! by the IP packet below the labels or else by the labels, always takes the same one.
 //!
 //! A packet that is to be forwarded with a time to live of 1 or 0 leaves unchanged by output `EXPIRED`, or is dropped
 //! (`expired`). One whose label has no entry leaves by output `NOLABEL`, or is dropped (`no_label`); so is one whose

@@ -1,4 +1,4 @@
-//! Checks the IP packet below MPLS labels, and tells IPv4 from IPv6.
+//! Checks the IP packet below MPLS labels, and separates IPv4 from IPv6.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> mpls :: MPLSLookup(100 swap 200 10.0.1.2 0, EXPIRED 1) -> Discard;

@@ -1,7 +1,7 @@
 //! The label table (RFC 3031: incoming label map): what becomes of a packet by its label.
 //!
-//! Labels lie in blocks, each published as a whole: a change copies a block, whatever the number of labels, and readers
-//! wait for nobody.
+//! Labels are in blocks, each published as a whole. A change copies a block, whatever the number of labels, and
+//! readers never wait.
 
 use engine::publish::{Published, Reader, domain};
 use std::collections::BTreeSet;

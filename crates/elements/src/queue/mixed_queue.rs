@@ -5,8 +5,8 @@
 //! InfiniteSource(LIMIT 3) -> [1] m;
 //! ```
 //!
-//! Packets of input 0 are put behind all others, packets of input 1 before all others. When full, MixedQueue
-//! drops a new packet of input 0 (`full`); for a new packet of input 1 it drops the packet at its end.
+//! Packets of input 0 are put after all others, packets of input 1 before all others. When full, MixedQueue drops a
+//! new packet of input 0 (`full`); for a new packet of input 1 it drops the packet at its end.
 //!
 //! One worker fills and empties MixedQueue: the task that pulls from it runs on the worker that fills it, and
 //! all sources that fill it must be on the same worker.

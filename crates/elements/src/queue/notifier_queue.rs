@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> NotifierQueue(100) -> Discard;
 //! ```
 //!
-//! Works like Queue, but sources are not told when it is full.
+//! Works like Queue, but does not notify sources when it is full.
 //!
 //! Arguments:
 //!

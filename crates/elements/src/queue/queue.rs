@@ -4,10 +4,10 @@
 //! InfiniteSource(LIMIT 3) -> q :: Queue(100) -> Discard;
 //! ```
 //!
-//! A Queue connects push to pull. Packets may change worker here, and in Steer: several workers may fill a
-//! Queue, and one worker empties it. It then has one ring for each worker that fills it, all under one
-//! capacity, which are emptied in turn. If one Queue leads to one ToDevice, every worker has a Queue and a
-//! ToDevice of its own, each with the full capacity, and packets stay on their worker.
+//! A Queue connects push to pull. Packets may change worker here, and in Steer: several workers may fill a Queue, and
+//! one worker empties it. It then has one ring for each worker that fills it, all under one capacity, which are
+//! emptied in turn. If one Queue leads to one ToDevice, every worker has its own Queue and ToDevice, each with the
+//! full capacity, and packets stay on their worker.
 //!
 //! A packet that finds the Queue full leaves by output 1 if that is connected; otherwise it is dropped
 //! (`full`). `ashlar click` reports `overflow` for the first such packet, and for the first after

@@ -23,10 +23,10 @@
 //! - `class NAME [DSCP n...] [SHARE n] [CEIL bandwidth]`: packets with these code points, of each subscriber. One class
 //!   has no `DSCP` and takes all others. `SHARE` is 1 by default. Without statements there is one class, `all`.
 //! - `group NAME RATE bandwidth [CEIL bandwidth]`
-//! - `subscribers GROUP PATTERN... RATE bandwidth [CEIL bandwidth]`: `ADDR` is a subscriber, `ADDR/LENGTH` as many as
-//!   it has addresses, `ADDR/LENGTH/SIZE` as many as it has blocks of `SIZE` bits. Of several patterns the nth
-//!   subscribers are the same one, so IPv4 and IPv6 share. With `BY anno` and `BY vlan` patterns are `N` or `N-N`. The
-//!   longest prefix wins; the pattern `-` is one subscriber for all other packets, which are dropped without it
+//! - `subscribers GROUP PATTERN... RATE bandwidth [CEIL bandwidth]`: `ADDR` is one subscriber, `ADDR/LENGTH` one per
+//!   address, and `ADDR/LENGTH/SIZE` one per block of `SIZE` bits. If there are several patterns, their nth
+//!   subscribers are the same one, so IPv4 and IPv6 share. With `BY anno` and `BY vlan` patterns are `N` or `N-N`.
+//!   The longest prefix wins; the pattern `-` is one subscriber for all other packets, which are dropped without it
 //!   (`no_subscriber`).
 //!
 //! The greatest rate of siblings may be 1000 times the least. `CAPACITY` packets wait at most, in one queue `LIMIT`
@@ -46,12 +46,12 @@
 //!   AGGREGATE; `vlan`, the VLAN identifier of the annotation. Default dst.
 //! - `CAPACITY`: packets of all queues. Default 65536.
 //! - `LIMIT`: packets of a queue. Default 1000.
-//! - `TARGET`: longest time that packets wait; 0 turns CoDel off. Default 5ms. It should be more than a packet takes at
-//!   the rate of a queue.
+//! - `TARGET`: maximum acceptable waiting time of packets; 0 turns CoDel off. Default 5ms. It should exceed the time
+//!   of a packet at the rate of a queue.
 //! - `INTERVAL`: time for which they may wait longer than TARGET. Default 100ms.
 //! - `BURST`: what a node did not send in this time it may send above its ceiling; at least what it sends in a turn,
 //!   which is a packet for the one with the least rate. Default 2ms.
-//! - `MTU`: longest packet. Default 1500.
+//! - `MTU`: maximum length of packets. Default 1500.
 //! - `OVERHEAD`: bytes that the link adds to each packet. Default 0; 38 for an IP packet on Ethernet.
 
 use super::queue::IDLE_POLLS_MAX;

@@ -4,7 +4,7 @@
 //! InfiniteSource(LIMIT 3) -> SimpleQueue(100) -> Discard;
 //! ```
 //!
-//! Works like Queue, but tasks that pull from it must poll it, and sources are not told when it is full.
+//! Works like Queue, but tasks that pull from it must poll it, and it does not notify sources when it is full.
 //!
 //! Arguments:
 //!

@@ -1,5 +1,5 @@
-//! Queues that also touch their other end: they drop from the front, or let packets in there. Both ends
-//! must be on one worker.
+//! Queues that also access their other end: they drop from the front, or insert packets there. Both ends must be on
+//! one worker.
 
 use super::overflow::Overflow;
 use super::queue::IDLE_POLLS_MAX;

@@ -1,9 +1,9 @@
 //! Makes FTP work through a rewriter: rewrites the address and port in PORT commands.
 //!
-//! Put it before the TCPRewriter of the control connections. When a client announces where it waits for data
-//! (`PORT 10,0,0,2,3,9`, RFC 959, 4.1.2), FTPPortMapper makes a mapping for the data connection, as if its
-//! first packet came to an input of the data rewriter. It changes the command to the mapping's address and
-//! port, and tells the TCPRewriter by how much to shift the sequence numbers of later segments.
+//! Put it before the TCPRewriter of the control connections. When a client announces the address where it waits for
+//! data (`PORT 10,0,0,2,3,9`, RFC 959, 4.1.2), FTPPortMapper makes a mapping for the data connection, as if its first
+//! packet came to an input of the data rewriter. It changes the command to the mapping's address and port, and gives
+//! the TCPRewriter the shift of later sequence numbers.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader -> FTPPortMapper(nat, nat, 0)
@@ -19,19 +19,19 @@
 //!
 //! Keyword arguments:
 //!
-//! - `CONTROL_PORT`: the port of servers, where control connections go to. Default 21. Packets to other ports are not
-//!   looked at.
+//! - `CONTROL_PORT`: the port of servers for control connections. Default 21. Packets to other ports are not
+//!   examined.
 //!
 //! A command is found only if it is at the start of a segment and completely in it, with its end of line, CR LF. The
 //! data connection is assumed to come from the port below the server's control port. All packets leave by output 0;
 //! their own addresses and ports are not changed. There is one copy, on the worker of the rewriters.
 //!
-//! A mapping opens a port of a client to a server, and whoever has a client send some text could choose which (a page
-//! in a browser, for one). So a command passes as it is, without a mapping, and is counted under a name by the handler
-//! `refused`, if it is not whole (`incomplete`), is not a PORT command as RFC 959 has it (`malformed`), names another
-//! host than its sender (`other_host`) or a port below 1024 (`low_port`), or if there is no mapping for it
-//! (`no_mapping`). With `ashlar click` any host and port may be named, to servers at any port, by a line that ends by
-//! LF alone, as in Click.
+//! A mapping opens a port of a client to a server, and anyone who makes a client send some text could choose it (a
+//! web page in a browser, for example). So some commands pass unchanged, without a mapping, and are counted under a
+//! name by the handler `refused`. The command is not whole (`incomplete`), is not a PORT command of RFC 959
+//! (`malformed`), names another host than its sender (`other_host`) or a port below 1024 (`low_port`), or there is no
+//! mapping for it (`no_mapping`). With `ashlar click` any host and port may be named, to servers at any port, by a
+//! line that ends by LF alone, as in Click.
 
 use super::config::{self, KEYWORDS, kind_of};
 use super::key::{Key, Kind, key, place};

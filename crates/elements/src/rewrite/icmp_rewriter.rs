@@ -1,9 +1,9 @@
 //! Rewrites ICMP errors about rewritten packets, so that the errors reach the packets' senders.
 //!
-//! An error quotes the beginning of the packet that it is about. If this packet was rewritten by a mapping of
-//! one of the rewriters, the error's addresses and the quoted packet are changed back to what the sender knows,
-//! with all checksums, and the error leaves by output 0. Other errors, and packets that are not ICMP errors,
-//! leave by output 1, or are dropped if output 1 is not connected.
+//! An error quotes the beginning of the packet that it reports. If a mapping of one of the rewriters has rewritten
+//! this packet, the error's addresses and the quoted packet are changed back to their original form, with all
+//! checksums, and the error leaves by output 0. Other errors, and packets that are not ICMP errors, leave by output
+//! 1, or are dropped if output 1 is not connected.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -16,16 +16,16 @@
 //! Arguments:
 //!
 //! - `MAPS`: the rewriters, separated by spaces: IPRewriter, TCPRewriter, UDPRewriter, ICMPPingRewriter,
-//!   IPAddrRewriter, IPAddrPairRewriter. The first that knows the packet decides.
+//!   IPAddrRewriter, IPAddrPairRewriter. The first with a mapping for the packet decides.
 //!
 //! Keyword arguments:
 //!
 //! - `DST_ANNO`: true if the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: the annotation of the rewriters' `REPLY_ANNO`, to be set on errors, too.
 //!
-//! Three kinds of errors need this element: those that come in from outside, those that come from inside, and those
-//! that ICMPError makes of packets behind a rewriter (conf/ip-nat.click). An error by a router inside keeps this
-//! router's address as its source; put `StoreIPAddress(ADDR, src)` behind to hide that (RFC 5508, REQ-5).
+//! Three kinds of errors need this element: those from outside, those from inside, and those that ICMPError makes of
+//! packets after a rewriter (conf/ip-nat.click). An error by a router inside keeps this router's address as its
+//! source; put `StoreIPAddress(ADDR, src)` after to hide that (RFC 5508, REQ-5).
 //!
 //! Errors are destination unreachable, source quench, redirect, time exceeded and parameter problem. There is
 //! one copy, on the worker of the rewriters.

@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Arguments: one specification for each input, as for IPRewriter, but with patterns `pattern SADDR - FOUTPUT
-//! ROUTPUT`. `SADDR` is an address, a range `192.0.2.1-192.0.2.99` or the hosts of a prefix `192.0.2.0/24`; a
-//! free address is chosen at random, or in turn with `#` behind the range. The destination is not changed, so
-//! its place is a dash.
+//! ROUTPUT`. `SADDR` is an address, a range `192.0.2.1-192.0.2.99` or the hosts of a prefix `192.0.2.0/24`; a free
+//! address is chosen at random, or in turn with `#` after the range. The destination is not changed, so it is written
+//! as a dash.
 //!
 //! Keyword arguments:
 //!

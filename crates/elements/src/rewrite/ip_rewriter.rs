@@ -1,9 +1,8 @@
 //! Translates addresses and ports of TCP and UDP packets (NAPT), flow by flow.
 //!
-//! A packet of a known flow is rewritten as its mapping says, and leaves by the output of the mapping. Replies
-//! are rewritten back, and leave by the mapping's output for replies. For a packet of a new flow, the
-//! specification of its input decides; usually it makes a mapping for both directions. Checksums are updated
-//! (RFC 1624).
+//! A packet of a known flow is rewritten by its mapping, and leaves by the output of the mapping. Replies are
+//! rewritten back, and leave by the mapping's output for replies. For a packet of a new flow, the specification of
+//! its input decides; usually it makes a mapping for both directions. Checksums are updated (RFC 1624).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -28,8 +27,8 @@
 //! The fragments of a datagram except the first have no ports, and are dropped, as `fragment`. Put IPReassembler before
 //! the rewriter, and IPFragmenter where packets leave.
 //!
-//! ICMPError behind a rewriter quotes what the rewriter has made of a packet. Send such errors through ICMPRewriter, so
-//! that the packet's sender knows it again.
+//! ICMPError after a rewriter quotes the rewritten packet. Send such errors through ICMPRewriter, so that the
+//! packet's sender recognises it.
 //!
 //! Keyword arguments:
 //!
@@ -42,10 +41,10 @@
 //!   be replaced by that of another flow. Default 5s.
 //! - `REAP_INTERVAL`: time between two removals of expired mappings. Default 10s, 15min with `ashlar click`. A mapping
 //!   that has expired has no effect before that, but tables and counts still show it.
-//! - `MAPPING_CAPACITY`: most mappings at a time, or the name of another rewriter with which the capacity is shared. If
-//!   the table is full, a new flow replaces the mapping that expires first among those whose guarantee is over; if
-//!   there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar click` there is
-//!   no bound, as in Click.
+//! - `MAPPING_CAPACITY`: maximum number of mappings, or the name of another rewriter with which the capacity is
+//!   shared. If the table is full, a new flow replaces the mapping that expires first among those whose guarantee is
+//!   over; if there is none, the packet is dropped as `table_full`. Default 1048576, some 200 MB; with `ashlar click`
+//!   there is no bound, as in Click.
 //! - `DST_ANNO`: true if the destination annotation follows the rewritten destination. Default true.
 //! - `REPLY_ANNO`: an annotation (`PAINT`, or a byte's number) that the first packet of a flow sets on all
 //!   replies.

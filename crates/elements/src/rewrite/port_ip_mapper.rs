@@ -12,11 +12,11 @@
 //! FromDevice(null:65) -> Strip(14) -> CheckIPHeader -> [1]nat[1] -> Discard;
 //! ```
 //!
-//! Each argument is `PROTOCOL PORTS`, then a pattern and two outputs, as behind `pattern` in IPRewriter.
-//! `PROTOCOL` is `tcp` or `udp`, `PORTS` a port or a range. A last argument `pass OUTPUT` lets packets of other
-//! services leave unchanged by this output. An empty argument says nothing.
+//! Each argument is `PROTOCOL PORTS`, then a pattern and two outputs, as after `pattern` in IPRewriter. `PROTOCOL` is
+//! `tcp` or `udp`, `PORTS` a port or a range. A last argument `pass OUTPUT` lets packets of other services leave
+//! unchanged by this output. An empty argument has no effect.
 //!
-//! TCPRewriter takes only the services of TCP. UDPRewriter does not tell protocols apart: it looks at the port alone.
+//! TCPRewriter takes only the services of TCP. UDPRewriter does not distinguish protocols: it uses the port alone.
 
 use super::spec;
 use crate::prelude::*;

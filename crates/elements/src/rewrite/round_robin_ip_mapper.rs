@@ -10,7 +10,7 @@
 //! balance[1] -> Discard;
 //! ```
 //!
-//! Each argument is a pattern and two outputs, as behind `pattern` in IPRewriter.
+//! Each argument is a pattern and two outputs, as after `pattern` in IPRewriter.
 
 use super::spec;
 use crate::prelude::*;

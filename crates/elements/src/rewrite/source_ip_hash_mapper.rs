@@ -11,8 +11,8 @@
 //! balance[1] -> Discard;
 //! ```
 //!
-//! Arguments: `NNODES SEED`, then patterns and two outputs each, as behind `pattern` in IPRewriter. `SEED`
-//! changes the hash; `NNODES`, the points of a pattern on the ring of Click, has no effect.
+//! Arguments: `NNODES SEED`, then patterns and two outputs each, as after `pattern` in IPRewriter. `SEED` changes the
+//! hash; `NNODES`, the points of a pattern on the ring of Click, has no effect.
 
 use super::spec;
 use crate::prelude::*;

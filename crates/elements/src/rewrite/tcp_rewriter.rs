@@ -1,4 +1,4 @@
-//! Translates addresses and ports of TCP packets, and sequence numbers if another element asks for it.
+//! Translates addresses and ports of TCP packets, and sequence numbers if another element requests it.
 //!
 //! Works like IPRewriter, for TCP only; see there for the specifications. In addition, an element that
 //! changes the length of a connection's data, such as FTPPortMapper, can make it shift later sequence numbers,

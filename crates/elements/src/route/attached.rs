@@ -1,8 +1,8 @@
-//! Routes of attached networks: `ATTACHED here` in place of two routes for each interface.
+//! Routes of attached networks: `ATTACHED here` instead of two routes for each interface.
 //!
-//! An interface is a compound element that has an AddressInfo with the interface's own addresses. Which output of the
-//! table leads there is known from the connections, so the text need not say it again. Before a configuration is
-//! planned, the routes are written out, as the user could have done.
+//! An interface is a compound element that has an AddressInfo with the interface's own addresses. The connections
+//! show which output of the table leads to it, so the user need not write it. Before a configuration is planned, the
+//! routes are written out, as the user could have done.
 
 use super::{TABLES4, TABLES6};
 use arguments::Kind;

@@ -1,4 +1,4 @@
-//! The look-ups of a batch, all made before its packets are stepped.
+//! All route look-ups of a batch, before its packets are processed.
 
 use super::family::Family;
 use engine::packet::Batch;

@@ -1,4 +1,4 @@
-//! Looks up where IPv4 packets go next: longest-prefix match, usually with one memory load per packet.
+//! Looks up the next hop of IPv4 packets by longest-prefix match, usually with one memory load per packet.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
@@ -14,20 +14,20 @@
 //! matches; if the route names a gateway, the annotation becomes its address.
 //!
 //! The table is DIR-24-8 (Gupta, Lin and McKeown), the D-lookup of RouteBricks: one word for each value of an
-//! address's first 24 bits, and 256 more words for each of these that has longer prefixes. It takes 64 MB as
-//! soon as routes are scattered, because it uses huge pages if the kernel has them, and reserves 320 MB of
-//! address space. Addresses that only the default route matches take a few more loads. RadixIPLookup does the
-//! same with 1 to 3 MB and more instructions: use it if there are many tables or little memory.
+//! address's first 24 bits, and 256 more words for each of these that has longer prefixes. It takes 64 MB as soon as
+//! routes are scattered, because it uses huge pages if the kernel has them, and reserves 320 MB of address space.
+//! Addresses that only the default route matches take a few more loads. RadixIPLookup does the same with 1 to 3 MB
+//! and more instructions: use it if there are many tables or little memory.
 //!
-//! A route may have several next hops, separated by `|`, each with a weight of its own (default 1):
+//! A route may have several next hops, separated by `|`, each with its own weight (default 1):
 //!
 //! ```text
 //! 10.0.0.0/8 192.0.2.1 1 | 192.0.2.2 2 WEIGHT 3
 //! ```
 //!
-//! All packets of a flow go to one of them; when a next hop is lost, only its flows move. A packet without
-//! route is dropped (`no_route`), and so is a packet whose route has no next hop that is up (`no_next_hop`);
-//! with `NOROUTE` both leave by that port.
+//! All packets of a flow go to one of them; when a next hop is lost, only its flows move. A packet without route is
+//! dropped (`no_route`), and so is a packet whose route has no next hop that is up (`no_next_hop`); with `NOROUTE`
+//! both leave by that port.
 //!
 //! Handlers change routes while packets flow: `add`, `set` and `remove`, and `ctrl` for several changes at
 //! once, all or none. `next_hop_down` and `next_hop_up` affect all routes through a next hop at once; the time
@@ -39,8 +39,8 @@
 //! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
 //! - `NOROUTE`: the port for packets without route.
 //! - `ROUTES`: a file with a route per line, read when the configuration is new.
-//! - `ATTACHED`: a name of addresses. Each output that leads to a compound element in which AddressInfo gives that name
-//!   addresses with their lengths has a route for their networks, so an interface's addresses are written once.
+//! - `ATTACHED`: a name of addresses. If an output leads to a compound element whose AddressInfo defines this name,
+//!   the output gets routes for the networks of its addresses. So an interface's addresses are written once.
 //! - `LOCAL`: with ATTACHED, the port for these addresses themselves.
 
 use super::{family::V4, lookup::Kind};

@@ -1,4 +1,4 @@
-//! Route lookup, the element behind all its class names.
+//! Route lookup: the element that implements all lookup classes.
 
 use super::bound::RouteBound;
 use super::bulk::Bulk;

@@ -1,4 +1,4 @@
-//! Looks up where IPv6 packets go next: longest-prefix match.
+//! Looks up the next hop of IPv6 packets by longest-prefix match.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> CheckIP6Header
@@ -19,8 +19,8 @@
 //! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
 //! - `NOROUTE`: the port for packets without route.
 //! - `ROUTES`: a file with a route per line, read when the configuration is new.
-//! - `ATTACHED`: a name of addresses. Each output that leads to a compound element in which AddressInfo gives that name
-//!   addresses with their lengths has a route for their networks, so an interface's addresses are written once.
+//! - `ATTACHED`: a name of addresses. If an output leads to a compound element whose AddressInfo defines this name,
+//!   the output gets routes for the networks of its addresses. So an interface's addresses are written once.
 //! - `LOCAL`: with ATTACHED, the port for these addresses themselves.
 
 use super::{family::V6, lookup::Kind};

@@ -1,9 +1,9 @@
-//! The two halves of a routing table: what workers read, and what its writer knows.
+//! The two halves of a routing table: the structure that workers read, and the writer's data.
 //!
-//! Workers read the structure, by default a [`Fib`], whose words are atomic, then the published [`Groups`]. The writer
-//! works under a lock that no worker takes. What a worker may still look at is kept until all have passed a quiescent
-//! point: the table's memory, and ids of groups. So a worker that took an id from the table finds its group, also if
-//! the route has changed between the two reads.
+//! Workers read the structure, by default a [`Fib`], whose words are atomic, then the published [`Groups`]. The
+//! writer works under a lock that no worker takes. Data that a worker may still read is kept until all workers have
+//! passed a quiescent point: the table's memory, and ids of groups. So a worker that took an id from the table finds
+//! its group, even if the route has changed between the two reads.
 
 use engine::publish::{Epoch, Published, domain};
 use std::collections::VecDeque;

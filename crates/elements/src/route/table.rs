@@ -1,4 +1,4 @@
-//! Routes and their next hops, as a configuration and handlers bring them.
+//! Routes and their next hops, from a configuration and from handlers.
 
 use super::bound::RouteBound;
 use super::store::{self, Store};

@@ -1,4 +1,4 @@
-//! Routes as `ip route` writes them, with interfaces where the graph has outputs: `10.0.0.0/8 via 192.0.2.1 dev eth1`.
+//! Routes in the notation of `ip route`, with interfaces for outputs: `10.0.0.0/8 via 192.0.2.1 dev eth1`.
 
 use super::family::Family;
 use super::lookup::{Config, Kind, Lookup, carry_out, lines};

@@ -10,8 +10,8 @@
 //! next turn. An input that becomes empty loses its deficit. M. Shreedhar, G. Varghese, "Efficient Fair Queuing
 //! using Deficit Round Robin", 1995.
 //!
-//! DRRSched holds at most one packet per input. A task that pulls from it sleeps while it holds none and all
-//! inputs say that they are empty.
+//! DRRSched holds at most one packet per input. A task that pulls from it sleeps while it holds none and all inputs
+//! are known to be empty.
 //!
 //! Arguments:
 //!

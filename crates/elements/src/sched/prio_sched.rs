@@ -5,8 +5,8 @@
 //! InfiniteSource(LIMIT 3) -> Queue -> [1] p;
 //! ```
 //!
-//! Input 0 has the highest priority. Inputs that say that they are empty are skipped; when all are empty, a
-//! task that pulls from PrioSched sleeps.
+//! Input 0 has the highest priority. Inputs known to be empty are skipped; when all are empty, a task that pulls from
+//! PrioSched sleeps.
 
 use crate::prelude::*;
 

@@ -5,8 +5,8 @@
 //! InfiniteSource(LIMIT 3) -> Queue -> [1] r;
 //! ```
 //!
-//! After each packet it is the turn of the next input; an input without a packet is skipped. Inputs that say
-//! that they are empty are not asked; when all are empty, a task that pulls from RoundRobinSched sleeps.
+//! After each packet it is the turn of the next input; an input without a packet is skipped. Inputs known to be empty
+//! are not pulled; when all are empty, a task that pulls from RoundRobinSched sleeps.
 
 use crate::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Pulls from the first of its inputs that has a packet; asks also inputs that say that they are empty.
+//! Pulls from the first of its inputs that has a packet, and also pulls inputs known to be empty.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> Queue -> p :: SimplePrioSched -> Discard;

@@ -5,11 +5,11 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> [1] s;
 //! ```
 //!
-//! While all inputs have packets, each gets a share in proportion to its tickets. Every input has a pass value,
-//! which grows by a stride, the inverse of its tickets, each time it is asked; the input with the lowest pass
-//! is asked first. An input that has no packet when asked is not asked again for the same packet, and does not
-//! save up its share. Inputs that say that they are empty are skipped; when all are empty, a task that pulls
-//! from StrideSched sleeps. C. Waldspurger, W. Weihl, "Stride Scheduling", 1995.
+//! While all inputs have packets, each gets a share in proportion to its tickets. Every input has a pass value, which
+//! grows by a stride, the inverse of its tickets, at each pull; the input with the lowest pass is pulled first. An
+//! input without a packet is not pulled again for the same packet, and does not save up its share. Inputs known to be
+//! empty are skipped; when all are empty, a task that pulls from StrideSched sleeps. C. Waldspurger, W. Weihl,
+//! "Stride Scheduling", 1995.
 //!
 //! Arguments:
 //!

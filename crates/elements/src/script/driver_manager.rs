@@ -7,10 +7,9 @@
 //!
 //! Its arguments are those of Script; the default `TYPE` is `DRIVER`.
 //!
-//! Elements can ask for the router's end (`STOP true`, the handler `stop`, a Script's `stop`). With a
-//! DriverManager such a request does not end the router, but is a `step` of the script: the script continues
-//! behind the instruction that waits. So `wait_stop 3` waits for three requests. The router ends when the
-//! script ends.
+//! Elements can request the end of the router (`STOP true`, the handler `stop`, a Script's `stop`). With a
+//! DriverManager such a request does not end the router, but is a `step` of the script: the script continues after
+//! the instruction that waits. So `wait_stop 3` waits for three requests. The router ends when the script ends.
 
 use super::runner::Type;
 use super::script::{Kind, Script};

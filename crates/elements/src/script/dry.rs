@@ -1,4 +1,4 @@
-//! Scripts in a world in which nothing is: for tests on any bytes.
+//! A host without elements for scripts: for tests on any bytes.
 
 use super::host::{Host, Sink, Use};
 use super::machine::{Call, Machine};

@@ -1,7 +1,7 @@
 //! Substitution: `$x`, `${x}`, `${x-default}` and `$(HANDLER ARGUMENT)` in a script's text.
 //!
-//! Nothing is replaced in single quotes. In double quotes a value's own quotes become characters. A
-//! variable without a value stays as it is written.
+//! Nothing is replaced in single quotes. In double quotes a value's own quotes become plain characters. A variable
+//! without a value stays as written.
 
 use std::borrow::Cow;
 use std::ops::Range;

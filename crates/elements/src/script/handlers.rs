@@ -1,4 +1,4 @@
-//! The handlers that a script has itself, for others and for its own texts.
+//! A script's own handlers, for other elements and for its own texts.
 
 use super::functions;
 use super::host::{Host, Use};

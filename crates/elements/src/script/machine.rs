@@ -1,7 +1,7 @@
-//! Runs a script: where it stands, its variables, what its instructions do.
+//! Runs a script: its position, its variables, and the effects of its instructions.
 //!
-//! A script's calls may come back to it: another element's handler may read this script's, or run it
-//! again. Its state is therefore in cells that are never borrowed across a call of the [`Host`].
+//! A script's calls may re-enter it: another element's handler may read this script's handlers, or run it again. So
+//! its state is in cells that are never borrowed across a call of the [`Host`].
 
 use super::host::Host;
 use super::instructions::Next;

@@ -1,4 +1,4 @@
-//! Scripts against a world that is made up.
+//! Scripts with a fake host.
 
 use super::host::{Host, Sink, Use};
 use super::machine::{Call, Ended, Machine};

@@ -6,11 +6,11 @@
 //!
 //! Arguments:
 //!
-//! - `SEED`: the seed; without it the random numbers cannot be predicted.
+//! - `SEED`: the seed; without it the random numbers are unpredictable.
 //!
-//! The elements of one worker share one sequence of random numbers. Without RandomSeed nobody can guess them, unless
-//! `ashlar run` has the option `--seed`. A seed is for runs that are to be repeated, and not for routers on a network:
-//! the ports that NAT chooses and the identifiers of fragments follow from it.
+//! The elements of one worker share one sequence of random numbers. Without RandomSeed these are unpredictable,
+//! unless `ashlar run` has the option `--seed`. A seed is for repeatable runs, and not for routers on a network: the
+//! ports that NAT chooses and the identifiers of fragments follow from it.
 
 use crate::prelude::*;
 use engine::graph::call::JobCx;

@@ -14,13 +14,12 @@
 //! The arguments are instructions, which run one after the other:
 //!
 //! - `set VAR TEXT`: sets a variable. `init VAR TEXT`: sets it once, at the start; when the script reaches the
-//!   instruction, it does nothing. `export VAR TEXT`: as `init`, and the variable can also be read as a
-//!   handler.
+//!   instruction, it does nothing. `export VAR TEXT`: as `init`, and the variable can also be read as a handler.
 //! - `print TEXT`: prints a text and a line end. A text that starts with a letter, `@` or `_` is the name of a
 //!   handler, whose value is printed. `print >FILE TEXT` overwrites a file, `>>FILE` appends to it. `printn`
 //!   prints no line end.
-//! - `read HANDLER ARGUMENT`: writes a handler's name and value to the standard error output.
-//!   `write HANDLER VALUE`: writes a handler; `$?` is then 0, or negative if it refused.
+//! - `read HANDLER ARGUMENT`: writes a handler's name and value to the standard error output. `write HANDLER VALUE`:
+//!   writes a handler; `$?` is then 0, or negative if the handler refused.
 //! - `save HANDLER FILE`, `append HANDLER FILE`: writes a handler's value to a file, or appends it.
 //! - `pause N`: waits for N (default 1) writes of the handler `step`; `wait_pause`, `wait_step`, `wait_stop` and a bare
 //!   `wait` are the same. `wait TIME`: waits for a time or a step.
@@ -28,17 +27,16 @@
 //!   `goto` also takes `loop`, `end`, `exit`, `stop` and `error` as NAME. `loop`: starts again at the first
 //!   instruction.
 //! - `end`: ends the script, as the last instruction does. `exit`: the same, but a signal no longer starts the
-//!   script, and the packet is dropped. `stop`: the same as `end`, and asks the driver to stop. `return VALUE`:
-//!   ends the script with a value. `error TEXT`: ends the script with an error.
+//!   script, and the packet is dropped. `stop`: the same as `end`, and also requests the end of the router. `return
+//!   VALUE`: ends the script with a value. `error TEXT`: ends the script with an error.
 //!
 //! An instruction whose name ends in `q` (`setq`, `initq`, `exportq`, `readq`, `writeq`, `printq`, `printnq`,
 //! `returnq`, `errorq`) removes one layer of quotes from its text.
 //!
-//! In texts, outside single quotes, `$x` and `${x}` are variables, `${x-other}` is a variable with a default
-//! text, and `$(HANDLER ARGUMENT)` is a handler's value; these can be nested. `$$` is the process number, `$?`
-//! the result of the last write. `$0`, `$args`, `$1`, `$2` ..., `$#` and `$write` describe the call of the
-//! handler that started the script, and `$input` is the packet's input. In the script itself the handlers below
-//! need no element name.
+//! In texts, outside single quotes, `$x` and `${x}` are variables, `${x-other}` is a variable with a default text,
+//! and `$(HANDLER ARGUMENT)` is a handler's value; these can be nested. `$$` is the process number, `$?` the result
+//! of the last write. `$0`, `$args`, `$1`, `$2` ..., `$#` and `$write` describe the call of the handler that started
+//! the script, and `$input` is the packet's input. In the script itself its own handlers need no element name.
 //!
 //! Keyword arguments:
 //!
@@ -48,11 +46,10 @@
 //!   start; the script decides when the router ends, see DriverManager. `SIGNAL` with names or numbers: a
 //!   signal.
 //!
-//! A script that jumps 1000 times without waiting is stopped. Scripts may call each other at most 50 deep, and
-//! 10000 times without waiting. A text has at most 16 MiB. There is one copy of a script, on one worker, and it
-//! runs when none of that worker's elements is running. It reads and writes handlers of all copies of an
-//! element, as `ashlar show` and `ashlar set` do. A script allocates memory for each packet, so do not use it
-//! on the fast path.
+//! A script that jumps 1000 times without waiting is stopped. Scripts may call each other at most 50 deep, and 10000
+//! times without waiting. A text has at most 16 MiB. There is one copy of a script, on one worker, and it runs when
+//! none of that worker's elements is running. It reads and writes handlers of all copies of an element, as `ashlar
+//! show` and `ashlar set` do. A script allocates memory for each packet, so do not use it on the fast path.
 
 use super::runner::{Config, Runner, Scripted, Type, handlers};
 use crate::prelude::*;

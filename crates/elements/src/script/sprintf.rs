@@ -1,4 +1,4 @@
-//! `sprintf`: C's formats over words.
+//! `sprintf`: C's format strings, with words as arguments.
 
 use super::number::{Number, general, integer};
 

@@ -4,10 +4,10 @@
 //! InfiniteSource(LIMIT 30) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5, 100) -> Discard;
 //! ```
 //!
-//! Put CoDel behind a queue. It measures how long each packet was in the queue, by the FIRST_TIMESTAMP
-//! annotation. If all packets of an `INTERVAL` have waited longer than `TARGET`, it drops one packet, and then
-//! others at decreasing intervals, until a packet has waited less. Nothing is dropped while the queue is empty.
-//! The annotation is replaced by the waiting time. Dropped packets are counted as `delay`.
+//! Put CoDel after a queue. It measures the waiting time of each packet in the queue, by the FIRST_TIMESTAMP
+//! annotation. If all packets of an `INTERVAL` have waited longer than `TARGET`, it drops one packet, and then others
+//! at decreasing intervals, until a packet has waited less. Nothing is dropped while the queue is empty. The
+//! annotation is replaced by the waiting time. Dropped packets are counted as `delay`.
 //!
 //! Arguments:
 //!

@@ -1,8 +1,8 @@
 //! Due times of a rate's units, on the grid of Click's GapRate.
 //!
-//! A second is cut into as many parts as units may pass in it. A unit may pass once its part has begun, and is counted.
-//! Click rounds the length of a part, which lets 2 % too many bytes pass at 1 Gbit/s and 9 % at 10; here parts are
-//! exact. At rates below a million the same packets pass under simulated time.
+//! A second is divided into as many parts as units may pass in it. A unit may pass once its part has begun, and is
+//! counted. Click rounds the length of a part, which lets 2 % too many bytes pass at 1 Gbit/s and 9 % at 10; here
+//! parts are exact. At rates below a million the same packets pass under simulated time.
 
 /// Number of microseconds in a second.
 const SECOND: u64 = 1_000_000;

@@ -6,12 +6,13 @@
 //!     -> Discard;
 //! ```
 //!
-//! Each source address has a token bucket of its own, which all workers share. A packet for which there are not enough
-//! tokens leaves by output 1, or is dropped (`over_rate`) if output 1 is not connected. A prefix may have another rate
-//! than the rest; the longest that holds an address counts, and each of its addresses has a bucket of this rate.
+//! Each source address has its own token bucket, which all workers share. A packet for which there are not enough
+//! tokens leaves by output 1, or is dropped (`over_rate`) if output 1 is not connected. A prefix may have another
+//! rate than the rest. The longest prefix that contains an address counts, and each of its addresses has its own
+//! bucket of this rate.
 //!
-//! A host takes a place in the table with its first packet and until its bucket is full again. If more than CAPACITY
-//! send at a time, those that find no place share a few buckets: addresses that somebody makes up get nothing by it.
+//! A host occupies an entry in the table from its first packet until its bucket is full again. If more than CAPACITY
+//! hosts send at a time, those without an entry share a few buckets. So forged addresses gain nothing.
 //!
 //! Rates change while packets pass, and `ashlar save` keeps them:
 //!

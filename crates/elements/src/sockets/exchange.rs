@@ -1,4 +1,4 @@
-//! Common part of the classes of sockets: packets go to a link and come from it, and nothing waits for the system.
+//! Common part of the classes of sockets: packets go to a peer and come from it, without blocking.
 
 use crate::prelude::*;
 use engine::packet::{HEADROOM, pool};

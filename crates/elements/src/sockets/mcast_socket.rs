@@ -4,14 +4,14 @@
 //! FromDevice(eth0, CORES 0) -> McastSocket(239.192.7.1, 7701, 127.0.0.1) -> Discard;
 //! ```
 //!
-//! A packet of the input is sent to the group as the payload of a datagram. The payload of each datagram to the
-//! group leaves by the output as a packet. So routers and virtual machines on one network are connected as by a
-//! shared link. The input pushes or pulls. The element never blocks: if the socket's buffer is full, up to 1024
-//! packets wait here.
+//! A packet of the input is sent to the group as the payload of a datagram. The payload of each datagram to the group
+//! leaves by the output as a packet. So routers and virtual machines on one network are connected as by a shared
+//! link. The input pushes or pulls. The element never blocks: if the socket's buffer is full, up to 1024 packets wait
+//! here.
 //!
-//! With `SOURCEIP`, the group is joined only on the interface with this address, and datagrams that this
-//! element has sent are dropped (`own`). Without it the system's routes choose the interface, and sent packets
-//! come back, unless `LOOP` is false.
+//! With `SOURCEIP`, the group is joined only on the interface with this address, and datagrams that this element has
+//! sent are dropped (`own`). Without it the system's routes choose the interface, and sent packets are also received,
+//! unless `LOOP` is false.
 //!
 //! Drops: `full` if 1024 packets wait already; `refused` if the system refuses a packet, because it is too long
 //! or has no route.
@@ -26,10 +26,10 @@
 //! Keyword arguments:
 //!
 //! - `LOOP`: true if this host gets copies of sent packets (IP_MULTICAST_LOOP). Default true.
-//! - `SNAPLEN`: longest packet that is received; longer ones are cut. Default 2048.
+//! - `SNAPLEN`: maximum length of a received packet; longer ones are truncated. Default 2048.
 //! - `SNDBUF`, `RCVBUF`: bytes of the sockets' buffers. Default is the system's.
 //! - `TIMESTAMP`: true if received packets get the time as their timestamp. Default true.
-//! - `HEADROOM`: least bytes kept free before a received packet. Default 28.
+//! - `HEADROOM`: minimum number of free bytes before a received packet. Default 28.
 
 use super::cannot;
 use super::exchange::{Came, Exchange, Link, Settings};

@@ -26,12 +26,12 @@
 //!
 //! - `CLIENT`: true if this element is a client. Default false, but true without outputs.
 //! - `NODELAY`: true if TCP sends small packets at once. Default true.
-//! - `SNAPLEN`: longest packet that is received; longer datagrams are cut. Default 2048.
+//! - `SNAPLEN`: maximum length of a received packet; longer datagrams are truncated. Default 2048.
 //! - `SNDBUF`, `RCVBUF`: bytes of the socket's buffers. Default is the system's.
 //! - `TIMESTAMP`: true if received packets get the time as their timestamp. Default true.
-//! - `HEADROOM`: least bytes kept free before a received packet. Default 28.
-//! - `ALLOW`, `DENY`: tables of routes such as RadixIPLookup, for servers of TCP and UDP. An address with a
-//!   route in the first may send; of the others, one with a route in the second may not.
+//! - `HEADROOM`: minimum number of free bytes before a received packet. Default 28.
+//! - `ALLOW`, `DENY`: routing tables such as RadixIPLookup, for servers of TCP and UDP. An address with a route in
+//!   ALLOW may send. Of the others, an address with a route in DENY may not.
 //! - `VERBOSE`: true to log connections that open and close. Default false.
 //! - `PROPER`: accepted for compatibility with Click.
 

@@ -6,15 +6,15 @@
 //!     -> Steer(BUCKETS 4) -> Discard;
 //! ```
 //!
-//! The most specific rule that a frame matches decides: address and VLAN before address, address before VLAN.
-//! Two more buckets follow the last one that the arguments name (2 and 3 above): one for frames to broadcast
-//! and multicast addresses that no rule names, and one for all other frames. A frame's VLAN is that of its
-//! outermost tag. `FromDevice(..., CLASSIFY address ...)` inserts this element.
+//! The most specific rule that a frame matches decides: address and VLAN before address, address before VLAN. Two
+//! more buckets follow the last one that the arguments name (2 and 3 above): one for frames to broadcast and
+//! multicast addresses that no rule names, and one for all other frames. A frame's VLAN is that of its outermost tag.
+//! `FromDevice(..., CLASSIFY address ...)` inserts this element.
 //!
 //! Arguments:
 //!
-//! - `RULE`: `ADDRESS`, `VLAN` or `ADDRESS@VLAN`. Its bucket is its place in the list, from 0, or the number
-//!   behind `=`.
+//! - `RULE`: `ADDRESS`, `VLAN` or `ADDRESS@VLAN`. Its bucket is its position in the list, from 0, or the number after
+//!   `=`.
 //!
 //! Keyword arguments:
 //!

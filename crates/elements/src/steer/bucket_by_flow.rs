@@ -26,7 +26,7 @@
 //!
 //! - `FIELDS`: `tuple`, or fields such as `12/2 26/4%ffffff00`: offset, length and a mask of the bits to
 //!   compare; at most 48 bytes. Default tuple.
-//! - `RULES`: most rules at a time, up to a million. Default 16384.
+//! - `RULES`: maximum number of rules, up to a million. Default 16384.
 //! - `KEY`, `BUCKETS`, `INNER`: as in BucketByHash; rules may name buckets below `BUCKETS`.
 //! - `PORT`: the port from which packets come. If its driver supports rules, it gets those for five-tuples.
 

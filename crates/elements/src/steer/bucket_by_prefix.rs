@@ -14,7 +14,7 @@
 //!
 //! Arguments:
 //!
-//! - `PREFIX`: an IPv4 or IPv6 prefix. Its bucket is its place in the list, from 0, or the number behind `=`.
+//! - `PREFIX`: an IPv4 or IPv6 prefix. Its bucket is its position in the list, from 0, or the number after `=`.
 //!
 //! Keyword arguments:
 //!

@@ -1,5 +1,5 @@
-//! Buckets and queues move on a router with threads, between a port that gives packets as they are due and one that
-//! checks their order.
+//! Buckets and queues move on a router with threads, between a port that paces packets and one that checks their
+//! order.
 
 use super::move_tests::{BUCKETS, FLOWS, packet, patient, plan, plan_after, read, table, wrong};
 use crate::prelude::*;

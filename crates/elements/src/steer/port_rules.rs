@@ -1,9 +1,9 @@
 //! The rules of an element that a port matches by itself: packets that match one come by a queue of the worker
 //! that owns their bucket.
 //!
-//! The element decides, not the port: packets that come by another queue are steered anyway. Changes of rules
-//! are passed on at once. When buckets change worker, the port keeps its rules until it is told to follow,
-//! because packets in one queue could be overtaken by those of another.
+//! The element decides, not the port: packets that arrive by another queue are steered anyway. Changes of rules are
+//! passed on at once. When buckets change worker, the port keeps its rules until it gets the new ones, because
+//! packets in one queue could be overtaken by those of another.
 
 use arguments::Args;
 use engine::port::{Directed, Match, Port};

@@ -6,8 +6,8 @@
 //! c[1] -> SetBucket(1) -> s;
 //! ```
 //!
-//! Steer then hands the packets to the worker that owns this bucket. `FromDevice(..., CLASSIFY program NAME)`
-//! inserts such elements behind the outputs of NAME.
+//! Steer then passes the packets to the worker that owns this bucket. `FromDevice(..., CLASSIFY program NAME)`
+//! inserts such elements after the outputs of NAME.
 //!
 //! Arguments:
 //!

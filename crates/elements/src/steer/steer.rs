@@ -10,14 +10,14 @@
 //! sends it on. So all packets of a bucket, and with them all packets of a flow, keep their order and meet on
 //! one worker, whatever port and queue they came by.
 //!
-//! Each pair of workers has a ring of its own. Back-pressure: while a ring is nearly full, the worker that
-//! fills it does not poll its sources. Packets then wait in the rings of its devices until the other worker has
-//! caught up or buckets have moved. These pauses add up to 100 ms at most, until no ring has been nearly full
-//! for a second. After that a packet that finds a ring full is dropped (`full`) and counted for its bucket, so
-//! that packets for other workers do not wait behind those for an overloaded worker.
+//! Each pair of workers has its own ring. Back-pressure: while a ring is nearly full, the worker that fills it does
+//! not poll its sources. Packets then wait in the rings of its devices until the other worker has caught up or
+//! buckets have moved. These pauses add up to 100 ms at most, until no ring has been nearly full for a second. After
+//! that a packet that finds a ring full is dropped (`full`) and counted for its bucket, so that packets for other
+//! workers do not wait for those of an overloaded worker.
 //!
-//! At the start buckets are assigned to the workers in turn. All elements behind Steer have copies on the
-//! workers that own buckets, and on no others.
+//! At the start buckets are assigned to the workers in turn. All elements downstream of Steer have copies only on the
+//! workers that own buckets.
 //!
 //! Buckets can move to another worker while packets come, by hand (`ashlar set NAME.move "BUCKETS WORKER"`) or
 //! by the balancer. During a move the packets of these buckets wait here, up to 4096 on each worker; when so

@@ -5,10 +5,10 @@
 //! b[1] -> Print(detour) -> [1]b;
 //! ```
 //!
-//! Packets of input 0 leave by output 0. While Bypass is active, they leave by output 1, for the detour, and
-//! may come back by input 1, which always leads to output 0. Where packets are pulled: output 0 pulls from
-//! input 0, and while Bypass is active from input 1; output 1 always pulls from input 0. Pushed packets stay on their
-//! way while output 1 is not connected.
+//! Packets of input 0 leave by output 0. While Bypass is active, they leave by output 1, for the detour, and may come
+//! back by input 1, which always leads to output 0. In pull mode, output 0 pulls from input 0, and while Bypass is
+//! active from input 1; output 1 always pulls from input 0. Pushed packets keep their path while output 1 is not
+//! connected.
 //!
 //! Arguments:
 //!

@@ -6,7 +6,7 @@
 //! h[1] -> Discard;
 //! ```
 //!
-//! Packets with the same bytes leave by the same output. Bytes behind the packet's end are not hashed.
+//! Packets with the same bytes leave by the same output. Bytes beyond the packet's end are not hashed.
 //!
 //! Arguments:
 //!

@@ -9,14 +9,14 @@
 //! t[3] -> Discard;
 //! ```
 //!
-//! Every router of the cluster has the same NAME, NODES and LINKS; NODE says which node it is. VLBNode moves no
-//! packets. VLBInput, VLBTransit and VLBOutput name it, and share its data: nodes, links, and the paths over
-//! links that are up. A node's own links are the LINKS that name it, in the order of LINKS. Their numbers are
-//! those of the outputs of VLBInput, and of the inputs and outputs of VLBTransit.
+//! Every router of the cluster has the same NAME, NODES and LINKS; NODE is this router's node. VLBNode moves no
+//! packets. VLBInput, VLBTransit and VLBOutput name it, and share its data: nodes, links, and the paths over links
+//! that are up. A node's own links are the LINKS that name it, in the order of LINKS. Their numbers are those of the
+//! outputs of VLBInput, and of the inputs and outputs of VLBTransit.
 //!
-//! At the start all links are up. The handler `link` sets links up or down by hand; this stays when the
-//! configuration is replaced. With a VLBHeartbeat, VLBHeartbeat decides, and links that a new configuration
-//! adds are down until heartbeats are heard there.
+//! At the start all links are up. The handler `link` sets links up or down by hand; this stays when the configuration
+//! is replaced. With a VLBHeartbeat, VLBHeartbeat decides, and links that a new configuration adds are down until
+//! heartbeats are received there.
 //!
 //! Keyword arguments:
 //!

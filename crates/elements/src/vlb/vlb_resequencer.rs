@@ -7,12 +7,12 @@
 //! out[1] -> Discard; t[2] -> Discard;
 //! ```
 //!
-//! With VLBNode's RESEQUENCE, input nodes number the packets of each flow (more exactly: of all flows whose
-//! hashes agree in 12 bits) in a tag of 30 bytes behind the addresses. This element removes the tag. A packet
-//! that has overtaken others waits until they have come, but not longer than RESEQUENCE. So nothing is
-//! reordered if the delays of a flow's paths differ by less than RESEQUENCE. For a new flow it cannot know
-//! whether the first packet has overtaken others, so the first packet waits. Each worker of the input node has
-//! its own numbers; up to 16 workers are supported, in one VLBInput.
+//! With VLBNode's RESEQUENCE, input nodes number the packets of each flow (more exactly: of all flows whose hashes
+//! agree in 12 bits) in a tag of 30 bytes after the addresses. This element removes the tag. A packet that has
+//! overtaken others waits until they have arrived, but not longer than RESEQUENCE. So nothing is reordered if the
+//! delays of a flow's paths differ by less than RESEQUENCE. The first packet of a new flow always waits, because it
+//! may have overtaken others. Each worker of the input node has its own numbers; up to 16 workers are supported, in
+//! one VLBInput.
 //!
 //! Put it between VLBTransit and VLBOutput of every node. Internal links need an MTU that is 30 bytes larger
 //! than that of external ports. Frames without a tag pass. A frame is dropped if it is too short for its tag

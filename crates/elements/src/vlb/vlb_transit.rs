@@ -13,28 +13,28 @@
 //! link as paint annotation. Connect only internal links: frames from external ports must not be taken for
 //! frames of the cluster.
 //!
-//! The addresses say where a frame goes. VLBTransit reads the 14 bytes of the Ethernet header, and remembers decisions
-//! by them. For frames that leave the cluster here (LEAVE, below) it may also read the packet's destination; of frames
-//! with a tag (KEY) it reads all bytes. A frame is dropped if its addresses are not those of a cluster (`malformed`) or
-//! are those of another cluster (`foreign`), if they name a node that does not exist (`unknown_node`), if the frame has
-//! passed 15 links (`too_many_hops`) or comes back to its input node (`loop`), or if no link that is up leads to its
-//! node (`no_path`).
+//! The addresses show a frame's destination node. VLBTransit reads the 14 bytes of the Ethernet header, and caches
+//! decisions by them. For frames that leave the cluster here (LEAVE, below) it may also read the packet's
+//! destination; of frames with a tag (KEY) it reads all bytes. A frame is dropped if its addresses are not those of a
+//! cluster (`malformed`) or are those of another cluster (`foreign`), if they name a node that does not exist
+//! (`unknown_node`), if the frame has passed 15 links (`too_many_hops`) or comes back to its input node (`loop`), or
+//! if no link that is up leads to its node (`no_path`).
 //!
-//! With VLBNode's KEY every frame must have a tag whose code covers the whole frame, and which only the peer can have
-//! written, for this link, since both ends know each other (otherwise it is dropped as `forged`). It must come only
-//! once, whichever worker receives it (`replayed`). Until both ends of a link have heard each other's heartbeats there
-//! is no key for its frames: they are dropped (`no_key`). A frame that is forwarded gets a new tag for its next link. A
-//! frame that has arrived loses its tag (with RESEQUENCE only in VLBResequencer).
+//! With VLBNode's KEY every frame must have a tag whose code covers the whole frame. Only the peer can have written
+//! the code, for this link and the current start of both ends (otherwise the frame is dropped as `forged`). It must
+//! come only once, whichever worker receives it (`replayed`). Until both ends of a link have received each other's
+//! heartbeats there is no key for its frames: they are dropped (`no_key`). A frame that is forwarded gets a new tag
+//! for its next link. A frame that has arrived loses its tag (with RESEQUENCE only in VLBResequencer).
 //!
-//! Frames whose output node is this one can skip the output stage. LEAVE and LEAVE6 name the elements of this
-//! stage: a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor behind each of its ports. VLBTransit
-//! then has one more output for each external port, behind all other outputs. If the neighbour's Ethernet
-//! address is known and need not be confirmed, a frame leaves by this output as it would leave the output
-//! stage, with the Ethernet addresses of the neighbour and of this node. Of such a frame VLBTransit reads the
-//! destination address only if it goes to a station of the port's own network. A frame that an internal link
-//! has padded stays padded. All other frames take the output stage, which finds and confirms neighbours and
-//! checks packets. No element between VLBTransit and the ARPQuerier or IP6NDSolicitor, nor between these and
-//! the port, may hold packets. Frames with tags (KEY, RESEQUENCE) always take the output stage.
+//! Frames whose output node is this one can skip the output stage. LEAVE and LEAVE6 name the elements of this stage:
+//! a VLBOutput or VLBOutput6, and the ARPQuerier or IP6NDSolicitor after each of its ports. VLBTransit then has one
+//! more output for each external port, after all other outputs. If the neighbour's Ethernet address is known and need
+//! not be confirmed, a frame leaves by this output as it would leave the output stage, with the Ethernet addresses of
+//! the neighbour and of this node. Of such a frame VLBTransit reads the destination address only if it goes to a
+//! station of the port's own network. A frame that an internal link has padded stays padded. All other frames take
+//! the output stage, which finds and confirms neighbours and checks packets. No element between VLBTransit and the
+//! ARPQuerier or IP6NDSolicitor, nor between these and the port, may hold packets. Frames with tags (KEY, RESEQUENCE)
+//! always take the output stage.
 //!
 //! ```click
 //! vlb :: VLBNode(NODE a, NODES a 10Gbps b 10Gbps, LINKS a-b);
@@ -48,8 +48,8 @@
 //! Arguments:
 //!
 //! - `VLB`: the VLBNode that it belongs to.
-//! - `LEAVE`: the VLBOutput behind the output for this node, then for each of its ports in order the ARPQuerier
-//!   behind it, or `-`.
+//! - `LEAVE`: the VLBOutput downstream of the output for this node, then for each of its ports in order the
+//!   ARPQuerier after it, or `-`.
 //! - `LEAVE6`: the same for VLBOutput6 and IP6NDSolicitors.
 
 use super::leave::{Leave, Outward};

@@ -1,4 +1,4 @@
-//! From a record to a packet: headers with the values of the record, and defaults for the rest.
+//! Makes a packet from a record: headers with the values of the record, and defaults for the rest.
 
 use super::names;
 use super::record::{IcmpCode, Record};

@@ -1,8 +1,7 @@
 //! The IP summary dump: one line (or binary record) per packet, fields named in a `!data` line.
 //!
-//! [`Field`] names what a column holds. [`Record`](record::Record) is what reading a line gives, and
-//! becomes a packet in [`build`]; [`show`] writes the fields of a packet. Options, the long part of
-//! both directions, have a file for each layer. Nothing here does IO.
+//! [`Field`] is the content of a column. Reading a line gives a [`Record`](record::Record), from which [`build`]
+//! makes a packet; [`show`] writes the fields of a packet. Options have a file for each layer. Nothing here does I/O.
 
 pub(super) mod binary;
 pub(super) mod build;

@@ -1,4 +1,4 @@
-//! Names of protocols, TCP flags, ECN codepoints and ICMP types as summary dumps spell them.
+//! Names of protocols, TCP flags, ECN codepoints and ICMP types in summary dumps.
 
 use wire::proto;
 

@@ -1,6 +1,6 @@
 //! Common part of IP and TCP options: writing and reading lists of them.
 //!
-//! Options are separated by semicolons; `.` stands for none, `?` for a list with a fault.
+//! Options are separated by semicolons. `.` stands for none, `?` for a malformed list.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! Content of a dump's line about a packet.
+//! A packet's line of a dump, parsed.
 
 use super::{Field, Stamp, ip_options, names, tcp_options};
 use crate::icmp::names as icmp;

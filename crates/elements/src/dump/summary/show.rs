@@ -1,4 +1,4 @@
-//! A packet as a dump sees it, and its fields as text.
+//! A packet's fields for a dump, as text.
 
 use super::tcp_options::Which;
 use super::{Field, digest, ip_options, names, record, tcp_options};
