@@ -246,7 +246,7 @@ mod tests {
         assert!(names(&["mpls"])[0].starts_with("MPLS"));
         assert!(names(&["rfc", "8289"]).contains(&"CoDel"));
         assert!(names(&["no-such-word"]).is_empty());
-        // A word's beginning counts, its middle does not.
+        // A word matches from its start, not from its middle.
         assert!(!names(&["ewall"]).contains(&"IPFilter"));
     }
 

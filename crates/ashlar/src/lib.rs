@@ -81,7 +81,7 @@ pub fn main(added: &[&'static [Class]]) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
-            // A reader that has seen enough (`ashlar show | head`) is no mistake.
+            // A reader that closes early (`ashlar show | head`) is no mistake.
             if !text.is_empty() {
                 cmd::complain(&text);
             }

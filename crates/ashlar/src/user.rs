@@ -45,7 +45,7 @@ pub(crate) fn become_for_good(
     let before = || Ok(set_keep_capabilities(true)?);
     before().and_then(|()| also(before)).map_err(wrong)?;
     if !is_ours(user) {
-        // The kernel forgets it with the user (prctl(2)): a router would outlive its keeper.
+        // The kernel clears the death signal with the change of user (prctl(2)): a router would outlive its keeper.
         let (parent, signal) = (getppid(), parent_process_death_signal());
         let signal = signal.map_err(|e| wrong(e.into()))?;
         sys::change(user.id, user.group, &user.groups).map_err(wrong)?;
@@ -71,7 +71,7 @@ pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), 
     let change = || -> io::Result<()> {
         for one in CapabilitySet::all().difference(kept).iter() {
             match remove_capability_from_bounding_set(one) {
-                // An older kernel knows fewer.
+                // An older kernel has fewer capabilities.
                 Ok(()) | Err(rustix::io::Errno::INVAL) => {}
                 Err(e) => return Err(e.into()),
             }

@@ -1,4 +1,4 @@
-//! `ashlar balance simulate`: no router runs.
+//! `ashlar balance simulate`, without a router.
 
 use crate::common::{complained, run, said};
 

@@ -1,9 +1,9 @@
-//! `ashlar bench`: configurations whose capacity is known.
+//! `ashlar bench` on configurations of known capacity.
 
 use crate::common::{Folder, complained, run, said};
 use serde_json::Value;
 
-/// 20,000 packets a second after the first ten, and fifty that may wait.
+/// 20,000 packets a second after the first ten, with a queue of fifty.
 const BOUNDED: &str =
     "FromDevice(a) -> q :: Queue(50) -> RatedUnqueue(20000, BURST_SIZE 10) -> ToDevice(b);
     FromDevice(b) -> Discard; Idle -> ToDevice(a);";
@@ -60,7 +60,7 @@ fn the_throughput_of_a_known_bottleneck_is_found_and_who_drops_beyond_it() {
     }
     let fits = &found["throughput"][0]["fits"];
     assert_eq!(fits["received"], fits["offered"]);
-    // Fifty packets at 20,000 a second.
+    // Delay of fifty packets at 20,000 a second.
     assert!(number(&fits["latency_ns"]["max"]) < 2.8e6, "{fits}");
 }
 
@@ -75,11 +75,11 @@ fn a_packet_counts_once_and_those_that_come_again_or_late_are_told_apart() {
         let load = &found["loads"][0];
         ["received", "duplicates", "reordered"].map(|name| number(&load[name]))
     };
-    // One of two is lost, the other comes twice: as many packets as were sent, and yet.
+    // One of two packets is lost, the other arrives twice: the number is right, but the loss is found.
     let twice = "FromDevice(a) -> s :: RoundRobinSwitch -> t :: Tee -> q :: Queue -> ToDevice(b);
         t[1] -> q; s[1] -> Discard";
     assert_eq!(at_1000(twice, "1"), [500.0, 500.0, 0.0]);
-    // Every other one is overtaken by the next, but not by one of its own flow if there are two.
+    // Every other packet is overtaken by the next, but with two flows not by one of its own flow.
     let late = "FromDevice(a) -> s :: RoundRobinSwitch -> SetTimestamp -> Queue -> DelayUnqueue(1.5ms) -> q :: Queue
         -> ToDevice(b); s[1] -> q";
     assert_eq!(at_1000(late, "1"), [1000.0, 0.0, 500.0]);
@@ -131,8 +131,8 @@ fn a_running_router_carries_no_more_than_its_bottleneck() {
         "-j2",
     ]);
     let ndr = &found["throughput"][0];
-    // The rate depends on the machine. In a fifth of a second 4,010 packets leave; packets that wait in the queue then
-    // and, between polls, in the ring follow.
+    // The rate depends on the machine. In a fifth of a second 4,010 packets leave. Packets that wait in the queue
+    // then and, between polls, in the ring follow.
     let lower = ndr["packets_per_second"].as_f64().unwrap_or(0.0);
     assert!(lower * 0.2 <= 4010.0 + 50.0 + 1024.0, "{found}");
     assert!(number(&ndr["packets_per_second_below"]) > 0.0, "{found}");

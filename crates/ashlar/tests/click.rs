@@ -1,4 +1,4 @@
-//! `ashlar click`, from outside: options, messages, exit states, control sockets, signals.
+//! `ashlar click` as a program: options, messages, exit codes, control sockets, signals.
 
 use crate::common::{Folder, bounded, to_its_end};
 use std::io::{BufRead, BufReader, Read, Write};

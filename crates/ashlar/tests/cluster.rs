@@ -1,4 +1,4 @@
-//! `ashlar cluster` on files: no router runs.
+//! `ashlar cluster` on files, without a router.
 
 use crate::common::{Folder, complained, run, said};
 use control::view::{Changes, Info, ReloadReply};
@@ -123,7 +123,7 @@ fn the_key_is_never_shown_and_a_file_that_others_may_read_is_warned_of() {
             assert_eq!(all.contains(&warning), warned, "{words:?} {mode:o}: {all}");
         }
     }
-    // The configuration of a server can be run without the file by a user who has the key.
+    // A user who has the key can run a server's configuration without the file.
     let text = said(&run(&["cluster", "text", &file, "--server", "a"]));
     assert!(text.contains("KEY $KEY"), "{text}");
     let server = folder.write("a.click", &text);
@@ -207,7 +207,7 @@ fn router(socket: &str, takes: bool) {
     });
 }
 
-/// A request as it came.
+/// A request as received.
 fn request(caller: &UnixStream) -> String {
     let (mut reader, mut said, mut length) = (BufReader::new(caller), String::new(), 0);
     while reader.read_line(&mut said).is_ok_and(|n| n > 2) {

@@ -1,4 +1,4 @@
-//! Commands on files that describe several routers, or a cluster: no router runs.
+//! Commands on files that describe several routers, or a cluster, without a running router.
 
 use crate::common::{Folder, complained, run, said};
 
@@ -18,7 +18,7 @@ fn a_file_of_routers_is_checked_and_planned_router_by_router() {
     let json = said(&run(&["plan", ROUTERS, "--json"]));
     let plans: serde_json::Value = serde_json::from_str(&json).expect("it is JSON");
     assert!(plans["red"].is_object() && plans["blue"].is_object());
-    // Definitions of the command line hold for all: now both use one port.
+    // Definitions on the command line apply to all routers: now both use one port.
     let told = run(&["check", ROUTERS, "DEV0=eth7"]);
     assert_eq!(complained(&told, 1), "ashlar: 1 error\n");
     let text = String::from_utf8_lossy(&told.stdout);

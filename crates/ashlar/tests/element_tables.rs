@@ -2,7 +2,7 @@
 
 use crate::common::{Folder, Running, ashlar, complained, said, until};
 
-/// Packets that no policy lets out.
+/// Packets that no policy allows to leave.
 const IPSEC: &str = "ipsec :: IPsecTable(
         sa in spi 0x2001 reqid 1 suite aes128gcm16 ENC_KEY 7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b,
         policy out src 10.1.0.0/16 dst 10.2.0.0/16 protect 1);
@@ -33,7 +33,7 @@ fn ipsec_is_shown_without_keys() {
     assert!(!log.contains("7b7b"), "{log}");
 }
 
-/// Packets of no flow, past a table with room for guarantees.
+/// Packets of no flow, through a table with room for guarantees.
 const FLOWS: &str = "RatedSource(x, 100) \
     -> UDPIPEncap(10.0.0.1, 1, 10.1.0.1, 9) -> flows :: FlowTable(LINK 100Mbps, BIN 0)
     -> Discard;";
@@ -50,7 +50,7 @@ fn flows_are_set_up_shown_and_ended() {
         asked.output().expect("the program starts")
     };
     let ask = |command: &str, wants: &[&str]| run(&[&[command], &flow[..], wants].concat());
-    // 1500 bytes take 12 ms at 1 Mbit/s, a packet that is being sent 0.12, and all is rounded up.
+    // 1500 bytes take 12 ms at 1 Mbit/s, a packet being sent 0.12, and the sum is rounded up.
     let promised = "reserved 1Mbps bound 12.120003ms\n";
     let wants = ["RATE", "1Mbps", "BURST", "1500"];
     assert_eq!(said(&ask("admit", &wants)), promised);

@@ -1,4 +1,4 @@
-//! Events that end a router, or must not: a panic, a thread that hangs, a log that is not read.
+//! Events that end a router, or must not: a panic, a hanging thread, a log that no program reads.
 //!
 //! Without arguments this program runs its tests. With arguments it is Ashlar with a class that panics.
 
@@ -37,7 +37,7 @@ impl Element for Panics {
     })];
 }
 
-/// Takes as long to be read as a file is there.
+/// A class whose handler does not return while a file exists.
 struct Waits;
 
 impl Element for Waits {
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// This program as Ashlar.
+/// A command that runs this program as Ashlar.
 fn with_class() -> Command {
     let mut command = Command::new(std::env::current_exe().expect("its own path"));
     command.stdin(Stdio::null());
@@ -104,7 +104,7 @@ fn with_class() -> Command {
 fn ask(socket: &str, request: &str) -> Option<String> {
     let mut stream = UnixStream::connect(socket).ok()?;
     let head = format!("{request} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
-    // An empty object, where there is to be one.
+    // An empty object, if a body is required.
     write!(stream, "{head}content-length: 2\r\n\r\n{{}}").ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
@@ -118,7 +118,7 @@ fn pid_at(socket: &str) -> Option<Pid> {
     Pid::from_raw(i32::try_from(info.pid).ok()?)
 }
 
-/// Asks again until there is an answer.
+/// Repeats until there is an answer.
 fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(60);
     loop {
@@ -142,7 +142,7 @@ fn start(command: &mut Command) -> (Child, Bound, BufReader<std::process::ChildS
     (child, bound, log)
 }
 
-/// Ends a child that a test has left.
+/// A child process that is killed when the value is dropped.
 struct Bound {
     _timer: std::sync::mpsc::Sender<()>,
     pid: Pid,
@@ -150,7 +150,7 @@ struct Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // A keeper ends its router; a child that has been waited for is gone.
+        // A keeper ends its router; a child that has been waited for no longer exists.
         let _ = kill_process(self.pid, Signal::TERM);
     }
 }
@@ -178,7 +178,7 @@ fn a_worker_panics() {
     }
 }
 
-/// A router under `keep`, when it answers: its keeper, its socket and its process.
+/// Starts a router under `keep`, and waits until it answers. Returns its keeper, its socket and its process.
 fn kept(folder: &Folder, router: &Command, words: &[&str]) -> (Child, Bound, String, Pid) {
     let file = folder.write("router.click", "Idle -> boom :: Panics -> Discard;");
     let socket = folder.path("router.sock");
@@ -195,7 +195,7 @@ fn kept(folder: &Folder, router: &Command, words: &[&str]) -> (Child, Bound, Str
     (keep, bound, socket, pid)
 }
 
-/// Waits for a router in the place of this one, and ends its keeper.
+/// Waits for a router that replaces this one, and ends its keeper.
 fn another(mut keep: Child, socket: &str, pid: Pid) {
     until("another router", || {
         pid_at(socket).filter(|now| *now != pid)
@@ -207,7 +207,7 @@ fn another(mut keep: Child, socket: &str, pid: Pid) {
 fn keep_after_panic() {
     let folder = Folder::new();
     let (keep, _bound, socket, pid) = kept(&folder, &with_class(), &[]);
-    // The router gives no answer to that.
+    // The router does not answer that request.
     assert_eq!(ask(&socket, "PUT /v1/handlers/boom.panic"), None);
     another(keep, &socket, pid);
 }
@@ -264,7 +264,7 @@ fn keep_after_broken_files() {
     folder.write("router.click", "Idle ->");
     let pid = crash(pid);
     assert!(has("second: allow tcp"));
-    // A file that is right again is run.
+    // A corrected file is run.
     folder.write(
         "router.click",
         text.replace("RULES", "third: allow icmp, RULES"),
@@ -278,7 +278,7 @@ fn keep_after_broken_files() {
         .matches("runs the configuration that ran before: ")
         .count();
     assert_eq!(told, 3, "{said}");
-    // A start by hand reads what is on disk.
+    // A manual start reads the files on disk.
     folder.write("router.click", "Idle ->");
     let (mut keep, _bound, _log) = start(
         ashlar()
@@ -298,7 +298,7 @@ fn while_compiling() {
     until("an answer", || pid_at(&socket));
     let slow = folder.write("slow", "");
     folder.write("router.click", format!("Idle -> Waits({slow}) -> Discard;"));
-    // More reloads than requests of other kinds that are answered at a time.
+    // More reloads than the maximum number of other requests in progress.
     let reload = || {
         let socket = socket.clone();
         std::thread::spawn(move || ask(&socket, "POST /v1/reload"))

@@ -1,4 +1,4 @@
-//! Tests of the program from outside, one program: to link the router takes longer than most of them.
+//! Tests of the built program, in one test program: linking the router takes longer than most of them.
 
 mod balance;
 mod bench;

@@ -3,7 +3,7 @@
 use crate::common::{Folder, Running, all, capture, complained, conf, run, said};
 use std::process::Output;
 
-/// The variables that have ip-router.click run without interfaces.
+/// Variables with which ip-router.click runs without interfaces.
 const NO_DEVICES: [&str; 2] = ["DEV0=mem:0", "DEV1=mem:1"];
 
 fn ip_router(command: &str, more: &[&str]) -> Output {
@@ -33,7 +33,7 @@ fn a_misspelt_variable_is_an_error_that_names_the_nearest() {
     let file = folder.write("none.click", "Idle -> Discard;");
     let text = all(&run(&["check", &file, "A=1"]));
     assert!(text.contains("leave the definition out"), "{text}");
-    // In a file of several routers a definition may be for some of them.
+    // In a file of several routers a definition may apply to some of them only.
     folder.write("a.click", "FromDevice(null:64) -> Queue($A) -> Discard;");
     folder.write("b.click", "FromDevice(null:64) -> Discard;");
     let routers = "[[router]]\nname = \"a\"\ngraph = \"a.click\"\n[[router]]\nname = \"b\"\ngraph = \"b.click\"\n";

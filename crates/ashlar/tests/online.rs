@@ -142,7 +142,7 @@ fn bad_requests_get_a_sentence_and_the_router_goes_on() {
     ] {
         let mut stream = UnixStream::connect(socket).expect("it listens");
         stream.write_all(bad.as_bytes()).expect("it reads");
-        // Nothing more will come: it need not wait for the rest.
+        // No more data will come: the program need not wait for the rest.
         stream.shutdown(Shutdown::Write).expect("it is open");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("it closes");
@@ -394,11 +394,11 @@ fn clients_of_metrics_that_read_nothing_take_no_place_from_others() {
         stream
     };
     let begun = std::time::Instant::now();
-    // Some say nothing, some ask more than they read.
+    // Some clients send nothing, some send more requests than they read answers.
     let lazy: Vec<_> = (0..100).map(|n| ask(n % 2 * 50)).collect();
     assert_eq!(router.count("c.count"), 0);
     router.tell(&["top", "--once", "--json"]);
-    // The server gives such clients up later; the control socket has not waited for that.
+    // The server disconnects such clients later; the control socket has not waited for that.
     assert!(begun.elapsed() < std::time::Duration::from_secs(25));
     let mut late = ask(1);
     let mut answer = String::new();
@@ -425,7 +425,7 @@ fn bodies_are_read_only_where_there_is_room_for_all_of_them() {
     };
     let large = [announce(64 << 20), announce(64 << 20)];
     assert!(large.iter().all(|(_, answer)| answer == "HTTP/1.1 100"));
-    // No more than is kept for that, however small.
+    // Not more than the limit for such requests, however small each is.
     assert_eq!(announce(1).1, "HTTP/1.1 503");
     drop(large);
     until("room", || announce(1).1 == "HTTP/1.1 100");

@@ -30,7 +30,7 @@ fn routes_are_written_and_shown_with_interfaces() {
             routes.lines().any(|known| known == line),
             "{line}:\n{routes}"
         );
-        // Every shown line can be written.
+        // Every printed line can be written back.
         router.tell(&["set", "rt.set", line]);
     }
     assert_eq!(router.tell(&["show", "rt.routes"]), routes);
@@ -126,7 +126,7 @@ fn a_reload_says_what_it_did_and_one_file_counts_for_good() {
     );
     assert_eq!(complained(&router.ask(&["show"]), 0), "");
     router.tell(&["reload", &other]);
-    // The log is read up to this reload: the one of the signal has the name of the same file as the one before.
+    // The log is read up to this reload: the signal's line has the same file name as the one before.
     for file in [&other, &own, &other] {
         router.log_line(&format!("configuration=\"{file}\""));
     }
@@ -152,7 +152,7 @@ fn anonymous_elements_keep_their_names_and_counts_across_a_reload() {
     };
     let before = names("Counter");
     assert_eq!(before.len(), 4);
-    // One more before all others, and one between.
+    // One more rule before all others, and one between.
     let more = text
         .replace(
             "FromDevice(mem:0) -> ",
@@ -208,7 +208,7 @@ fn what_was_set_is_kept_if_it_is_saved() {
     let router = Running::start(&folder, text, &[]);
     assert_eq!(router.tell(&["show", "rt.routes"]), routes);
     drop(router);
-    // A line that does not fit any more is left out with a warning.
+    // A line that no longer applies is left out with a warning.
     let mut lines = std::fs::read_to_string(&saved).expect("it is written");
     lines.insert_str(
         0,
@@ -272,7 +272,7 @@ fn what_prints_prints_json_and_counts_alike() {
         json(&["trace", "2", "--json"]).as_array().map(Vec::len),
         Some(2)
     );
-    // An empty answer is none that failed.
+    // An empty answer is not a failure.
     let idle = Folder::new();
     let quiet = Running::start(&idle, "Idle -> c :: Counter -> Discard;", &[]);
     assert_eq!(
@@ -352,7 +352,7 @@ fn rules_of_a_firewall_are_seen_and_changed_by_number_and_by_name() {
     assert!(wrong.contains("unknown word `tpc`"), "{wrong}");
     let wrong = complained(&router.ask(&["set", "fw.remove", "wbe"]), 1);
     assert!(wrong.contains("did you mean `web`?"), "{wrong}");
-    // Saved settings are there after a restart.
+    // Saved settings are restored after a restart.
     assert!(router.tell(&["save"]).starts_with("3 changes in "));
     drop(router);
     let router = Running::start(&folder, &rules_of(&folder), &[]);
@@ -369,7 +369,7 @@ fn saved_changes_do_not_undo_a_newer_file_of_rules() {
     assert!(router.tell(&["save"]).starts_with("1 change in "));
     let saved = std::fs::read_to_string(folder.path("router.saved")).expect("it is written");
     let lines: Vec<&str> = saved.lines().collect();
-    // The difference, and what it is a difference to.
+    // The changes, and the rules to which they apply.
     assert!(lines[0].starts_with("fw.configured "), "{saved}");
     assert_eq!(
         lines[1..],
@@ -387,10 +387,10 @@ fn saved_changes_do_not_undo_a_newer_file_of_rules() {
     );
     let now = router.tell(&["show", "fw.rules"]);
     assert!(now.contains("ssh: deny") && !now.contains("web:"), "{now}");
-    // To save again accepts the file.
+    // Saving again accepts the file.
     assert!(router.tell(&["save"]).contains("which is removed"));
     drop(router);
-    // With the old rules the change fits again.
+    // With the old rules the changes apply again.
     folder.write("router.saved", &saved);
     let router = Running::start(&folder, &rules_of(&folder), &[]);
     let now = router.tell(&["show", "fw.rules"]);
@@ -398,7 +398,7 @@ fn saved_changes_do_not_undo_a_newer_file_of_rules() {
         now.contains("web: allow") && now.contains("ssh: allow"),
         "{now}"
     );
-    // A reload decides in the same way, and says so.
+    // A reload decides in the same way, and reports it.
     folder.write("rules", closed);
     let told = router.tell(&["reload"]);
     assert!(
@@ -420,7 +420,7 @@ fn settings_are_kept_and_what_cannot_be_is_named() {
     router.tell(&["set", "s.switch", "1"]);
     router.tell(&["set", "balance", "share 20%"]);
     router.tell(&["set", "rt.next_hop_down", "10.0.0.1"]);
-    // This call sets nothing.
+    // This call is not a setting.
     router.tell(&["set", "q.reset", ""]);
     let told = router.tell(&["save"]);
     assert!(told.starts_with("2 changes in "), "{told}");
@@ -440,7 +440,7 @@ fn settings_are_kept_and_what_cannot_be_is_named() {
         "{}",
         router.tell(&["show", "balance"])
     );
-    // Restored settings are kept again; another text of the element is newer than they are.
+    // Restored settings are saved again; an element's changed text takes precedence over them.
     assert!(router.tell(&["save"]).starts_with("2 changes in "));
     folder.write("router.click", text.replace("Switch(0)", "Switch(-1)"));
     let told = router.tell(&["reload"]);
@@ -468,7 +468,7 @@ fn a_reload_reads_every_file_that_the_configuration_names() {
         router.tell(&["show", "q.share", "10.0.0.1"]).trim(),
         "RATE 2Mbps CEIL 8Mbps"
     );
-    // Nothing has changed: all stays as it is.
+    // Nothing has changed: everything stays.
     let told = router.tell(&["reload"]);
     assert!(
         told.contains(" 0 reconfigured") && !told.contains("read again"),
@@ -561,7 +561,7 @@ fn rules_for_ipv6_are_seen_and_changed_in_the_same_way() {
     assert!(wrong.contains("write `ip6` in place of `ip`"), "{wrong}");
 }
 
-/// A firewall that runs on when its file of 20 datagrams has been read.
+/// A firewall that continues after its file of 20 datagrams has been read.
 fn rules_of(folder: &Folder) -> String {
     let rules = folder.write(
         "rules",

@@ -1,4 +1,4 @@
-//! Reloads of a running router, and of many.
+//! Reloads of a running router, and of several.
 
 use crate::common::{Folder, IDLE, Running, SLOW, complained, get, said, until};
 
@@ -34,7 +34,7 @@ fn reload_keeps_counts_and_refuses_what_is_wrong() {
     assert_eq!(router.tell(&["show", "q.capacity"]), "50\n");
     assert!(router.count("c.count") >= before);
 
-    // The router's own file counts again.
+    // The router's own file applies again.
     router.log_line("reload");
     router.signal(rustix::process::Signal::HUP);
     let line = router.log_line("reload");
@@ -86,7 +86,7 @@ fn a_reload_of_many_routers_that_fails_leaves_all_as_they_were() {
         text.trim().parse().expect("a number")
     };
     until("packets", || count() > 100);
-    // Red changes, grey is another one of its name, blue goes, and green cannot open its file.
+    // Red changes, grey is replaced by another one of its name, blue is removed, and green cannot open its file.
     let missing = "FromDump(/no/such/file) -> Discard;";
     let next = section("red", &red.replace("-> Discard", "-> n :: Null -> Discard"))
         + &section("grey", &IDLE.replace("Idle", "Idle -> n :: Null"))

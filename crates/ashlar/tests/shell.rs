@@ -1,4 +1,4 @@
-//! `ashlar shell`, and what other shells complete.
+//! `ashlar shell`, and command completion in other shells.
 
 use crate::common::{Folder, Running, ashlar, said};
 use std::io::Write;
@@ -47,7 +47,7 @@ fn a_shell_takes_commands_for_its_router_and_says_what_may_follow() {
         "{text}"
     );
     assert!(text.contains("  --json "), "{text}");
-    // A line that is wrong ends nothing, and what follows `exit` is not read.
+    // A wrong line ends nothing, and lines after `exit` are not read.
     let output = lines(
         &router,
         &folder,

@@ -58,7 +58,7 @@ fn no_line_is_longer_than_the_terminal_and_none_is_broken_where_there_is_room() 
         assert!(!has_text || !wide.is_empty(), "{words:?} prints nothing");
         assert!(wide.lines().count() <= narrow.lines().count(), "{words:?}");
     }
-    // JSON is for programs, and whole on any terminal.
+    // JSON is for programs, and is not wrapped on any terminal.
     let json = printed(40, &["show", "--socket", socket, "--json", "rt4.routes"]);
     assert_eq!(json.lines().count(), 1, "{json}");
 }

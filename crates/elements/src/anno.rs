@@ -108,7 +108,7 @@ impl<const N: usize> Anno<N> {
             // The flag counts: elements that fill the address in clear it and leave the byte.
             FIX_IP_SRC if !packet.anno().fix_ip_src() => 0,
             FIX_IP_SRC => packet.cold().user[at].max(1),
-            // The VLAN's tag has a place of its own; in Click it lies in the first half of AGGREGATE.
+            // The VLAN's tag has a separate place; in Click it is the first half of AGGREGATE.
             20 | 21 if packet.cold().aggregate() == 0 => packet.vlan_tci().to_be_bytes()[at - 20],
             _ => packet.cold().user[at],
         };

@@ -4,6 +4,6 @@ use std::io::{self, Write};
 
 /// Writes a line to standard error.
 pub(crate) fn complain(text: &str) {
-    // The reader may have gone; work continues all the same.
+    // The reader may have closed its end; work continues nevertheless.
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! Classes with a fast path for common packets and a remainder for all: both say the same of every packet.
+//! Classes with a fast path for common packets and a general path for all: both give the same results.
 
 use crate::basic::paint_tee::PaintTee;
 use crate::ether::host_ether_filter::HostEtherFilter;
@@ -15,7 +15,7 @@ use engine::element::Class;
 use engine::packet::anno::PacketType;
 use testkit::{Bench, Rng};
 
-/// An element that is asked by its fast path first, or by its remainder alone.
+/// An element that tries its fast path first, or uses its general path alone.
 struct Asked<E: Fuse, const FAST: bool> {
     element: E,
     config: Arc<E::Config>,
@@ -80,7 +80,7 @@ const BOTH: [&[Class]; 2] = [&classes::<true>(), &classes::<false>()];
 const ME: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const STATIONS: [[u8; 6]; 5] = [ME, ME, [2, 0, 0, 0, 0, 9], [0xff; 6], [1, 0, 0x5e, 0, 0, 5]];
 
-/// Good addresses, those of interfaces and their broadcasts, listed ones, and invalid ones.
+/// Valid addresses, those of interfaces and their broadcasts, listed ones, and invalid ones.
 const ADDRESSES: [[u8; 4]; 12] = [
     [20, 0, 0, 1],
     [20, 0, 0, 2],
@@ -96,7 +96,7 @@ const ADDRESSES: [[u8; 4]; 12] = [
     [0, 1, 2, 3],
 ];
 
-/// Nothing, a route to record that is full or bad, source routes, an unknown one.
+/// No option, a record route that is full or bad, source routes, an unknown option.
 const OPTIONS: [[u8; 4]; 6] = [
     [1, 1, 1, 0],
     [7, 3, 4, 0],
@@ -130,7 +130,7 @@ fn write_header(header: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// A packet with a header somewhere, perhaps marked, perhaps not where it is, or gone.
+/// A packet with a header at some offset, perhaps marked, perhaps at a wrong place, or without a header.
 fn packet(rng: &mut Rng) -> Packet {
     let (len, odd) = (rng.below(81), rng.below(20));
     let mut bytes = rng.bytes(len);

@@ -77,7 +77,7 @@ pub const FUSED_LOOPS: &[FusedLoop] = fused_loops! {
     Paint Strip CheckIP6Header;
     Classifier Strip CheckIP6Header;
     Strip CheckIP6Header;
-    // Lookup and departure, where packets come to the lookup by several ways.
+    // Lookup and departure, where packets reach the lookup by several paths.
     RadixIPLookup DecIPTTL EtherEncap;
     DirectIPLookup DecIPTTL EtherEncap;
     LookupIP6Route DecIP6HLIM EtherEncap;

@@ -129,7 +129,7 @@ impl Holder {
         if self.user == 0 || self.user == rustix::process::geteuid().as_raw() {
             return true;
         }
-        // In a user namespace of its own a process has all capabilities.
+        // In its own user namespace a process has all capabilities.
         let Some(pid) = self.pid else {
             return false;
         };
@@ -138,7 +138,7 @@ impl Holder {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
         let status = status.unwrap_or_default();
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-        // A program with its owner's rights (su) has not got them from the user who listens.
+        // A program with its owner's rights (su) has not got them from the listening user.
         let user = self.user.to_string();
         let same = |ids: &str| ids.split_whitespace().all(|id| id == user);
         if !field("Uid:").is_some_and(same) {
@@ -171,7 +171,7 @@ mod tests {
         let holder = holder(&name_of(&own)).expect("it listens");
         assert!(holder.is_this());
         assert!(user_of(&own).is_some_and(|words| words.contains(&process::id().to_string())));
-        // Our own use of it is known by other means.
+        // Use by this process is detected by other means.
         assert!(matches!(device(&own), Ok(Claimed::Before)));
         drop(first);
         assert!(matches!(device(&own), Ok(Claimed::Now(_))));

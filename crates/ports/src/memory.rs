@@ -249,7 +249,7 @@ impl Rx {
                 continue;
             }
             let Some(mut packet) = frame.packet() else {
-                // The pool has run dry: the frame waits, as it would in a device.
+                // The pool is empty: the frame waits, as it would in a device.
                 state.rx[self.queue].push_front(frame);
                 break;
             };

@@ -84,7 +84,7 @@ impl VnetHeader {
         if offset + 2 > covered.len() {
             return false;
         }
-        // The field holds the pseudo-header's sum, so it takes part in the sum as it is.
+        // The field contains the pseudo-header's sum, so it is included in the sum unchanged.
         let sum = checksum::sum(covered);
         let udp = offset == UDP_CSUM;
         let check = if udp {
@@ -146,7 +146,7 @@ fn shape(vnet: &VnetHeader, head: &[u8], len: usize) -> Option<(Shape, Tunnel)> 
     } else {
         usize::from(head.get(network)? & 0xf) * 4
     };
-    // GSO frames have an unfinished checksum, which starts at the transport header, also after IPv6 extension headers.
+    // GSO frames have a partial checksum, which starts at the transport header, also after IPv6 extension headers.
     let transport = if vnet.flags & NEEDS_CSUM != 0 {
         usize::from(vnet.csum_start)
     } else {
@@ -284,7 +284,7 @@ pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
     let mut packets = Vec::new();
     if vnet.is_gso() {
         let (head, tail) = frame.split_at(head.min(frame.len()));
-        // A mistake leaves the packets before it.
+        // After an error, the segments before it remain.
         let _ = cut(&vnet, head, tail, |packet| packets.push(packet));
     } else if let Some(mut packet) = Packet::from_bytes(frame)
         && vnet.complete(packet.data_mut())

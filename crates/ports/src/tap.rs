@@ -375,7 +375,7 @@ mod tests {
         let send = |frames: usize| (0..frames).for_each(|_| drop(kernel.send(&[0; 60])));
         let moment = Duration::from_nanos(1);
         send(2);
-        // The look that takes the last frame finds the queue empty, too.
+        // The poll that takes the last frame also finds the queue empty.
         assert_eq!(receive(Duration::ZERO), 2);
         send(1);
         assert_eq!(receive(REST - moment), 0);

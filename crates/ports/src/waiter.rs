@@ -73,7 +73,7 @@ impl Waiter {
     /// kept to about a microsecond (plus the scheduler's delay).
     pub fn wait(&mut self, limit: Duration) -> Woken {
         if !self.precise {
-            // The slack belongs to the thread, and only now is it known which one sleeps here.
+            // The timer slack belongs to the thread, and only here is the sleeping thread known.
             sys::precise_sleep();
             self.precise = true;
         }
@@ -98,7 +98,7 @@ impl engine::waiter::Waiter for OfWorker {
     fn wait(&mut self, fds: &[RawFd], at_most: Duration) {
         if self.known != fds {
             self.known.iter().for_each(|&fd| self.waiter.remove(fd));
-            // A queue that cannot be waited for is polled: `at_most` bounds the sleep all the same.
+            // A queue that cannot wake the worker is polled: `at_most` bounds the sleep nevertheless.
             self.known = fds
                 .iter()
                 .copied()

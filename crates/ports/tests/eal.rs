@@ -1,4 +1,4 @@
-//! DPDK ports. EAL starts once per process, so this file is one program with one test in it.
+//! DPDK ports. EAL starts only once per process, so this file is a separate program with one test.
 #![allow(clippy::print_stderr, clippy::print_stdout)]
 
 use engine::packet::pool;
@@ -60,7 +60,7 @@ fn null_forwards(directory: &Directory) {
             let copy = batch.iter().next().unwrap().copy().unwrap();
             assert_eq!(copy.len(), 64);
             drop(Packet::from_bytes(b"new").unwrap());
-            // Datagrams that are put together have a pool of large ones.
+            // Reassembled datagrams have a pool of large buffers.
             let mut long = copy.copy_with_room(65_535).unwrap();
             assert_eq!(long.put(65_000).map(|rest| rest.len()), Some(65_000));
         })
@@ -146,8 +146,8 @@ fn settled(port: &dyn Port) -> Directed {
     }
 }
 
-/// net_failsafe keeps rules for the devices behind it, and this one has none yet: it takes all rules, and no packet
-/// comes. A card's treatment of rules is not tested here.
+/// net_failsafe stores rules for the devices behind it, and has none yet: it accepts all rules, and receives no
+/// packet. A card's handling of rules is not tested here.
 fn rules_reach_a_driver_that_takes_them(directory: &Directory) {
     let name = "net_failsafe0,mac=02:00:00:00:00:01,exec(true)";
     let port = directory.open(name, &request(2)).unwrap().port;
@@ -159,7 +159,7 @@ fn rules_reach_a_driver_that_takes_them(directory: &Directory) {
     let one = rules(0)[0].0;
     port.direct(&[(one, None)], false);
     assert_eq!(settled(&*port).held, 6);
-    // Adds as many rules as Flow Director has, again and again.
+    // Adds and removes as many rules as Flow Director has, repeatedly.
     let flow = |n: u32, port| {
         let flow = Flow {
             src: (0x0a00_0000 + n).into(),
@@ -184,7 +184,8 @@ fn rules_reach_a_driver_that_takes_them(directory: &Directory) {
     directory.close(name);
 }
 
-/// net_null has no rules. net_tap hands those to the kernel that it understands, and the kernel's answer is its own.
+/// net_null has no rules. net_tap passes the rules that it understands to the kernel, whose answer is not
+/// predictable.
 fn drivers_that_refuse_rules_say_why(directory: &Directory) {
     let name = "net_null3";
     let port = directory.open(name, &request(2)).unwrap().port;
@@ -237,7 +238,7 @@ fn ring_keeps_bytes_and_order(directory: &Directory) {
     directory.close(name);
 }
 
-/// Tests also frames that are longer than a buffer: net_pcap delivers them in several segments.
+/// Also tests frames that are longer than a buffer: net_pcap delivers them in several segments.
 fn capture_file_crosses(directory: &Directory) {
     let path = std::env::temp_dir().join(format!("ashlar-eal-{}.pcap", std::process::id()));
     let mut file = Vec::new();
@@ -255,7 +256,7 @@ fn capture_file_crosses(directory: &Directory) {
     assert_eq!(lengths, [60, 1514]);
     let counters = port.port.counters();
     assert!(counters.contains(&("too_long", None, 1)));
-    // One of the driver's own; its value is the driver's affair.
+    // A counter of the driver, of any value.
     let own = counters
         .iter()
         .filter(|(name, ..)| *name == "rx_q0_packets");

@@ -81,7 +81,7 @@ impl Compiler {
             lang::sort(&mut wrong);
             return Err(lang::render_click(&wrong, &map));
         }
-        // Warnings are those of elements; Click knows none of the language.
+        // Warnings concern elements; Click has none about the language.
         let spoken = planned.iter().filter(|d| match d.is_error() {
             true => true,
             false => self.warnings && d.about.is_some(),

@@ -68,7 +68,7 @@ fn print(text: &str) -> ExitCode {
 
 /// Writes to standard error what has its form already.
 fn complain(text: &str) {
-    // The reader may have gone.
+    // The reader may have closed its end.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 

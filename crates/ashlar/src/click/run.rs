@@ -55,7 +55,7 @@ fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
     if signals.any() {
         for signal in signals.take() {
             if !graph.signal(signal) {
-                // Only those that end the driver are caught for nobody.
+                // Only signals that end the driver are caught without a handler.
                 signals.give_up(signal);
                 ends = true;
             }
@@ -99,7 +99,7 @@ fn wait(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter, at_most: Dura
     } else {
         at_most
     };
-    // Descriptors come and go with connections, and numbers are used again.
+    // Descriptors come and go with connections, and their numbers are reused.
     fds.retain(|&fd| waiter.add(fd).is_ok());
     waiter.wait(limit);
     fds.iter().for_each(|&fd| waiter.remove(fd));

@@ -237,7 +237,7 @@ const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p99", 0.99), ("p99_9", 0.99
 fn name(goal: f64) -> String {
     match goal {
         0.0 => "NDR".to_owned(),
-        // Sums of decimal fractions are none.
+        // Sums of decimal fractions have no exact text.
         _ => format!("PDR {}%", (goal * 1e8).round() / 1e6),
     }
 }

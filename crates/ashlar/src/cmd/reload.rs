@@ -63,7 +63,7 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
                 source = cluster::one(which, &workers, source, parsed)?.0;
             }
         }
-        // Later ones count: those of the command line.
+        // Later definitions override: those of the command line.
         request.definitions.splice(0..0, source.definitions);
         request.server = source.server;
         request.numbers = source.numbers;

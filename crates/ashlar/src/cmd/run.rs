@@ -154,7 +154,7 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
         Some(user) if user::is_ours(&user) => (Some(user), None),
         user => (None, user),
     };
-    // DPDK's threads, which begin with the first look at a port, would keep what they have.
+    // DPDK's threads, which start at the first query of a port, would keep their capabilities.
     at_once.map_or(Ok(()), |user| inside(&user))?;
     let workers = run.workers.count();
     let registry = super::optimizing(registry, &run.configuration);

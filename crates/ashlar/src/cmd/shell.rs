@@ -37,7 +37,7 @@ pub(crate) fn shell(target: &Target) -> Done {
         command,
         files: FilenameCompleter::new(),
     };
-    // Ctrl-C is for the command that runs.
+    // Ctrl-C goes to the running command.
     let noted = std::sync::Arc::default();
     signal_hook::flag::register(signal_hook::consts::SIGINT, noted).map_err(|e| e.to_string())?;
     let mut editor: Editor<Words, _> =
@@ -45,7 +45,7 @@ pub(crate) fn shell(target: &Target) -> Done {
     editor.set_helper(Some(words));
     let history = history();
     if let Some(file) = &history {
-        // The first time there is none.
+        // At the first start there is no history.
         let _ = editor.load_history(file);
     }
     let done = talk(&mut editor);
@@ -302,7 +302,7 @@ mod tests {
             ("show ", ""),
             ("show", "show"),
             ("", ""),
-            // A space that text from elsewhere brings, of several bytes.
+            // A space of several bytes, as pasted text may have.
             ("show\u{a0}rt", "rt"),
             ("show\u{3000}", ""),
         ] {

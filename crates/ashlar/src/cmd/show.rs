@@ -153,7 +153,7 @@ fn print_element(client: &Client, element: &Element, json: bool) -> Done {
     let mut values = Vec::new();
     for handler in &element.handlers {
         let value = match handler.read {
-            // A handler that wants an argument says so: that is no failure of the list.
+            // A handler that needs an argument returns an error: this is no failure of the list.
             true => read(client, &format!("{}.{}", element.name, handler.name), "").ok(),
             false => None,
         };

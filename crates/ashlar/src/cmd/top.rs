@@ -13,7 +13,7 @@ pub(crate) fn top(top: &Top) -> Done {
     if !client.names_router() {
         let routers: Vec<Router> = client.get_json("/v1/routers")?;
         if routers.len() > 1 {
-            // The routers of a process, and the part of the workers' time that each has had.
+            // The routers of a process, and each one's share of the workers' time.
             let look = || client.get_json::<Vec<Router>>("/v1/routers");
             return watch(top, &client, "/v1/routers", look, |before, after, time| {
                 rates::routers(before, after, time.as_nanos() as f64)
@@ -21,7 +21,7 @@ pub(crate) fn top(top: &Top) -> Done {
         }
     }
     let look = || client.get_json::<Stats>("/v1/stats");
-    // A reload changes which VLANs and loops there are.
+    // A reload changes the VLANs and fused loops.
     let (mut known, mut reloads) = (Known::default(), None);
     let choice = Choice {
         words: top.elements.clone(),
@@ -93,7 +93,7 @@ fn head(info: &Info) -> String {
 /// A picture over the one before: home, every line to its end, then nothing below.
 fn picture(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
     let most = lines.unwrap_or(usize::MAX).saturating_sub(1);
-    // A line that went on in the next one would leave a part of itself there.
+    // A line longer than the screen would leave its rest in the next one.
     let cut = |line: &'_ str| line.chars().take(columns.unwrap_or(usize::MAX)).collect();
     let shown: Vec<String> = text.lines().take(most).map(cut).collect();
     format!("\x1b[H{}\x1b[K\n\x1b[J", shown.join("\x1b[K\n"))

@@ -79,7 +79,7 @@ impl Keeper {
     /// Runs the program once.
     fn run(&mut self, command: &[String]) -> Result<WaitStatus, String> {
         let said = |e: std::io::Error| format!("cannot run {}: {e}", command.join(" "));
-        // clap sees to it that there is a word.
+        // clap ensures that there is at least one word.
         let mut program = Command::new(&command[0]);
         program.args(&command[1..]);
         self.store.tell(&mut program);
@@ -118,7 +118,7 @@ impl Keeper {
             PollFd::new(self.store.socket(), PollFlags::IN),
         ];
         let pause = pause.and_then(|p| Timespec::try_from(p).ok());
-        // Woken for nothing, it looks and waits again.
+        // After an unneeded wake-up, it checks and waits again.
         let _ = poll(&mut waited, pause.as_ref());
         self.signals.silence();
     }

@@ -156,7 +156,7 @@ impl Drop for Store {
 /// A folder where only this user can make files, if the system has one for it.
 fn folder(is_root: bool, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
     let of = |name: &str| variable(name).filter(|value| !value.is_empty());
-    // A service may have several, with colons between them.
+    // A service may have several folders, with colons between them.
     let service = of("RUNTIME_DIRECTORY").and_then(|all| {
         let first = all.as_bytes().split(|byte| *byte == b':').next()?;
         Some(PathBuf::from(OsStr::from_bytes(first)))

@@ -24,7 +24,7 @@ pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Re
     let us = getpid();
     // Until exec, the child has the parent's signal handlers, which would swallow signals. So signals are blocked.
     let signals = block_signals()?;
-    // SAFETY: with no other thread, nothing is left half done in the child, which may do all that we may.
+    // SAFETY: without other threads, no lock is held in the child, which may do anything that the parent may.
     let forked = check(unsafe { libc::fork() }).map(Pid::from_raw);
     if let Ok(None) = forked {
         run(command, descriptors, us, &signals);
@@ -45,7 +45,7 @@ fn run(
         "ashlar keep: cannot run {:?}: {error}\n",
         command.get_program()
     ));
-    // SAFETY: ends the child at once; what the parent's exit would do is not its business.
+    // SAFETY: ends the child at once, without the cleanup that the parent does at its exit.
     unsafe { libc::_exit(127) }
 }
 

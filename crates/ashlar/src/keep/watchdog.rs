@@ -31,7 +31,7 @@ impl Watchdog {
 
     /// Passes the time limit to a program, in its environment.
     pub(super) fn tell(&self, program: &mut Command) {
-        // The variable may be that of our own watchdog.
+        // The variable may be for the watchdog of this process itself.
         program.env_remove("WATCHDOG_PID");
         match self.limit.as_micros() {
             0 => program.env_remove("WATCHDOG_USEC"),
@@ -48,7 +48,7 @@ impl Watchdog {
     /// Time to wait for the program until the next check.
     pub(super) fn pause(&self) -> Option<Duration> {
         let left = self.next.saturating_duration_since(Instant::now());
-        // The next look is not earlier than it is due: before the program is ready, there are none.
+        // The next check is not earlier than due: before the program is ready, there is none.
         self.step()
             .map(|step| if left.is_zero() { step } else { left })
     }
@@ -93,7 +93,7 @@ mod tests {
         dog.heard();
         assert!(!barks(&mut dog, LOOKS - 1));
         assert!(barks(&mut dog, 1));
-        // The next program has all its time.
+        // The next program has its full time.
         assert!(!barks(&mut dog, LOOKS - 1));
     }
 

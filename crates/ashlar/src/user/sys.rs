@@ -9,7 +9,7 @@ pub(super) fn change(user: u32, group: u32, groups: &[u32]) -> io::Result<()> {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     };
-    // SAFETY: the list and its length belong together; the C library sees to all threads.
+    // SAFETY: the list and its length match; the C library applies the change to all threads.
     unsafe {
         check(libc::setgroups(groups.len(), groups.as_ptr()))?;
         check(libc::setresgid(group, group, group))?;

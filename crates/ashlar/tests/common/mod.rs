@@ -1,4 +1,4 @@
-//! Starting the built program, and talking to it.
+//! Runs the built program, and exchanges requests with it.
 #![allow(dead_code, unreachable_pub)] // each test program uses a part of it
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-/// Packets for ever, slowly enough to leave the machine to others.
+/// Endless packets, slowly enough to leave the machine to others.
 pub const SLOW: &str = "in :: FromDevice(pace:20k/null:64) -> t :: Tee -> c :: Counter
     -> q :: Queue(100) -> u :: Unqueue -> d :: Discard;
     t[1] -> l :: CheckLength(10) -> e :: Discard;";
@@ -50,7 +50,7 @@ pub fn bounded(child: &Child) -> Sender<()> {
     dropped
 }
 
-/// Standard output of a program, which must have succeeded.
+/// Standard output of a program; panics unless it has succeeded.
 pub fn said(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -58,14 +58,14 @@ pub fn said(output: &Output) -> String {
     out
 }
 
-/// Standard error of a program, which must have ended with this status.
+/// Standard error of a program; panics unless it has ended with this exit code.
 pub fn complained(output: &Output, status: i32) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(status), "{text}");
     text
 }
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 pub struct Folder(pub PathBuf);
 
 impl Folder {
@@ -99,7 +99,7 @@ pub struct Running {
     pub child: Child,
     pub socket: String,
     log: BufReader<std::process::ChildStderr>,
-    /// The log until the router had started.
+    /// The log up to the start of the router.
     pub begun: String,
     _bounded: Sender<()>,
 }
@@ -151,7 +151,7 @@ impl Running {
         }
     }
 
-    /// Runs a subcommand against it.
+    /// Runs a subcommand for this router.
     pub fn ask(&self, words: &[&str]) -> Output {
         let mut words = words.to_vec();
         words.splice(1..1, ["--socket", &self.socket]);
@@ -171,7 +171,7 @@ impl Running {
             .expect("a number")
     }
 
-    /// Waits for its end: standard output, and the rest of the log.
+    /// Waits for the end of the router. Returns the standard output, and the rest of the log.
     pub fn end(mut self) -> (String, String) {
         let mut out = String::new();
         let mut stdout = self.child.stdout.take().expect("standard output is piped");
@@ -196,7 +196,7 @@ impl Drop for Running {
     }
 }
 
-/// Compares with a file beside the tests; `ASHLAR_BLESS=1` writes it instead.
+/// Compares with a file in the folder of the tests; `ASHLAR_BLESS=1` writes it instead.
 pub fn golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
@@ -218,7 +218,7 @@ pub fn conf(name: &str) -> String {
     folder.join(name).display().to_string()
 }
 
-/// Both outputs of a command.
+/// Standard output and standard error of a command.
 pub fn all(output: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     text(&output.stdout) + &text(&output.stderr)
@@ -258,7 +258,7 @@ pub fn capture(frames: u32, six: bool) -> Vec<u8> {
     file
 }
 
-/// Asks again until it is true.
+/// Repeats the check until it is true.
 pub fn until(what: &str, is: impl Fn() -> bool) {
     let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
     while !is() {
@@ -266,12 +266,12 @@ pub fn until(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-/// A request as bytes; the answer's head and body.
+/// Sends a request as bytes. Returns the answer's head and body.
 pub fn raw(socket: &str, request: &str) -> String {
     let mut stream = UnixStream::connect(socket).expect("it listens");
     stream.write_all(request.as_bytes()).expect("it reads");
     let mut answer = Vec::new();
-    // A server that refuses may close before it has read all.
+    // A server that refuses may close the connection before it has read everything.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }

@@ -183,7 +183,7 @@ mod tests {
             let mut now = 4;
             let mut seen = Vec::new();
             for _ in 0..50 {
-                // Balanced over those that work; nobody is busy by more than the whole.
+                // Balanced over the active workers; no worker is busy by more than 1.
                 let busy: Vec<f64> = (0..4)
                     .map(|w| {
                         if w < now {

@@ -135,7 +135,7 @@ mod tests {
         let mut slower = Slower::default();
         let mut at = |level| look(&mut slower, [false, true], level);
         assert_eq!((at(0.3), at(0.4)), (None, Some((1, CUT))));
-        // 1600 packets, of which 1000 and 600 are for them.
+        // 1600 packets, of which 1000 and 600 are for the two workers.
         assert_eq!(slower.less(1600), [0, 400]);
         assert_eq!(look(&mut slower, [false, true], 1.0), Some((1, CUT * CUT)));
         assert_eq!(look(&mut slower, [true; 2], 1.0), None, "nobody has time");

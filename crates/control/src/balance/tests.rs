@@ -1,4 +1,4 @@
-//! The moves against a naive optimum: all tables of small cases.
+//! Compares the moves with a naive optimum: all tables of small cases.
 
 use super::moves::{Bucket, Limits, Proposal, Why, concurrent_moves, propose};
 use std::time::Duration;
@@ -30,8 +30,8 @@ fn check(buckets: &[Bucket], base: &[u64], works: &[bool], proposal: &Proposal) 
     assert_eq!(loads, proposal.after);
 }
 
-/// The least load that the heaviest worker can have, and the fewest moves with which one of at most
-/// `enough` can be reached: all tables are tried.
+/// The smallest possible load of the heaviest worker, and the fewest moves for a load of at most `enough`. Tries all
+/// tables.
 fn best(buckets: &[Bucket], workers: usize, enough: u64) -> (u64, Option<usize>) {
     let (mut least, mut fewest) = (u64::MAX, None::<usize>);
     for table in 0..workers.pow(buckets.len() as u32) {
@@ -70,7 +70,7 @@ fn the_heaviest_worker_is_near_the_optimum_and_few_buckets_move() {
         let highest = *proposal.after.iter().max().expect("there are workers");
         let total: u64 = buckets.iter().map(|b| b.load).sum();
         let (least, fewest) = best(&buckets, workers, highest);
-        // No single move or exchange helps any more: 2 - 2/(m+1) bounds that (Finn and Horowitz 1979).
+        // No single move or exchange helps any more, which bounds the load by 2 - 2/(m+1) (Finn and Horowitz 1979).
         let bound = least as f64 * (2.0 - 2.0 / (workers as f64 + 1.0));
         let even = total as f64 / workers as f64 * (1.0 + LIMITS.share);
         assert!(
@@ -106,7 +106,7 @@ fn a_table_of_256_buckets_with_one_worker_overloaded_is_evened_out_by_few_moves(
                 );
             }
             assert!(proposal.moves.iter().all(|m| m.from == 0), "{proposal:?}");
-            // And then nothing more moves.
+            // Afterwards nothing more moves.
             let mut next = buckets;
             proposal
                 .moves
@@ -152,7 +152,7 @@ fn what_differs_by_less_than_the_share_or_by_chance_stays() {
 
 #[test]
 fn what_a_worker_has_to_do_beside_buckets_counts() {
-    // Worker 0 receives for both, which is as much work as 20 buckets.
+    // Worker 0 receives for both, which costs as much as 20 buckets.
     let all: Vec<Bucket> = (0..60)
         .map(|b| Bucket {
             worker: b % 2,

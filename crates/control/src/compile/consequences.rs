@@ -90,7 +90,7 @@ fn quoted(wrong: &Diagnostic) -> Vec<String> {
         let quoted = text.split('`').skip(1).step_by(2);
         let words = quoted.flat_map(str::split_whitespace);
         let bare = words.map(|word| word.split('/').next().unwrap_or(word).to_owned());
-        // Words of forms and names of elements are no values.
+        // Form keywords and element names are no values.
         bare.filter(|word| word.contains(['.', ':']) || word.chars().any(|c| c.is_ascii_digit()))
             .collect()
     };

@@ -67,7 +67,7 @@ mod tests {
         assert!((1500..=1540).contains(&asked), "{asked}");
         assert!(ask(4, false, 6 * SECOND), "another interface");
         assert!(ask(3, true, 6 * SECOND), "a neighbour that is known");
-        // A kernel with room for a large exchange's neighbours is asked for as many.
+        // A kernel with room for the neighbours of a large exchange accepts requests for as many.
         limits.set_places(8192);
         let asked = (0..SECOND / 2).step_by(100_000);
         let asked = asked.filter(|now| limits.allow(3, false, 7 * SECOND + now));

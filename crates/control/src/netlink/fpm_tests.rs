@@ -58,7 +58,7 @@ impl Bench {
         self.flush();
     }
 
-    /// Ports and gateways that a prefix of IPv4 leads to.
+    /// Ports and gateways of an IPv4 prefix.
     fn way(&self, first: u8) -> Option<Vec<(u16, String)>> {
         let id = self.v4.get(&Prefix::new([first, 0, 0, 0], 8))?;
         let gateway = |m: &Member| m.gateway.map_or("".to_owned(), |ip| ip.to_string());
@@ -81,7 +81,7 @@ fn what_zebra_sends_becomes_routes() {
     assert_eq!(bench.way(52), Some(vec![hop(2, "")]), "dropped");
     assert_eq!(bench.way(53), Some(vec![hop(1, "")]), "the kernel answers");
     assert_eq!(bench.model.len(), (7, 3), "fe80::/64 is not a route");
-    // A change is a frame of two messages: gone, and there again.
+    // A change is a frame of two messages: a deletion and an addition.
     assert_eq!(bench.send(CHANGES), Ok(11));
     for gone in [50, 51, 60] {
         assert_eq!(bench.way(gone), None);
@@ -108,7 +108,7 @@ fn a_daemon_that_returns_keeps_its_routes_and_what_it_does_not_name_goes_later()
     bench.reconnect();
     let before = bench.way(51);
     assert_eq!(bench.v4.len(), 7);
-    // The daemon numbers next hops anew: 23 (0x17) is the gateway 10.0.0.3 now, and 60.0.0.0/8 is its only route.
+    // The daemon renumbers next hops: 23 (0x17) is the gateway 10.0.0.3 now, and 60.0.0.0/8 is its only route.
     let frame = |at: usize| {
         let length = |bytes: &[u8]| usize::from(u16::from_be_bytes([bytes[2], bytes[3]]));
         let start = (0..at).fold(0, |start, _| start + length(&ALL[start..]));
@@ -162,7 +162,7 @@ fn what_is_not_fpm_ends_the_connection() {
     for (bytes, why) in bad {
         assert_eq!(Bench::new().send(bytes), Err(why), "{why}");
     }
-    // A frame of no message is one all the same, and half a header is none yet.
+    // A frame without a message is valid, and half a header is not yet a frame.
     assert_eq!(Bench::new().send(&[1, 1, 0, 4, 1, 1]), Ok(0));
 }
 
@@ -211,7 +211,7 @@ fn however_often_a_daemon_connects_no_more_objects_are_kept_than_routes_need() {
     assert_eq!(bench.model.objects_len(), once);
 }
 
-/// Takes turns until something holds.
+/// Runs turns until a condition holds.
 fn until(fpm: &mut Fpm, model: &mut Model, counts: &Counts, holds: impl Fn(&Model) -> bool) {
     let begun = Instant::now();
     while !holds(model) {
@@ -243,12 +243,12 @@ fn a_second_daemon_is_refused_while_the_first_lives_and_taken_when_it_has_gone()
     let mut first = connect();
     first.write_all(ALL).expect("room");
     until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
-    // Nothing is said to it, so it hears only that it is over.
+    // The second daemon gets no messages, so it only notices the end of the connection.
     let mut second = connect();
     until(&mut fpm, &mut model, &counts, |_| count("fpm_refused") == 1);
     assert_eq!(second.read(&mut [0; 1]).ok(), Some(0));
     assert_eq!((count("fpm_connected"), count("fpm_connections")), (1, 1));
-    // The first says its last word, goes, and is there again, all before one looks.
+    // The first daemon sends its last message, disconnects and reconnects, all before the next check.
     first.write_all(CHANGES).expect("room");
     drop(first);
     let mut third = connect();
@@ -267,7 +267,7 @@ fn us() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// A listener that admits these users, with its model and counts, and a function that connects to it.
+/// A listener that admits these users, with its model and counters, and a function that connects to it.
 fn listening(users: Vec<u32>) -> (Fpm, Model, Counts, impl Fn() -> TcpStream) {
     let listen = Listen {
         address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -301,7 +301,7 @@ fn who_is_not_named_cannot_speak_and_takes_nobodys_place() {
     let mut daemon = connect();
     daemon.write_all(ALL).expect("room");
     until(&mut fpm, &mut model, &counts, |model| model.len() == (7, 3));
-    // However many come: none is heard, and the log has a bound.
+    // However many connect: none is accepted, and the log is bounded.
     fpm.listen.users.clear();
     for n in 2..200 {
         drop(connect());
@@ -324,7 +324,7 @@ fn who_says_nothing_changes_nothing_and_leaves_its_place() {
     until(&mut fpm, &mut model, &counts, |_| {
         of(&counts, "fpm_connected") == 0
     });
-    // Neither silence nor frames of nothing tell that routes are gone.
+    // Neither silence nor empty frames mean that routes are removed.
     let mut silent = connect();
     silent.write_all(&[1, 1, 0, 4]).expect("room");
     until(&mut fpm, &mut model, &counts, |_| {

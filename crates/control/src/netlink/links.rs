@@ -263,7 +263,7 @@ mod tests {
             ..link(index, b"vrrp")
         };
         let others = || -> Vec<u8> { eth0.others().iter().map(|mac| mac.0[5]).collect() };
-        // A dump may tell of it before it tells of the interface below.
+        // A dump may report it before the interface below it.
         links.take(Change::New, &upon(8, 5));
         links.take(Change::New, &link(5, b"eth0"));
         assert_eq!(others(), [8]);
@@ -301,7 +301,7 @@ mod tests {
             },
         );
         assert_eq!(others(), [8]);
-        // An address that is the interface's own is no further one.
+        // An address equal to the interface's own is no further address.
         let same = Link {
             ether: Some(EtherAddr([2, 0, 0, 0, 0, 5])),
             ..upon(8, 5)
@@ -323,7 +323,7 @@ mod tests {
         links.take(Change::New, &link(5, b"eth0"));
         links.take(Change::New, &link(6, b"eth1"));
         let macs = || interfaces.each_ref().map(|i| i.mac().map(|mac| mac.0[5]));
-        // The kernel's message comes before that of the thread that follows the name.
+        // The kernel's message arrives before that of the thread that follows the name.
         links.take(Change::New, &link(5, b"wan"));
         assert_eq!(macs(), [None, Some(6)]);
         assert!(!links.is_outdated(&kernel));

@@ -1,4 +1,4 @@
-//! The thread beside a real kernel, in a network namespace of the test's. Only root can make one.
+//! The thread with a real kernel, in the test's own network namespace. Only root can make one.
 
 use super::fpm::Fpm;
 use super::socket::Requests;
@@ -15,7 +15,7 @@ use wire::netlink::{
     TABLE_MAIN, Target, Writer,
 };
 
-/// A namespace with the ends `v0` and `v1` of one link and `v2` and `v3` of another, followed.
+/// A namespace with two links, whose ends are `v0` and `v1`, and `v2` and `v3`. The thread follows it.
 struct Bed {
     name: String,
     kernel: Arc<Kernel>,
@@ -70,7 +70,7 @@ impl Bed {
         assert!(done.status.success(), "{words}: {said}");
     }
 
-    /// Members for packets to an address.
+    /// Group members for packets to an address.
     fn way(&self, address: &str) -> Vec<Member> {
         let address: Ipv4Addr = address.parse().expect("an address");
         let routes = self.kernel.routes4().expect("memory");
@@ -327,7 +327,7 @@ fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
     until("the first", || bed.way("192.0.2.1") == first);
     bed.ip("link set v1 down");
     until("the other", || bed.way("192.0.2.1") == second);
-    // The kernel calls such routes dead, though they are not gone.
+    // The kernel marks such routes as dead, though they still exist.
     bed.netlink = None;
     bed.follow();
     until("a new start", || bed.count("synced") == 1);
@@ -343,7 +343,7 @@ fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
     until("the other again", || bed.way("192.0.2.1") == second);
 }
 
-/// Makes the kernel of the calling thread's namespace add `count` routes of 24 bits, from 11.0.0.0 on.
+/// Makes the kernel of the calling thread's namespace add `count` routes with a 24-bit prefix, from 11.0.0.0 on.
 fn burst(count: u32) {
     let mut requests = Requests::open().expect("a socket");
     let hop = NewHop {
@@ -379,7 +379,7 @@ fn burst(count: u32) {
 #[test]
 fn a_burst_of_routes_is_taken_up_whole() {
     let mut bed = Bed::new("burst");
-    // Many, to measure: ASHLAR_BURST=500000 cargo test --release, with a clock or callgrind.
+    // For measurements: ASHLAR_BURST=500000 cargo test --release, with a clock or callgrind.
     let count = std::env::var("ASHLAR_BURST").map_or(20_000, |n| n.parse().expect("a number"));
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.follow();

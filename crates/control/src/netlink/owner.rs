@@ -185,11 +185,11 @@ mod tests {
                 Other::Users(us),
                 "{to}"
             );
-            // The listener is none, nor is an end that has been closed.
+            // The listener does not count, nor does an end that has been closed.
             let mut other = theirs;
             other.set_port(theirs.port() ^ 1);
             assert_eq!(owners.of(ours, other).expect("an answer"), Other::Closed);
-            // Shut down and not only dropped: a program that another test starts has a copy of it until it runs.
+            // Shut down and not only dropped: a program that another test starts keeps a copy of it until it runs.
             peer.shutdown(std::net::Shutdown::Both).expect("it is open");
             assert_eq!(owners.of(ours, theirs).expect("an answer"), Other::Closed);
             let elsewhere = SocketAddr::from(([192, 0, 2, 1], 7));

@@ -166,7 +166,7 @@ mod tests {
         for _ in 0..3 {
             testkit::until("it does something", || netlink.is_alive());
         }
-        // The thread ends here; to whoever asks, it is as if it hung.
+        // The thread ends here; for its callers it is as if it hung.
         netlink.thread.halt();
         netlink.is_alive();
         assert!(!netlink.is_alive() && !netlink.is_alive());

@@ -172,7 +172,7 @@ impl Capture {
             }
         }
         self.tell_lost(told.1, &mut piece);
-        // The client may be gone, and then nobody wants it.
+        // The client may have disconnected, and then the data is not needed.
         let _ = to.blocking_send(piece.into());
     }
 

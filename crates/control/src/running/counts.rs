@@ -23,8 +23,7 @@ pub(crate) struct Answer {
 impl Control {
     /// Every worker's counts and the plan that they belong to.
     pub(crate) fn counts(&self) -> Result<(Arc<Plan>, Vec<Answer>), Failure> {
-        // Workers take a new configuration up one after the other: look again if one has and another
-        // has not.
+        // Workers take up a new configuration one after the other. Repeat if only some have taken it up.
         for _ in 0..3 {
             let answers = self.router.ask_all(|local| Answer::of(local.graph()))?;
             let Some(plan) = answers.first().map(|a| Arc::clone(&a.plan)) else {

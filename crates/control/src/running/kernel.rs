@@ -59,7 +59,7 @@ impl Control {
         drop(left);
         let mut netlink = self.netlink.lock();
         let left = netlink.take();
-        // Its thread ends; who asks for its counts does not wait for that.
+        // Its thread ends; requests for its counters do not wait for that.
         drop(netlink);
         drop(left);
     }
@@ -86,7 +86,7 @@ impl Control {
 
     /// True if the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
     pub(crate) fn follows(&self) -> bool {
-        // Both are to be asked, so that both are woken.
+        // Both will be queried, so both are woken first.
         let both = [
             self.with_netlink(Netlink::is_alive),
             self.with_xfrm(Xfrm::is_alive),

@@ -131,7 +131,7 @@ impl Control {
     /// keeps them no longer.
     pub(crate) fn end(&self, process_ends: bool) {
         self.ending.store(true, Ordering::Release);
-        // This also wakes who waits for the end. Workers that do not answer end with the process.
+        // This also wakes callers that wait for the end. Workers that do not answer end with the process.
         let _ = self.router.halt();
         if !process_ends {
             let tap_interfaces = self.tap_interfaces.lock();

@@ -73,7 +73,7 @@ impl TapInterfaces {
                 .device()
                 .and_then(|device| port_of(ports, &device));
             let (Some(tap), Some((device, own))) = (ports.tap(name), device) else {
-                // Another may be known by the name that its TAP interface had.
+                // The kernel may know another interface by the former name of this TAP.
                 kernel.renamed(&interface, name);
                 continue;
             };
@@ -151,8 +151,8 @@ impl TapInterface {
     /// change. Values that cannot be set are not tried again before the next change. A device that is the TAP
     /// interface's `own` is asked to take over the address and the MTU that others have set.
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
-        // One that was there before the router keeps its carrier while the other end of its device is about to come
-        // again.
+        // An interface from before the router keeps its carrier while the other end of its device may be about to
+        // return.
         if self.shown.is_none() && port.is_settling() && !tap.is_new() {
             return;
         }
@@ -167,7 +167,7 @@ impl TapInterface {
         }
         let before = self.shown;
         let (mut device_now, mut found_now) = (device, found);
-        // A device that has other interfaces, too, keeps what they all show.
+        // A device that also has other interfaces keeps the address that they all show.
         let alone = || match own {
             true => Ok(()),
             false => Err("its device has other interfaces, too".to_owned()),
@@ -189,7 +189,7 @@ impl TapInterface {
             let both = (&mut device_now.mtu, &mut found_now.mtu);
             settle(tap, "MTU", both, by_others.then_some(take), show);
         }
-        // The carrier of the TAP cannot be asked for.
+        // The carrier of the TAP cannot be queried.
         if before.is_none_or(|before| before.up != device.up) {
             let done = tap.set_carrier(device.up);
             warn_if_failed(tap, "take over the carrier of its device", done);

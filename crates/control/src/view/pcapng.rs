@@ -55,7 +55,7 @@ impl Block {
 /// The block that starts a file.
 pub fn section() -> Vec<u8> {
     let mut block = Block::new(SECTION);
-    // Byte order, version 1.0, length not known.
+    // Byte order, version 1.0, unknown length.
     block.number(0x1a2b_3c4d).number(1);
     block.number(u32::MAX).number(u32::MAX).finish()
 }

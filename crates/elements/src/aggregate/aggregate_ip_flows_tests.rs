@@ -27,7 +27,7 @@ fn a_flow_beyond_the_capacity_ends_the_one_that_was_idle_longest() {
         -> l :: AggregateLast(NOTIFIER f) -> out :: Collect; l[1] -> earlier :: Collect";
     let mut bench = testkit::Bench::new(crate::CLASSES, text);
     let flow = |port| testkit::ip4().udp(port, 9).bytes();
-    // A flow that goes on is not pushed out by those that never come again.
+    // A continuing flow is not replaced by flows of a single packet.
     for port in 2..50 {
         bench.push("c", &[flow(1), flow(port)]);
     }
@@ -36,7 +36,7 @@ fn a_flow_beyond_the_capacity_ends_the_one_that_was_idle_longest() {
     assert!(earlier.iter().all(|p| p.cold.aggregate() == 1));
     assert_eq!(bench.read("f.nflows"), "2");
     assert_eq!(bench.read("f.evicted"), "47");
-    // Their ends are told: what listens keeps no more than there is.
+    // Their ends are reported: a listener keeps no more entries than there are flows.
     bench.push("c", &[flow(1)]);
     assert_eq!(bench.take("out").len(), 47);
 }

@@ -182,7 +182,7 @@ mod tests {
             (WAITING_MAX, 3000 - WAITING_MAX)
         );
         ready.clear();
-        // Fragments that began to wait first have gone, so that the last one still gets its ports.
+        // The fragments that have waited longest are removed, so that the last one still gets its ports.
         fragments.learn((2999, 1, 7, 17), [1, 2], 100);
         wait(&mut fragments, 2999, 100, &mut ready);
         let ports: Vec<_> = ready.drain(..).map(|(_, ports)| ports).collect();
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!((fragments.held(), ready.len()), (WAITING_MAX, 0));
         fragments.reap(101, &mut ready);
         assert_eq!((fragments.held(), ready.len()), (0, WAITING_MAX));
-        // The pairs of addresses are free again.
+        // The entries of these pairs of addresses are free again.
         wait(&mut fragments, 5, 200, &mut ready);
         assert_eq!((fragments.held(), fragments.queues.len()), (1, 1));
         fragments.learn((6, 1, 7, 17), [1, 2], 200);
@@ -200,7 +200,7 @@ mod tests {
             fragments.learn((n, 2, 7, 17), [1, 2], 200);
         }
         assert_eq!(fragments.ports.len(), PORTS_MAX);
-        // The newest push out those that nobody needed for long.
+        // The newest replace those that were unused longest.
         assert!(!fragments.ports.has(&(6, 1, 7, 17)));
         assert!(fragments.ports.has(&(2 * PORTS_MAX as u32 - 1, 2, 7, 17)));
     }

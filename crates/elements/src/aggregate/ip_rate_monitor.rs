@@ -375,7 +375,7 @@ mod tests {
         let many: Vec<String> = (1..40).map(|i| format!("{i}.1.1.1")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         feed(&mut bench, "c", &many);
-        // 100 KiB have room for a handful of blocks, so most stay at length 8.
+        // 100 KiB have room for a few blocks, so most stay at length 8.
         let deep = bench
             .read("m.look")
             .lines()

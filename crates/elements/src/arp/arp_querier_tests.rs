@@ -18,7 +18,7 @@ fn bench(more: &str) -> Bench {
     Bench::new(crate::CLASSES, &text(more))
 }
 
-/// Sends packets by way of a neighbour.
+/// Sends packets with a neighbour as next hop.
 fn send(bench: &mut Bench, neighbour: &str, payloads: &[&str]) {
     let make = |payload: &&str| {
         let mut made = Packet::from_bytes(&packet(payload)).expect("it fits");
@@ -29,7 +29,7 @@ fn send(bench: &mut Bench, neighbour: &str, payloads: &[&str]) {
     bench.push_packets("q", 0, payloads.iter().map(make).collect());
 }
 
-/// A packet to some far host, by its payload.
+/// A packet to a remote host, identified by its payload.
 fn packet(payload: &str) -> Vec<u8> {
     ip4()
         .src("10.9.9.9")
@@ -179,19 +179,19 @@ fn an_old_entry_is_asked_for_while_it_is_used_and_forgotten_while_it_is_not() {
 #[test]
 fn neighbours_are_learnt_from_what_they_say() {
     let mut bench = bench("");
-    // An unsolicited reply is not taken (it could fill the table).
+    // An unsolicited reply is ignored (it could fill the table).
     bench.push_at("q", 1, &[reply(A, "10.0.0.2")]);
     assert_eq!(bench.read("q.entries"), "0");
-    // Nor are requests to others, or from off the link.
+    // So are requests to others, or from another network.
     let to_other = arp_request(A, "10.0.0.2", "10.0.0.77");
     let off_link = arp_request(A, "10.0.1.2", "10.0.0.1");
     bench.push_at("q", 1, &[to_other, off_link]);
     assert_eq!(bench.read("q.entries"), "0");
-    // One that asks for us will be answered.
+    // A request for our address makes an entry, because it will be answered.
     bench.push_at("q", 1, &[arp_request(A, "10.0.0.2", "10.0.0.1")]);
     send(&mut bench, "10.0.0.2", &["1"]);
     assert_eq!(bench.take("out"), [frame(A, "1")]);
-    // An announcement moves it (RFC 826, merge).
+    // An announcement updates the entry (RFC 826, merge).
     bench.push_at("q", 1, &[arp_request(B, "10.0.0.2", "10.0.0.2")]);
     send(&mut bench, "10.0.0.2", &["2"]);
     assert_eq!(bench.take("out"), [frame(B, "2")]);
@@ -313,7 +313,7 @@ fn another_address_asks_for_all_again_once_it_is_taken_up() {
     let whole = other.replace("Collect", "Discard") + "; Idle -> q; Idle -> [1]q";
     let ports = engine::port::NoPorts;
     let made = testkit::plan(crate::CLASSES, &whole, 1, &ports, Some(&plan));
-    // A reload that fails has come as far as that.
+    // A reload that fails later has also come to this point.
     drop(made.unwrap_or_else(|e| panic!("{e}")));
     assert_eq!(bench.read("q.count"), "1", "it is still known");
     bench.reload(&other).unwrap_or_else(|e| panic!("{e}"));

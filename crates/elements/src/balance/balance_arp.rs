@@ -394,7 +394,7 @@ mod tests {
             [arp_request(FRONT1, "10.0.2.1", "10.0.2.9")]
         );
         bench.push_at("arp", 2, &[arp_request(R2, "10.255.0.12", "10.0.2.9")]);
-        // The balancer asks in the router's name, whatever address the back end has used.
+        // The balancer requests with the router's address, whatever address the back end has used.
         assert_eq!(
             bench.take("f1"),
             [arp_request(FRONT1, "10.0.2.1", "10.0.2.9")]
@@ -405,7 +405,7 @@ mod tests {
             reply((HOST, "10.0.2.9"), (R2, "10.0.2.1")),
         ];
         assert_eq!(bench.take("back"), told);
-        // While it is heard, nobody outside needs be asked.
+        // While frames of the next hop arrive, no request is sent outside.
         bench.push_at("arp", 2, &[arp_request(R1, "10.0.2.1", "10.0.2.9")]);
         assert_eq!(bench.take("back"), told[..1]);
         bench.advance(Duration::from_secs(40));

@@ -487,7 +487,7 @@ mod tests {
                     Icmp::new_unchecked(&mut frame[34..]).answer_echo();
                     bench.push_at("health", 0, &[frame]);
                 } else {
-                    // A router does the same.
+                    // A router decrements the TTL, too.
                     Ipv4::new_unchecked(&mut frame[14..]).dec_ttl();
                     bench.push_at("health", 0, &[frame]);
                 }

@@ -46,7 +46,7 @@ fn only_the_destination_of_a_frame_changes() {
     assert_eq!(left, packet(1));
 }
 
-/// 802.1Q, 6.9: a tag that names no VLAN is none.
+/// 802.1Q, 6.9: a tag with VLAN 0 names no VLAN.
 #[test]
 fn a_priority_tag_is_removed_and_no_other_tag() {
     for pool in ["KEY flow", "ALGORITHM round-robin", "CLASSES 46=r1"] {
@@ -248,7 +248,7 @@ fn frames_of_a_vlan_priority_have_a_class() {
         frame[14] = priority << 5;
         frame
     };
-    // The priority goes before the DSCP, and the tag is gone.
+    // The priority takes precedence over the DSCP, and the tag is removed.
     bench.push("in", &[of(5, 0), of(6, 46), of(0, 46), of(7, 46)]);
     let left = bench.take("back");
     let mut backends: Vec<u8> = left.iter().map(|frame| frame[5]).collect();

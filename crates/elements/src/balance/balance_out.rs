@@ -344,7 +344,7 @@ mod tests {
             bench.read("out.stations"),
             "02:00:00:00:09:0a 0 0\n02:00:00:00:09:0b 1 0\n"
         );
-        // A station that has moved is found at its new place.
+        // A station that has moved is learnt at its new port.
         bench.advance(Duration::from_secs(2));
         bench.push("in1", &[frame(A, "2:0:0:0:1:2")]);
         assert_eq!(ways(&mut bench, A), [0, 1, 0]);
@@ -384,14 +384,14 @@ mod tests {
         };
         assert_eq!(hellos(&mut bench), 1);
         assert_eq!(bench.drops("out", "not_speaker"), 2);
-        // The other one takes its place, and the first one is silent.
+        // The other back end becomes the speaker, and the first one is muted.
         bench.write("lb.drain", "r1 0s");
         bench.advance(Duration::from_millis(200));
         bench.push("out", &[hello("2:0:0:0:0:1")]);
         assert!(bench.take("front0").is_empty());
         bench.push("out", &[hello("2:0:0:0:0:2")]);
         assert_eq!(bench.take("front0").len(), 1);
-        // Frames for an unknown station leave whoever sends them.
+        // Frames for an unknown station leave, whatever their sender.
         bench.push("out", &[frame("2:0:0:0:0:1", A)]);
         assert_eq!(bench.take("front0").len(), 1);
     }

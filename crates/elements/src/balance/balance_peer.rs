@@ -360,7 +360,7 @@ mod tests {
             journal.contains("r1 drained with weight 1 at right"),
             "{journal}"
         );
-        // A reload forgets nothing.
+        // A reload keeps the state.
         both[0]
             .reload(&LEFT.replace("SETTLE 0", "SETTLE 1"))
             .expect("it is right");

@@ -294,7 +294,7 @@ mod tests {
                 (State::Up, State::Up)
             ]
         );
-        // Both have told each other that they send faster, and stop to ask once that was answered.
+        // Both have announced that they send faster, and stop polling once that was acknowledged.
         let asked = packet(&mut a, false);
         assert_eq!((asked.flags, asked.sends), (POLL, 10_000));
         assert_eq!(
@@ -307,7 +307,7 @@ mod tests {
         a.hear(packet(&mut b, true), INTERVAL);
         assert_eq!(packet(&mut a, false).flags, 0);
         assert_eq!(a.pace, 10_000_000);
-        // b was silent, and hears of it.
+        // b was silent, and is informed of the failure.
         a.fail();
         let down = packet(&mut a, false);
         assert_eq!(
@@ -343,7 +343,7 @@ mod tests {
         slow.takes = 300_000;
         a.hear(slow, INTERVAL);
         assert_eq!(gap(&mut a, 0), 300_000_000);
-        // An answer does not put off what is due.
+        // An answer does not delay a packet that is due.
         a.frame(5000, ENDS, (3, INTERVAL, 3), (true, 0));
         assert_eq!(a.due(), 300_001_000);
         slow.takes = 0;

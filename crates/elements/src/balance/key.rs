@@ -398,7 +398,7 @@ mod tests {
                 .dst("10.0.0.5")
                 .tcp(80, 1000)
                 .bytes();
-            // A router on the way, whose address nobody knows, answers to 10.0.0.5.
+            // A router on the path, with an unknown address, sends an error to 10.0.0.5.
             for kind in [3, 11, 12] {
                 let error = ip4()
                     .src("192.0.2.77")

@@ -70,7 +70,7 @@ impl Place {
         let (at, behind) = match word.base {
             Base::Start => (at, 0),
             Base::Transport => (at, usize::MAX),
-            // Behind every end: such packets are looked at one header after the other.
+            // Beyond every packet's end: such packets are examined one header after the other.
             Base::Mac => (usize::MAX >> 1, 0),
         };
         Place { field, at, behind }
@@ -97,7 +97,7 @@ impl Compiled {
             _ => Trees::new(rules, fragment).map(Box::new),
         };
         let program = match &trees {
-            // Packets take the trees: the program is only read, and need not be optimised.
+            // Packets use the trees. The program is only printed, and need not be optimised.
             Some(_) => Program::chained(rules),
             None => Program::compile(rules),
         };

@@ -109,7 +109,7 @@ impl Lane {
     #[inline]
     fn hit(&self, slot: usize) {
         if let Some(count) = self.0.get(slot) {
-            // There is one writer: no need to lock the bus.
+            // There is one writer: no atomic addition is needed.
             count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
         }
     }
@@ -293,7 +293,7 @@ impl FilterRules {
                 .run_command(&state, &mut rules, line)
                 .map_err(|wrong| (number, wrong))?;
             warning = if said.is_empty() { warning } else { said };
-            // At once: each rule is compared with all before it.
+            // Refuse at once: each rule is compared with all before it.
             if rules.len() > self.slots {
                 let wrong = format!(
                     "that would be {} rules, and this filter takes {} until its configuration has more",
@@ -472,7 +472,7 @@ fn unmatched(old: &[String], new: &[String]) -> (Vec<usize>, Vec<usize>) {
     if (old.len() + 1).saturating_mul(width) > CELLS_MAX {
         return ((0..old.len()).collect(), (0..new.len()).collect());
     }
-    // Length of the longest common subsequence of what follows two places.
+    // Length of the longest common subsequence after two positions.
     let mut longest = vec![0u32; (old.len() + 1) * width];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {

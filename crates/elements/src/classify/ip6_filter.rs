@@ -53,7 +53,7 @@ mod tests {
         let tcp = ip6().src("2001:db8::2").tcp(9, 80).bytes();
         let from = ip6().src("2001:db8::1").bytes();
         let udp = ip6().src("2001:db8::2").udp(9, 9).bytes();
-        // Destination options in a circle of too many.
+        // Too many destination options headers in a row.
         let mut long = ip6().src("2001:db8::1").bytes();
         long[6] = 60;
         long.truncate(40);

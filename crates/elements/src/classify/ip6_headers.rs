@@ -79,7 +79,7 @@ pub(super) fn view(packet: &[u8]) -> View<'_> {
         },
         Some(fragment) if fragmented_again(packet, fragment.at) => unreadable,
         Some(fragment) if fragment.is_atomic() => seen(walk.protocol, 0, transport),
-        // The first fragment has all headers (RFC 7112): else rules about ports would see none.
+        // The first fragment has all headers (RFC 7112): otherwise rules about ports would not match.
         Some(_) if transport.len() < least(walk.protocol) => unreadable,
         Some(_) => seen(walk.protocol, FRAGMENT, transport),
     }
@@ -282,7 +282,7 @@ mod tests {
             seen(&with(fragment(tcp, 8, true), &TCP)),
             (false, false, true, true)
         );
-        // Without the ports; and pieces of pieces.
+        // Without the ports; and fragments of fragments.
         assert_eq!(seen(&with(fragment(tcp, 0, true), &TCP[..2])), hidden);
         assert_eq!(seen(&with(fragment(tcp, 0, true), &TCP[..19])), hidden);
         let again = [&fragment(tcp, 0, true)[..], &TCP].concat();

@@ -324,7 +324,8 @@ mod tests {
             (5, 0)
         );
         assert!(bench.read("f.rules").contains("5  (bad headers: dropped)"));
-        // The first fragment with all of the header is asked about; without it, later ones are of no use to anybody.
+        // The first fragment with the whole header is tested by the rules. Without it, later ones are useless to the
+        // receiver.
         let of_udp = |fragment| edited(fragment, |ip| ip.set_protocol(17));
         let seen = [
             fragment(24, 16, false),
@@ -430,7 +431,7 @@ mod tests {
             ]
         );
         assert_eq!((bench.take("a").len(), bench.take("b").len()), (2, 2));
-        // Only what differs is told; nothing is left of one line if the next is wrong.
+        // Only changes are saved. If a line is wrong, the whole command has no effect.
         let changes = "remove 1\nremove 0\nadd before 0 seven: allow src 10.0.0.7\nadd before 1 ssh: deny src \
             10.0.0.9\n";
         assert_eq!(bench.read("f.changes"), changes);
@@ -464,7 +465,7 @@ mod tests {
     fn a_rule_that_was_removed_gives_its_place_and_no_counts_to_another() {
         let mut bench = Bench::new(crate::CLASSES, CHANGED);
         bench.push("c", &[ip([10, 0, 0, 9], [2, 2, 2, 2], b"")]);
-        // More changes than there are places.
+        // More changes than there are free slots.
         for _ in 0..1100 {
             bench.write("f.ctrl", "remove 0\nadd before 0 allow src 10.0.0.9");
         }

@@ -542,7 +542,7 @@ impl Primitive {
         if self.mask.is_some() {
             return Err("Ethernet addresses are compared as a whole".to_owned());
         }
-        // `!=` fails as well where there is no Ethernet header.
+        // `!=` also fails if there is no Ethernet header.
         let there = |offset| Field::new(Base::Mac, offset + 5, 1).compare(Op::Ge, 0, 0);
         Ok(self.sides([6, 0], |offset| {
             let same = bytes_are(Base::Mac, offset, &address.0, &[0xff; 6]);

@@ -134,7 +134,7 @@ impl Program {
             *(if answer { &mut step.yes } else { &mut step.no }) = next;
         }
         let next = match self.steps[at] {
-            // An answer that changes nothing; only the last step can be taken back.
+            // A branch that changes nothing; only the last step can be undone.
             Step { yes, no, .. } if yes == no && at + 1 == self.steps.len() => {
                 self.steps.pop();
                 yes

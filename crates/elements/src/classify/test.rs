@@ -14,7 +14,7 @@ pub(super) struct Test {
     pub(super) value: u32,
     /// Bytes of the word that the packet must have.
     pub(super) need: u8,
-    /// The answer where it has fewer.
+    /// The result for a packet with fewer bytes.
     pub(super) short: bool,
 }
 
@@ -24,7 +24,7 @@ impl Test {
         usize::from(self.word.offset) + usize::from(self.need)
     }
 
-    /// True if it holds for the bytes from its base on.
+    /// True if the test succeeds for the bytes from its base on.
     #[inline]
     pub(super) fn holds(&self, bytes: &[u8]) -> bool {
         let at = usize::from(self.word.offset);
@@ -95,14 +95,14 @@ pub(super) fn lower(within: &Within) -> Expr<Test> {
         outside,
     } = *within;
     let need = bytes_of(mask) as u8;
-    // Bits below the mask are zero in what is compared, so a range may end behind them.
+    // Bits below the mask are zero in the compared value, so a range may end after them.
     let below = match mask {
         0 => u32::MAX,
         _ => (1u32 << mask.trailing_zeros()) - 1,
     };
     let blocks = |lo: u32, hi: u32, short| -> Vec<Expr<Test>> {
         let possible = cover(lo, hi).into_iter().filter(|(v, m)| {
-            // A value with bits outside the mask is none that the masked word can have.
+            // The masked word can never have a value with bits outside the mask.
             v & m & !mask & !below == 0
         });
         let test = |(value, prefix): (u32, u32)| Test {
@@ -134,7 +134,7 @@ pub(super) fn lower(within: &Within) -> Expr<Test> {
     match (is_direct, inside.is_empty(), others.is_empty()) {
         (_, true, _) => Expr::FALSE,
         (_, _, true) => Expr::Leaf(Test {
-            // Only a want of bytes can make the test fail.
+            // The test can fail only because bytes are missing.
             word,
             mask: 0,
             value: 0,

@@ -103,7 +103,7 @@ impl ControlSocket {
             };
             any = true;
             if self.sessions.len() == CLIENTS_MAX && !self.make_place(now) {
-                // If there is no room for this, the end of the connection says it.
+                // If there is no room for this message, the end of the connection is the only answer.
                 let _ = stream.write(FULL);
                 continue;
             }

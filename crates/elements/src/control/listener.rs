@@ -108,7 +108,8 @@ fn tcp(host: Ipv4Addr, mut ports: std::ops::RangeInclusive<u16>) -> io::Result<T
 fn unix(file: &str) -> io::Result<UnixListener> {
     let bind = || -> io::Result<UnixListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        // The file has the socket's own mode from when it is there: whoever may write to it may do everything.
+        // The file has the socket's own mode from its creation on: any program that may write to it may do
+        // everything.
         rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
         socket.bind(&SockAddr::unix(file)?)?;
         socket.listen(WAITING)?;
@@ -116,7 +117,7 @@ fn unix(file: &str) -> io::Result<UnixListener> {
     };
     let socket = bind().or_else(|e| {
         let refused = |e: io::Error| e.kind() == ErrorKind::ConnectionRefused;
-        // Another kind of file is somebody's, and stays.
+        // A file of another kind belongs to somebody else, and stays.
         let stale = e.kind() == ErrorKind::AddrInUse
             && std::fs::symlink_metadata(file).is_ok_and(|m| m.file_type().is_socket())
             && UnixStream::connect(file).is_err_and(refused);

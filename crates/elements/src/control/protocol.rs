@@ -134,7 +134,7 @@ impl Input {
             if word.is_empty() {
                 continue;
             }
-            // A page in a browser must not command a router: what a request's body says is not read.
+            // A web page in a browser must not command a router: the body of an HTTP request is not read.
             if rest
                 .rsplit(' ')
                 .next()
@@ -227,7 +227,7 @@ impl Input {
                         return Some(either(begun.read, begun.handler, data));
                     }
                     if line.open {
-                        // A line feed may follow: that is not known yet.
+                        // A line feed may follow, but has not arrived yet.
                         self.seen = line.end;
                         break;
                     }

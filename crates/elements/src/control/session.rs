@@ -162,7 +162,7 @@ pub(super) fn answer(session: &RefCell<Session>, rules: &Rules, cx: &mut JobCx) 
         let Some(command) = next else {
             break;
         };
-        // A handler of the router may replace the configuration: what follows is meant for the new one.
+        // A handler of the router may replace the configuration: later commands are meant for the new one.
         let is_last = matches!(&command, Command::Write(name, _) if !name.contains('.'));
         let answer = serve(command, rules, cx);
         let mut session = session.borrow_mut();

@@ -68,7 +68,8 @@ fn the_pieces_in_which_input_comes_change_nothing() {
 
 #[test]
 fn input_is_looked_at_once() {
-    // This would take minutes if each line moved the bytes behind it, or each piece were compared with all before it.
+    // The test would take minutes if each line moved all later bytes, or each piece were compared with all earlier
+    // ones.
     let mut input = Input::default();
     let lines = vec![b'\n'; 12 << 20];
     input.add(&lines);
@@ -171,7 +172,7 @@ fn who_does_not_read_is_not_heard_and_holds_nobody_up() {
     let (mut silent, mut client) = (connect(), connect());
     silent.set_nonblocking(true).expect("a socket");
     let lines = "read c.count\r\n".repeat(1000);
-    // Buffers of both ends fill, and then nothing more is taken, however long the router runs.
+    // Buffers of both ends fill. Then nothing more is read, however long the router runs.
     let mut still = 0;
     while still < 20 {
         match silent.write(lines.as_bytes()) {
@@ -193,7 +194,7 @@ fn who_does_not_read_is_not_heard_and_holds_nobody_up() {
     }
     let said = reader.join().expect("no panic").expect("text");
     assert!(said.ends_with("DATA 1\r\n0200 Goodbye!\r\n"), "{said}");
-    // After a minute it is gone; the system may find room for a little more meanwhile.
+    // After a minute it is disconnected; the system may buffer a little more meanwhile.
     for _ in 0..10 {
         bench.advance(std::time::Duration::from_secs(61));
         turns(&mut bench, 64);
@@ -260,13 +261,13 @@ fn silent_clients_do_not_hold_their_places_for_ever() {
     let mut clients: Vec<TcpStream> = (0..32).map(|_| connect()).collect();
     turns(&mut bench, 64);
     bench.advance(std::time::Duration::from_secs(59));
-    // No client has been silent for long yet.
+    // No client has been silent long enough yet.
     let mut said = String::new();
     let mut more = connect();
     turns(&mut bench, 64);
     more.read_to_string(&mut said).expect("text");
     assert!(said.ends_with("500 Too many connections\r\n"), "{said}");
-    // A client that speaks keeps its place; the longest silent one loses it.
+    // A client that sends keeps its connection; the longest silent one loses it.
     for client in clients.iter_mut().skip(1) {
         assert!(ask(&mut bench, client).contains("200"));
     }

@@ -292,7 +292,7 @@ fn numbers(queues: &BTreeMap<usize, Vec<usize>>) -> BTreeSet<usize> {
 
 impl Assigned for Rss {
     fn assigned(&self) {
-        // Packets of workers that are gone go elsewhere, and none waits for what was on its way to those.
+        // Packets for removed workers go to others, and no packet waits for those in the old queues.
         self.lock().told.clear();
         let _ = self.tell(true);
     }
@@ -386,10 +386,10 @@ mod tests {
     fn buckets_whose_packets_come_by_another_worker_than_their_owner_follow_it() {
         assert_eq!(moved(4, &[0]), (vec![0], vec![1, 1, 0, 1]));
         assert_eq!(moved(8, &[0]), (vec![0], vec![1, 1, 0, 1, 1, 1, 0, 1]));
-        // Two buckets share an entry: it goes only where both are.
+        // Two buckets share an entry, which moves only if both move to one worker.
         assert_eq!(moved(2, &[0]), (vec![], vec![0, 1]));
         assert_eq!(moved(2, &[0, 2]), (vec![0, 2], vec![1, 1]));
-        // Such entries are not of buckets.
+        // Such entries belong to no bucket.
         assert_eq!(moved(6, &[0]).0, []);
     }
 
@@ -405,7 +405,7 @@ mod tests {
         rss.table.give(&[0, 1, 2], 1);
         assert_eq!(rss.astray(&both()).len(), 2);
         assert_eq!(rss.astray(&all), []);
-        // Queue 0 is not polled for now: the worker that takes it over delivers its packets, and then its buckets may
+        // Queue 0 is not polled for now. The worker that takes it over delivers its packets, and then its buckets may
         // follow.
         let one = BTreeMap::from([(1, vec![1])]);
         assert_eq!(rss.astray(&one), []);
@@ -428,7 +428,7 @@ mod tests {
         let changed = key.replace(&HashKey(wire::rss::MICROSOFT));
         changed.expect("nobody needs it");
         assert_eq!(rss.astray(&both()), []);
-        // A worker that has looked before does not change the key either.
+        // A worker that has read the key before does not change it either.
         let done = rss.redirect(&astray, both());
         done.expect("the port does all");
         assert_eq!(rss.lock().key, Some(wire::rss::SYMMETRIC));
@@ -469,7 +469,7 @@ mod tests {
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         let second_is_added = AtomicBool::new(false);
         std::thread::scope(|s| {
-            // The second worker takes its queue right after the first one has looked who has queues.
+            // The second worker takes its queue right after the first one has read the owners.
             rss.add_copy(&port, || {
                 s.spawn(|| {
                     rss.add_copy(&port, both);

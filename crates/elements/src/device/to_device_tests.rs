@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Takes a number of packets each time, and none in the end, and remembers how many it was shown.
+/// Takes a given number of packets at each call, later none, and records how many were offered.
 struct Takes(Vec<usize>, Vec<usize>);
 
 impl TxQueue for Takes {
@@ -62,8 +62,8 @@ fn out(ahead: usize, behind: usize, takes: Vec<usize>) -> ToDevice<Click> {
     }
 }
 
-/// Counts after each flush: sent packets, those of the second input, and true if the packets that waited at first
-/// have left.
+/// Counts after each flush: sent packets, those of the second input, and true if the initially waiting packets have
+/// left.
 fn sent(out: &mut ToDevice<Click>, times: usize) -> Vec<(u64, u64, bool)> {
     let mark = out.mark();
     let each = (0..times).map(|_| {

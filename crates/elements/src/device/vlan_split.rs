@@ -122,7 +122,7 @@ mod tests {
                 frame(0x88a8, 20),
                 frame(0x8100, 30),
                 frame(0x0800, 10),
-                // A number alone does not make it the same VLAN.
+                // The same number with another Ethertype is another VLAN.
                 frame(0x88a8, 10),
                 frame(0x8100, 20),
             ],

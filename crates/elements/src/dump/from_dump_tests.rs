@@ -93,7 +93,7 @@ fn an_extended_window_goes_on() {
 
 #[test]
 fn delays_are_kept_and_what_is_not_ip_goes_aside() {
-    // Read as Ethernet frames, these packets hold no IP.
+    // These packets contain no IP when they are read as Ethernet frames.
     let file = capture("dump-d", "");
     let text = format!(
         "f :: FromDump({}, TIMING true, FORCE_IP true) -> out :: Collect; f[1] -> other :: Collect",

@@ -229,7 +229,7 @@ impl Element for FromIpSummaryDump {
     fn configure(args: &mut Args) -> Config {
         let data: Option<Bytes> = args.key_maybe("DATA", "the dump itself");
         let filename = if data.is_some() {
-            // A name beside DATA is not looked at.
+            // A file name in addition to DATA is ignored.
             args.optional(
                 "FILENAME",
                 String::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use testkit::Bench;
 
-/// Runs a dump through a configuration and gives what ToIPSummaryDump writes, without headers.
+/// Runs a dump through a configuration. Returns the output of ToIPSummaryDump, without headers.
 fn through(dump: &str, options: &str, path: &str, fields: &str) -> String {
     let file = tempfile(&format!("{}{}", fields.len(), dump.len()));
     let text = format!(
@@ -26,7 +26,7 @@ fn tempfile(name: &str) -> std::path::PathBuf {
     std::env::temp_dir().join(format!("ashlar-{}-{test}-{name}", std::process::id()))
 }
 
-/// Checks that lines with complete fields come out as they went in.
+/// Checks that lines with complete fields are written unchanged.
 fn same(fields: &str, lines: &str) {
     let dump = format!("!data {fields}\n{lines}");
     assert_eq!(through(&dump, "", "", fields), lines);

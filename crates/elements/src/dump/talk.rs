@@ -64,7 +64,7 @@ impl Talk {
                     complain(&reason(&e));
                 }
             }
-            // The reader may have gone; packets pass all the same.
+            // The reader may have closed its end; packets pass nevertheless.
             None => {
                 let _ = std::io::stderr().write_all(&self.line);
             }

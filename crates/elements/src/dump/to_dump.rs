@@ -60,7 +60,7 @@ impl ToDump {
             },
         };
         if self.writer.is_none() {
-            // Memory can be written.
+            // Writing to memory cannot fail.
             self.writer = Writer::with(Vec::new(), head).ok();
         }
     }
@@ -75,7 +75,7 @@ impl ToDump {
             set => set,
         };
         if let Some(writer) = &mut self.writer {
-            // Memory can be written.
+            // Writing to memory cannot fail.
             let _ = writer.write_cut(timestamp, kept, data.len() + extra);
             self.count += 1;
         }

@@ -53,7 +53,7 @@ impl FromArg for Span {
     const KIND: &'static str = "a time such as 10, -1.5s, 20ms or 3 min";
 
     fn from_arg(raw: &str, names: &Names) -> Result<Span, String> {
-        // Plain seconds are exact; a unit is scaled as other times are.
+        // Plain seconds are exact; a unit is scaled as in other times.
         if let Some(nanos) = record::time(raw) {
             return Ok(Span(nanos));
         }
@@ -209,7 +209,8 @@ impl Window {
         }
     }
 
-    /// The end; as Click writes it, the last time of a 32-bit clock if there is none, and 0 as long as it is not known.
+    /// The end of the window. If there is none, this is the last time of a 32-bit clock, as in Click; 0 while it is
+    /// unknown.
     pub(crate) fn end(&self) -> i64 {
         match self.end {
             Edge::At(end) => end,

@@ -200,7 +200,7 @@ mod tests {
         // Too short for a tag.
         bench.push("f", &[&tagged(0)[0][..17]]);
         assert_eq!(bench.take("out"), [&tagged(0)[0][..17]]);
-        // The tag of a frame to somebody else says nothing.
+        // The tag of a frame to another station is ignored.
         bench.push("f", &[testkit::ip4().ether(ME, other).vlan(0).bytes()]);
         assert_eq!(bench.drops("f", "other"), 1);
     }

@@ -23,8 +23,8 @@ impl Element for Strip {
     const CLASS: &'static str = "Strip";
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // The number of bytes is not known to the proof, so neither is where a header that was checked
-    // lies now, nor whether it is still there.
+    // The proof does not know the number of bytes. So it knows neither the offset of a checked header now, nor
+    // whether the header still exists.
     const SPOILS: Facts = Facts::ETHER
         .and(Facts::AT_NETWORK)
         .and(Facts::IP4)

@@ -186,7 +186,7 @@ mod tests {
                 lead,
             })
         };
-        // 10 ms, and what the hop may take more, less 0.1 ms for itself.
+        // 10 ms, and the extra time allowed to the hop, less 0.1 ms for this packet.
         assert_eq!(state(110, 7000), (made(7000, 12_400_000), 0));
         assert_eq!(state(97, 7000), (made(7000, 0), 1));
         assert_eq!(state(0, 7000), (made(0, 0), 0));

@@ -113,7 +113,7 @@ fn a_link_gives_what_it_has_and_takes_it_back() {
             .unwrap_err()
             .contains("40000 bit/s of the link are not reserved")
     );
-    // Another output leads to another link; a flow that is set up anew gives back what it had.
+    // Another output leads to another link; a flow that is set up again releases its old reservation.
     bench.write(
         "f.add",
         &format!("{} PORT 1 RATE 50kbps BURST 1000", flow(2)),

@@ -17,7 +17,7 @@ fn bench(configuration: &str) -> Bench {
     Bench::new(crate::CLASSES, &text)
 }
 
-/// The message about a packet, judged as any host would.
+/// The message about a packet, checked as any host would.
 fn message(configuration: &str, packet: &[u8]) -> Vec<u8> {
     let mut bench = bench(configuration);
     bench.push("p", &[packet]);
@@ -263,7 +263,7 @@ fn messages_are_limited_per_second_and_in_bursts() {
     assert_eq!(unlimited.take("out").len(), 3000);
 }
 
-/// The values are what Click makes of the same packets.
+/// The expected values are Click's results for the same packets.
 #[test]
 fn clicks_driver_makes_messages_as_click_does() {
     let text = "c :: CheckIPHeader -> ICMPError(9.9.9.9, unreachable, host) -> out :: Collect";
@@ -321,7 +321,7 @@ fn all_that_have_no_limit_of_their_own_share_that_of_the_router() {
     bench.push("r", &vec![six; 15]);
     bench.push("s", &vec![ip(HOST, PEER, b""); 15]);
     let lost = ["e", "f", "g", "h"].map(|name| bench.drops(name, "rate_limited"));
-    // The last five of the 50 are for anybody, and then a host that was told little has a share of the reserve.
+    // The last five of the 50 are for all hosts; then a host with few errors has a share of the reserve.
     assert_eq!(lost, [0, 0, 0, 8]);
     assert_eq!(bench.read("g.rate"), "1000 50 router");
     assert_eq!(bench.read("h.rate"), "1000 7 own");
@@ -332,7 +332,7 @@ fn all_that_have_no_limit_of_their_own_share_that_of_the_router() {
     bench.push("q", &vec![ip(HOST, PEER, b""); 5]);
     assert_eq!(bench.drops("f", "rate_limited"), 2);
     assert!(bench.try_write("g.rate", "ten").is_err());
-    // A reload neither fills the bucket nor forgets the rate, not even for new elements.
+    // A reload neither fills the bucket nor resets the rate, not even for new elements.
     bench
         .reload(&format!(
             "{text}; t :: CheckIPHeader -> i :: ICMPError(10.0.0.1, unreachable) -> out"

@@ -85,7 +85,7 @@ impl ICMPPingSource {
     /// Next request; `None` without a free buffer.
     fn request(&mut self, cx: &Cx, data: &[u8]) -> Option<Packet> {
         let mut packet = Packet::from_bytes(data)?;
-        // Replies are found by this number, which the count makes, wherever this runs.
+        // Replies are matched by this number, which follows from the count on any worker.
         let number = (self.count as u16).wrapping_add(self.first);
         if !self.message.put(&mut packet, number) {
             return None;

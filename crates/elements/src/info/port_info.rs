@@ -28,7 +28,7 @@ impl Element for PortInfo {
     fn configure(args: &mut Args) {
         for entry in args.rest("NAME", "a name and its port", "an entry") {
             let mut words = arguments::port_words(&entry.raw);
-            // A comment alone says nothing.
+            // A line with only a comment has no effect.
             if words.next().is_none() {
                 continue;
             }

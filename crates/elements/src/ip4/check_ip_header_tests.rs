@@ -92,7 +92,7 @@ fn martians_are_dropped_where_interfaces_are_given() {
     for fine in [[255, 255, 255, 255], [224, 0, 0, 5], [10, 0, 0, 255]] {
         assert_eq!(drop(host, fine), None);
     }
-    // To the router itself: a host that has no address yet may ask for one.
+    // To the router itself: a host without an address may request one.
     assert_eq!(drop([0, 0, 0, 0], [10, 0, 0, 1]), None);
     assert_eq!(
         drop([127, 0, 0, 1], [10, 0, 0, 1]).as_deref(),

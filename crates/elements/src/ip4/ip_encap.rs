@@ -213,7 +213,7 @@ mod tests {
             let out = bench.take("out").into_iter();
             idents.extend(out.map(|p| u16::from_be_bytes([p[4], p[5]])));
         }
-        // About one of 65,536 random steps is any given one.
+        // Any given step occurs in about one of 65,536 random steps.
         let step = |by: u16| {
             idents
                 .windows(2)

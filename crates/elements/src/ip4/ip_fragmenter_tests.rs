@@ -20,7 +20,7 @@ fn cut(mtu: usize, packet: &[u8]) -> Vec<Vec<u8>> {
     bench.take("out")
 }
 
-/// The payload that fragments carry together, each checked for itself.
+/// The joined payload of fragments, each of which is checked.
 fn join(fragments: &[Vec<u8>], mtu: usize) -> Vec<u8> {
     let mut payload = Vec::new();
     for (i, fragment) in fragments.iter().enumerate() {

@@ -133,7 +133,7 @@ impl Element for IPReassembler {
                 && let Some(part) = reassemble(&fragments)
             {
                 cx.emit(1, part);
-                // The first one lives on in the part.
+                // The part takes over the first fragment.
                 drop(fragments.swap_remove(0));
             }
             for fragment in fragments.drain(..) {
@@ -207,7 +207,7 @@ impl IPReassembler {
             anno.set(&mut whole, (longest.unwrap_or(0) as u16).to_ne_bytes());
         }
         self.reassembled += 1;
-        // The first one lives on in the whole.
+        // The whole packet takes over the first fragment.
         drop(fragments.swap_remove(0));
         self.drop_all(fragments, MERGED, cx);
         Some(whole)

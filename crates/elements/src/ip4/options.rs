@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn the_way_back_is_the_recorded_route_backwards() {
-        // Travelled: 1.1.1.1, 2.2.2.2; still to go: 3.3.3.3.
+        // Passed: 1.1.1.1, 2.2.2.2; remaining: 3.3.3.3.
         let route = |kind, pointer| with(&[kind, 15, pointer, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
         let back = Reversed::of(&route(LSRR, 12), 0).unwrap();
         assert_eq!(back.first, Ipv4Addr::new(2, 2, 2, 2));

@@ -181,7 +181,7 @@ mod tests {
                 (SYN, 1361, 1360, 1340),
                 (SYN, 1350, 1350, 1340),
                 (SYN, 536, 536, 536),
-                // No SYN: whatever it says is no offer.
+                // No SYN: its value is not an offer.
                 (ACK, 1460, 1460, 1460),
             ] {
                 bench.push("c", &[four(flags, said)]);

@@ -3,7 +3,7 @@
 use wire::ipv4_options::EOL;
 use wire::{Ipv4, proto};
 
-/// A UDP-numbered IPv4 packet with TTL 64; the payload is as given.
+/// An IPv4 packet with protocol UDP and TTL 64, and the given payload.
 pub(crate) fn ip(src: [u8; 4], dst: [u8; 4], payload: &[u8]) -> Vec<u8> {
     make(src, dst, &[], payload)
 }
@@ -13,7 +13,7 @@ pub(crate) fn with_options(options: &[u8], payload: &[u8]) -> Vec<u8> {
     make([1, 1, 1, 1], [2, 2, 2, 2], options, payload)
 }
 
-/// A packet with everything that is said of it.
+/// A packet with these fields.
 pub(crate) fn make(src: [u8; 4], dst: [u8; 4], options: &[u8], payload: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     options.resize(options.len().next_multiple_of(4), EOL);
@@ -33,12 +33,12 @@ pub(crate) fn make(src: [u8; 4], dst: [u8; 4], options: &[u8], payload: &[u8]) -
     packet
 }
 
-/// Makes the header's checksum right again.
+/// Makes the header's checksum correct.
 pub(crate) fn sum(packet: &mut [u8]) {
     Ipv4::new_unchecked(packet).fill_checksum();
 }
 
-/// Changes a packet's header and makes its checksum right.
+/// Changes a packet's header and makes its checksum correct.
 pub(crate) fn edited(mut packet: Vec<u8>, edit: impl FnOnce(&mut Ipv4<&mut [u8]>)) -> Vec<u8> {
     let mut ip = Ipv4::new_unchecked(&mut packet[..]);
     edit(&mut ip);

@@ -29,7 +29,7 @@ impl FromArg for Addresses6 {
             .split_whitespace()
             .flat_map(|word| names.each(word, &kinds))
         {
-            // A name may stand for a prefix too, and then says the address with its length.
+            // A name may also stand for a prefix, which then gives the address with its length.
             let named = kinds.iter().find_map(|&kind| names.get(&word, kind));
             let value = named.unwrap_or(&word);
             match Prefix6::parse_host(value) {

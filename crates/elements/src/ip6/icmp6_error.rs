@@ -250,7 +250,7 @@ impl Element for ICMP6Error {
         let code: Option<Code> = args.maybe("CODE", "code of the message");
         let mtu: Option<Mtu> = args.key_maybe("MTU", "MTU of the next link");
         let mtu = mtu.map(|mtu| {
-            // No node takes less (RFC 8201, 4), whatever a device does.
+            // No node has a smaller MTU (RFC 8201, 4), whatever the device reports.
             let least = if mtu.of_device { ipv6::MIN_MTU } else { 0 };
             u32::try_from(mtu.bytes.max(least)).unwrap_or(u32::MAX)
         });

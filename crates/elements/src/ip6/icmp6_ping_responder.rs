@@ -56,7 +56,7 @@ impl ICMP6PingResponder {
             false => asked,
         };
         packet.truncate(packet.network_offset() + len);
-        // The header moves up to the message: extension headers are the asking host's.
+        // The header moves up to the message, because the extension headers belong to the request.
         if !packet.pull(packet.network_offset() + at - ipv6::LEN) {
             return Err(NOT_ECHO);
         }

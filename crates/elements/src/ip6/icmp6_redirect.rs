@@ -267,7 +267,7 @@ mod tests {
                 }
                 bench.read("r.count")
             };
-            // The burst, and its own part of what is reserved.
+            // The burst, and the network's share of the reserve.
             assert_eq!(told(5, 10), "3");
             assert_eq!(told(6, 1), "4");
             assert_eq!(bench.take("out").len(), 11);

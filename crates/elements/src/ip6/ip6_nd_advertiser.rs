@@ -48,7 +48,7 @@ pub(super) struct Config {
 impl Config {
     /// Owner of an address, and true if the advertisement overrides what hosts know.
     fn find(&self, target: Ipv6Addr) -> Option<(EtherAddr, bool)> {
-        // The longest prefix: a stand-in may have a prefix around the router's own address.
+        // The longest prefix counts: a proxied prefix may contain the router's own address.
         let fits = self.entries.iter().filter(|e| e.0.contains(target));
         let found = fits.max_by_key(|e| e.0.len());
         let own = found.is_some_and(|e| e.0.len() == 128);
@@ -87,7 +87,7 @@ fn entry(args: &mut Args, arg: &Arg, into: &mut Vec<(Prefix6, EtherAddr)>) {
         return;
     };
     for word in addresses {
-        // A name may stand for an address and for its network: the address is meant.
+        // A name may stand for an address and for its network; here it is the address.
         let host = args.names().get(word, Kind::Ip6).map(str::to_owned);
         let prefix: Option<Prefix6> = args.value("ENTRY", host.as_ref().unwrap_or(word), arg);
         into.extend(prefix.map(|p| (p, ether)));

@@ -258,7 +258,7 @@ impl IP6NDSolicitor {
         };
         let other = state != State::Incomplete && mac != known;
         if other && flags & wire::nd::OVERRIDE == 0 {
-            // Another worker that writes this entry at this moment knows as much.
+            // Another worker that writes this entry now has equally new data.
             let _ = self.link.table().doubt(key);
         } else if solicited {
             let (face, counts, now) = (self.face, &mut self.counts, cx.now());
@@ -355,7 +355,7 @@ impl Element for IP6NDSolicitor {
 
     fn new(config: &Arc<Config>, init: &Init) -> IP6NDSolicitor {
         for (ip, ether) in &config.entries.0 {
-            // A table too small for them leaves the rest to be asked for.
+            // If the table is too small for all, the rest are solicited again.
             let _ = config.link.table().set_permanent(ip.octets(), *ether, 0);
         }
         IP6NDSolicitor {
@@ -391,7 +391,7 @@ impl Element for IP6NDSolicitor {
 
     fn take(&mut self, old: IP6NDSolicitor) {
         if self.face.ether != old.face.ether {
-            // Another interface: questions find who is there now, and tell our address.
+            // The interface has changed: solicitations find the neighbours there, and announce our address.
             self.link.clear(false);
         }
         self.resolver.take(old.resolver);

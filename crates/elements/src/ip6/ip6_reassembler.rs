@@ -211,7 +211,7 @@ impl IP6Reassembler {
             *sources.entry(source(&datagram.id)).or_insert(0usize) += 1;
         }
         let count = |(_, datagram): &(usize, &Datagram)| sources.get(source(&datagram.id));
-        // The first one is the oldest of those with as many.
+        // The oldest of the sources with the most fragments.
         let most = some().max_by_key(|one| (count(one), std::cmp::Reverse(one.0)));
         most.map(|(at, _)| at)
     }
@@ -251,7 +251,7 @@ impl IP6Reassembler {
                 self.whole += 1;
                 cx.emit(0, packet);
             }
-            // RFC 3168, 5.3: congestion was met by a sender that is not told of it.
+            // RFC 3168, 5.3: congestion was marked for a sender without ECN.
             Some(false) => cx.drop(packet, ECN),
             None => cx.drop(packet, NO_BUFFER),
         }
@@ -347,7 +347,7 @@ impl Element for IP6Reassembler {
     }
 
     fn held(&self) -> usize {
-        // A body is a buffer, no packet: the first fragment becomes the packet in the end.
+        // A body is a buffer, not a packet: the first fragment becomes the packet in the end.
         let held = |d: &Datagram| usize::from(d.first.is_some());
         self.unfinished.iter().map(held).sum()
     }

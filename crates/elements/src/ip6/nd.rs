@@ -60,7 +60,7 @@ pub(super) struct Received<'a> {
 /// The message in a packet, if it may be believed.
 pub(super) fn received(packet: &Packet) -> Option<Received<'_>> {
     let whole = chain::whole(packet)?;
-    // RFC 6980, 5: not in fragments, be it one that is whole.
+    // RFC 6980, 5: not in fragments, not even in a single whole one.
     if chain::links(whole).any(|link| link.protocol == proto::FRAGMENT) {
         return None;
     }

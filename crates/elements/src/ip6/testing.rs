@@ -23,7 +23,7 @@ pub(crate) fn ip6(src: &str, dst: &str, next: u8, hops: u8, payload: &[u8]) -> V
     bytes
 }
 
-/// An ICMPv6 message in a packet with hop limit 255, its checksum right.
+/// An ICMPv6 message in a packet with hop limit 255 and a correct checksum.
 pub(super) fn icmp6(src: &str, dst: &str, message: &[u8]) -> Vec<u8> {
     let mut message = message.to_vec();
     let pseudo = checksum::pseudo6(a(src), a(dst), proto::ICMP6, message.len());
@@ -31,7 +31,7 @@ pub(super) fn icmp6(src: &str, dst: &str, message: &[u8]) -> Vec<u8> {
     ip6(src, dst, proto::ICMP6, 255, &message)
 }
 
-/// True if the ICMPv6 checksum of a packet without extension headers is right.
+/// True if the ICMPv6 checksum of a packet without extension headers is correct.
 pub(super) fn checksum_holds(packet: &[u8]) -> bool {
     let ip = Ipv6::new_unchecked(packet);
     let pseudo = ip.pseudo(proto::ICMP6, ip.payload_len());

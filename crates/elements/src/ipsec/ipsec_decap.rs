@@ -243,8 +243,8 @@ fn headers_before_esp(packet: &mut Packet) -> Result<Option<Before>, u8> {
             return Err(FRAGMENT);
         }
         let at = walk.per_fragment_next_at;
-        // ESP comes behind the headers that each hop looks at; what is behind others is not for IPsec in transport
-        // mode.
+        // ESP follows the headers that each hop reads. Packets with other headers before it are not for IPsec in
+        // transport mode.
         let (len, at) = match walk.offset == walk.per_fragment_len {
             true => (walk.offset, at),
             false => (walk.offset, usize::MAX),

@@ -296,7 +296,7 @@ fn frame_tunnel<'p>(
 #[cold]
 fn too_long_for_path(sa: &Sa, packet: &mut Packet, next: u8) -> Verdict {
     let longest = u32::try_from(sa.longest_inside()).unwrap_or(u32::MAX);
-    // Every path carries this many bytes of IPv6 (RFC 8200, 5): the sealed packet is lost, and no sender can make
+    // Every path carries this many bytes of IPv6 (RFC 8200, 5): the encrypted packet is lost, and no sender can make
     // shorter ones.
     let least = if next == proto::IPV6 {
         ipv6::MIN_MTU as u32
@@ -317,7 +317,7 @@ fn frame_transport<'p>(
 ) -> Result<Verdict, Verdict> {
     let data = packet.data();
     let is_v4 = data[0] >> 4 == 4;
-    // Length of the headers before ESP, the place where they name what follows, and its number.
+    // Length of the headers before ESP, the offset of their next header field, and its value.
     let (header, next_at, next) = if is_v4 {
         let ip = Ipv4::new_unchecked(data);
         if ip.is_fragment() {

@@ -139,7 +139,7 @@ fn quoted_packet_and_mtu(packet: &[u8]) -> Option<(&[u8], usize)> {
     let mtu = mtu
         .iter()
         .fold(0, |mtu, byte| mtu << 8 | usize::from(*byte));
-    // Routers before RFC 1191 do not tell it.
+    // Routers before RFC 1191 do not report it.
     (mtu > 0).then_some((quoted, mtu))
 }
 
@@ -164,7 +164,7 @@ fn outbound<'t>(tables: &'t Tables, sealed: &[u8]) -> Option<&'t Arc<Sa>> {
         .first_chunk()
         .copied()
         .map(u32::from_be_bytes);
-    // At least eight bytes of UDP are quoted, which do not have the SPI: the ports tell.
+    // At least eight bytes of UDP are quoted, which do not include the SPI: the ports identify the association.
     let ends = |sa: &Sa| {
         let tunnel = sa.outer().tunnel();
         tunnel.is_none_or(|tunnel: &esp::outer::Tunnel| (tunnel.src, tunnel.dst) == ends_of(&flow))

@@ -114,7 +114,7 @@ impl Config {
                 .and_then(|t| t.find(spec.direction, spec.spi));
             // An unchanged association keeps its sequence numbers and its window.
             let same = known.filter(|sa| sa.is(spec, keys)).cloned();
-            // `configure` has tried whether it can be made.
+            // `configure` has checked that it can be made.
             let new = || Sa::new(spec.clone(), keys, now).ok().map(Arc::new);
             all.extend(same.or_else(new));
         }
@@ -165,7 +165,7 @@ fn trust_clock(shown: Option<u64>) -> Result<(), String> {
 fn trust_this_clock() -> Result<(), String> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let shown = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
-    // The process's own clock began with the machine's.
+    // The process's own clock starts with the machine's.
     trust_clock(shown).and_then(|()| trust_clock(Some(wall())))
 }
 

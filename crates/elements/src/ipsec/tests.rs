@@ -1,4 +1,4 @@
-//! Both elements together, and what only both can show.
+//! Both elements together, and properties that only both can show.
 
 mod changes;
 mod path;
@@ -11,7 +11,7 @@ fn words_of(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Keys of a suite, as the table takes them.
+/// Keys of a suite, in the table's notation.
 fn keys(suite: &str) -> String {
     let parsed: esp::Suite = suite.parse().expect("a suite");
     let key = |name: &str, len: usize| match len {
@@ -78,7 +78,7 @@ fn six(len: usize) -> Vec<u8> {
         .bytes()
 }
 
-/// Seals packets, and returns the packets that leave.
+/// Encrypts packets. Returns the packets that leave.
 fn sealed(bench: &mut Bench, fours: &[Vec<u8>], sixes: &[Vec<u8>]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     bench.push("in4", fours);
     bench.push("in6", sixes);
@@ -124,10 +124,10 @@ fn all_suites_carry_both_families_in_both_modes_over_both() {
                 let context = format!("{suite} {mode} {manner} {:?}", bench.all_drops());
                 assert_eq!(bench.take("out4"), fours, "{context}");
                 assert_eq!(bench.take("out6"), sixes, "{context}");
-                // Once, and not again.
+                // Each is accepted once, and not again.
                 bench.push("got4", &on4);
                 bench.push("got6", &on6);
-                // With 64-bit numbers, those that have left the window look like future ones.
+                // With 64-bit numbers, those before the window look like future ones.
                 let refused = bench.drops("d", "replayed") + bench.drops("d", "forged");
                 assert_eq!(refused, all as u64);
             }
@@ -176,7 +176,7 @@ fn the_kernel_is_shown_who_comes_from_elsewhere() {
     for words in [TUNNEL4, ""] {
         let words = format!("{words} udp 4500 4501");
         let (mut on, _) = sealed(&mut router("aes128gcm16", &words), &packets, &[]);
-        // The packets come by another port.
+        // The packets arrive from another port.
         on.iter_mut()
             .for_each(|packet| packet[20..22].copy_from_slice(&[1, 2]));
         let mut bench = Bench::new(
@@ -202,7 +202,7 @@ fn the_kernel_is_shown_who_comes_from_elsewhere() {
                 });
         table.database().set_policies(policies.collect());
 
-        // A forged one shows nothing.
+        // A forged packet changes nothing.
         let mut forged = on[0].clone();
         *forged.last_mut().unwrap() ^= 1;
         bench.push("got4", &[forged]);
@@ -260,7 +260,7 @@ fn packets_of_many_associations_keep_their_order() {
         let (on, _) = sealed(&mut bench, &packets, &[]);
         bench.push("got4", &on);
         assert_eq!(bench.take("out4"), packets, "{:?}", bench.all_drops());
-        // In any order, and each once.
+        // In any order, each is accepted once.
         bench.push("got4", &on);
         assert!(bench.take("out4").is_empty());
     }
@@ -357,13 +357,13 @@ fn policies_decide_on_the_way_out_and_in() {
     );
     assert_eq!(bench.drops("e", "policy"), 2);
     let on = bench.take("sealed4");
-    // Packets that a policy protects must have been protected.
+    // Packets that a policy protects must arrive encrypted.
     bench.push("clear", &[from("10.1.0.1"), from("10.9.0.1")]);
     assert_eq!(
         (bench.take("checked").len(), bench.drops("check", "policy")),
         (1, 1)
     );
-    // The tunnel's other end may send only what it is for.
+    // The tunnel's other end may send only packets for which the policy is.
     bench.write(
         "t.policies",
         "policy in src 10.8.0.0/16 dst 0.0.0.0/0 protect 1",
@@ -423,12 +423,12 @@ fn what_is_not_from_the_peer_is_dropped_by_name() {
         ip.fill_checksum();
         bytes
     };
-    // Truncated at every length, with a header that says so.
+    // Truncated to every length, with a header of this length.
     let short: Vec<_> = (20..whole.len()).map(|len| claim(&whole[..len])).collect();
     bench.push("got4", &short);
     let lost = bench.drops("d", "malformed") + bench.drops("d", "forged");
     assert_eq!(lost, short.len() as u64);
-    // Every bit behind the SPI.
+    // Every bit after the SPI.
     let flipped: Vec<_> = (24 * 8..whole.len() * 8)
         .map(|bit| {
             let mut wrong = whole.clone();
@@ -453,7 +453,7 @@ fn what_is_not_from_the_peer_is_dropped_by_name() {
     let flood: Vec<_> = (0..10_000).map(|_| spi(rng.u32() | 0x1_0000)).collect();
     bench.push("got4", &flood);
     assert_eq!(bench.drops("d", "no_sa"), 10_000);
-    // None of this has hurt it.
+    // None of this has affected the association.
     bench.push("got4", &on);
     assert_eq!(bench.take("out4"), [four(60)]);
     assert!(

@@ -100,7 +100,7 @@ mod tests {
             Discard;";
         assert_eq!(names(&format!("; {ports}")), "wan, lan");
         assert_eq!(names(&format!("(a, b); {ports}")), "a, b");
-        // Behind a gap nothing can be said; what is not there the lookup misses itself.
+        // Nothing is known after a gap; the look-up itself reports missing elements.
         assert_eq!(
             names(&format!("; {ports} rt[5] -> Port(x) -> Discard")),
             "wan, lan"

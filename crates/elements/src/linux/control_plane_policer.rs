@@ -323,7 +323,7 @@ mod tests {
         syn[14 + 20 + 13] = 2;
         bench.push("p", &[syn]);
         let (icmp, arp) = (bench.read("p.icmp"), bench.read("p.arp_request"));
-        // Half of the burst is anybody's; of the rest a source has an eighth of the burst.
+        // Half of the burst is for all sources; of the rest a source has an eighth of the burst.
         assert_eq!((&*icmp, &*arp), ("12", "1"));
         assert_eq!(bench.take("out").len(), 13);
         assert_eq!((bench.drops("p", "icmp"), bench.drops("p", "syn")), (88, 1));

@@ -35,7 +35,7 @@ impl Link {
         self.eth0.set_neighbour(address, neighbour);
     }
 
-    /// Addresses that the kernel was asked for.
+    /// Addresses that the kernel was requested to resolve.
     fn asked(&self) -> Vec<String> {
         let mut all = Vec::new();
         self.kernel.take_asks(&mut |ask| {
@@ -76,7 +76,7 @@ fn packets_wait_in_order_until_the_kernel_knows() {
     link.bench.push("c", &[to("10.0.0.2", 3)]);
     assert_eq!(link.bench.take("out"), [frame(A, "10.0.0.2", 3)]);
     assert!(link.asked().is_empty(), "it is reachable");
-    // The neighbour has moved; then our own address changes.
+    // The neighbour's Ethernet address changes; then our own.
     link.says("10.0.0.2", Neighbour::Reachable(B));
     link.bench.push("c", &[to("10.0.0.2", 4)]);
     assert_eq!(link.bench.take("out"), [frame(B, "10.0.0.2", 4)]);
@@ -119,7 +119,7 @@ fn packets_for_a_neighbour_that_fails_leave_unchanged_by_output_1() {
         [to("10.0.0.2", 1), to("10.0.0.2", 2)]
     );
     link.asked();
-    // Later it is asked for anew.
+    // Later it is requested again.
     link.wait(1000);
     link.bench.push("c", &[to("10.0.0.2", 3)]);
     assert_eq!(link.asked(), ["10.0.0.2"]);
@@ -144,7 +144,7 @@ fn packets_wait_two_seconds_and_then_with_the_kernel() {
     link.bench.push("c", &[to("10.0.0.2", 1)]);
     link.wait(1900);
     assert!(link.bench.take("back").is_empty());
-    // The kernel still asks: it takes three seconds, and answers for packets that it has got by then.
+    // The kernel is still resolving: it takes three seconds, and answers for packets that it has by then.
     link.wait(900);
     assert_eq!(link.bench.take("back"), [to("10.0.0.2", 1)]);
     assert_eq!(link.asked().len(), 2, "a question a second");

@@ -287,7 +287,7 @@ mod tests {
         assert_eq!(bytes, expected);
         assert_eq!(out[0].anno.dst4(), [192, 0, 2, 2]);
         assert!(out[1].anno.via6().is_some() && out[3].anno.via6().is_some());
-        // The kernel gets what it must answer, unchanged.
+        // The kernel gets the packets that it must answer, unchanged.
         assert_eq!(bench.take("kernel"), [over, elsewhere, long, to6(1)]);
         let shown = bench.try_read("rt.lookup", "10.2.0.1");
         assert_eq!(shown, Ok("192.0.2.2 eth1 MPLS 100/200".to_owned()));

@@ -88,7 +88,7 @@ fn packets_are_switched_as_the_kernels_routes_say() {
     assert_eq!(IpAddr::from(via), gateway);
     assert_eq!(bench.take("four"), [lower(&four, 9), lower(&four, 9)]);
     assert_eq!(bench.take("six").len(), 1);
-    // The kernel gets them as they came.
+    // The kernel gets them unchanged.
     assert_eq!(bench.take("kernel"), [tunnel, odd, unknown]);
 }
 
@@ -183,7 +183,7 @@ fn a_packet_of_this_router_has_its_frame_back_without_labels() {
     let mut out = bench.take("out");
     out.sort_by_key(|frame| frame[12..14].to_vec());
     assert_eq!(out, plain);
-    // The kernel gets its own as it was.
+    // The kernel gets its own unchanged.
     let odd = labelled(&[105], four);
     bench.push("s", std::slice::from_ref(&odd));
     assert_eq!(bench.take("kernel"), [odd]);

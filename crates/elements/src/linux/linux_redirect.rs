@@ -173,7 +173,7 @@ mod tests {
         bench.take("kernel");
         bench.push("a", &[from(10)]);
         assert_eq!(bench.take("kernel"), [from(10)]);
-        // IPv6 has the same, in an element of its own.
+        // The same for IPv6, with its own class.
         let mut bench = Bench::new(
             crate::CLASSES,
             &TEXT.replace("MarkIPHeader", "CheckIP6Header"),

@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn extension_headers_of_ipv6_do_not_hide_what_is_behind() {
-        // Headers between, then the place where the last begins.
+        // The headers between, then the offset of the last one.
         let behind = |protocol: u8, headers: &[[u8; 8]]| {
             let mut frame = ip6().udp(50000, 3784).ether(A, A).bytes();
             let mut next = protocol;

@@ -76,7 +76,7 @@ fn time_to_live_and_class_go_into_what_was_below_or_not() {
             let ip = Ipv6::new_unchecked(bytes);
             (ip.hop_limit(), ip.traffic_class())
         };
-        // The next router gets what is one less; at the end of the labels DecIPTTL is still to come.
+        // The next router gets one less; at the end of the labels DecIPTTL still follows.
         assert_eq!(four(&out[0].bytes), (or(8, 50), or(0xa3, 0x03)));
         assert_eq!(out[0].anno.dst4(), [10, 0, 0, 3]);
         let inner = (77, or(5, 2), or(8, 30));
@@ -235,7 +235,7 @@ fn flows_below_labels_are_shared_among_next_hops_by_weight() {
     }
 }
 
-/// An entry with a choice of next hops is never read in brief.
+/// An entry with several next hops never takes the short path.
 #[test]
 fn what_is_read_in_brief_says_the_same_as_the_whole_entry() {
     let hops = [

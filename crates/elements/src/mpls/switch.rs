@@ -99,7 +99,7 @@ impl Switch {
         match FlowKey::of_ip_or_quoted(payload) {
             Some(flow) => flow.hash(self.seed),
             None => labels.chunks(LEN).fold(self.seed, |hash, entry| {
-                // Label alone: class and time to live differ within a flow.
+                // The label alone, because class and time to live differ within a flow.
                 let label = Entry::read(entry, 0).map_or(0, |entry| entry.label);
                 let mixed =
                     (u64::from(hash) << 20 ^ u64::from(label)).wrapping_mul(0x9e37_79b9_7f4a_7c15);

@@ -175,7 +175,7 @@ fn a_source_that_scans_a_network_keeps_nobody_else_from_new_neighbours() {
     for tick in 0..1000 {
         let now = Time(1) + Duration::from_millis(tick);
         for (source, which) in [(1, 0), (1, 0), (1, 0), (2, 1)] {
-            // The other host wants a new neighbour ten times a second.
+            // The other host needs a new neighbour ten times a second.
             if which == 1 && tick % 100 != 0 {
                 continue;
             }
@@ -189,7 +189,7 @@ fn a_source_that_scans_a_network_keeps_nobody_else_from_new_neighbours() {
     assert!((100..=140).contains(&(waits[0] + waits[1])), "{waits:?}");
     let asked = log.asked.len();
     assert!(asked <= 140, "nobody hears more than the rate: {asked}");
-    // Packets to a known neighbour still go.
+    // Packets to a known neighbour are still sent.
     r.heard(5, A, true, Time(1), &mut log.note());
     assert_eq!(r.find(5, || 1, Time(2), &mut log.note()), Found::Known(A));
 }

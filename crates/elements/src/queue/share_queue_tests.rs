@@ -14,7 +14,7 @@ fn router(options: &str) -> String {
     format!("q :: ShareQueue({options}) -> u :: Unqueue(ACTIVE false) -> out :: Collect")
 }
 
-/// IP packets as they are behind Strip and CheckIPHeader.
+/// IP packets as they arrive after Strip and CheckIPHeader.
 fn packets(bytes: impl IntoIterator<Item = Vec<u8>>) -> Batch {
     let made = bytes.into_iter().map(|bytes| {
         let mut packet = Packet::from_bytes(&bytes).unwrap();
@@ -151,7 +151,7 @@ fn the_link_is_shared_by_rates_below_the_ceilings() {
         ("10.0.1.2", 0),
     ];
     keep_full(&mut bench, &dsts, 5000);
-    // Both groups have 500 kB/s; in the first one it is 1 : 4, of which voice has a quarter.
+    // Both groups have 500 kB/s; in the first one subscribers share 1 : 4, of which voice has a quarter.
     for (place, ideal) in [
         ("10.0.0.1", 100.0),
         ("10.0.0.7 voice", 100.0),
@@ -166,7 +166,7 @@ fn the_link_is_shared_by_rates_below_the_ceilings() {
         );
     }
     assert!(bench.drops("q", "full") > 1000);
-    // Alone, one has its ceiling of 250 kB/s.
+    // A single subscriber has its ceiling of 250 kB/s.
     bench.write("q.reset", "");
     let before = count(&mut bench, "10.0.0.1", "bytes");
     keep_full(&mut bench, &[("10.0.0.1", 0)], 2000);

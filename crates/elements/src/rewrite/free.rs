@@ -286,7 +286,7 @@ mod tests {
         let places = [1, 2, 3].map(|destination| Place::new(to(destination), RANGE, 0));
         let full = u64::from(RANGE.1) + 1;
         for place in &places {
-            // Flows with ports of their own choice take all.
+            // Flows with chosen ports take all.
             let all = (0..=RANGE.1).map(|value| place.with(value));
             world.taken.extend(all);
             let first = world.random() % RANGE.1;
@@ -330,7 +330,7 @@ mod tests {
             }
             assert!(world.looks < 6 * u64::from(RANGE.1), "{}", world.looks);
             while world.flow(&place, (9, in_order)) != (None, 0) {}
-            // Some come and go while nearly all are in use.
+            // Some flows begin and end while nearly all values are in use.
             world.looks = 0;
             for _ in 0..20_000 {
                 let at = world.random() as usize % live.len();
@@ -344,7 +344,7 @@ mod tests {
                 );
             }
             assert!(world.looks < 3 * 20_000, "{}", world.looks);
-            // Sets of values go with the flows.
+            // Sets of values are removed with the flows.
             for value in live {
                 world.end(&place, value);
             }

@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(go(&mut b, &client(0, "x")).0, 0);
         let port = client(1, "PORT 200,200,200,200,200,200\r\n");
         for _ in 0..2 {
-            // Sent again, it says the same again.
+            // A retransmitted command gets the same result.
             let (seq, _, data, _) = go(&mut b, &port);
             assert_eq!((seq, data.as_str()), (1, "PORT 1,0,0,1,4,1\r\n"));
         }

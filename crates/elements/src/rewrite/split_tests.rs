@@ -38,7 +38,7 @@ fn plan(text: &str) -> Arc<Plan> {
     plan.unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The workers of a router, which all take a turn whenever one is asked.
+/// The workers of a router, which all run a turn when one is called.
 struct Workers(RefCell<Vec<Graph>>);
 
 impl Workers {
@@ -64,7 +64,7 @@ impl Workers {
         }
     }
 
-    /// Lets a frame in on a worker, and gives what then arrives at a Collect.
+    /// Injects a frame on a worker. Returns the packets that then arrive at a Collect.
     fn pass(&self, worker: usize, at: &str, frame: &[u8], to: &str) -> Vec<Vec<u8>> {
         let plan = Arc::clone(self.0.borrow()[0].plan());
         let node = plan.find(at).expect("it is there");

@@ -230,7 +230,7 @@ mod tests {
             Idle -> Port(fd00:2::1/64, fd00:3::1/64) -> Discard",
         );
         assert_eq!(table, "10.0.2.0/24 0, ATTACHED here".replace("2.0", "2.1"));
-        // Unless its route is written.
+        // Unless its route is given explicitly.
         let (_, no_errors) = self::table(
             "Idle -> rt :: RadixIPLookup(ATTACHED here, 10.0.1.1/24 1) -> a :: Port(10.0.2.1/24, fd00::1/64) -> Discard;
             rt[1] -> t :: Tee -> b :: Port(10.0.1.1/24, fd00:1::1/64) -> Discard; t[1] -> Discard",

@@ -48,7 +48,7 @@ fn lookup(bench: &mut Bench, address: &str) -> String {
     bench.try_read("rt.lookup", address).expect("an address")
 }
 
-/// The table with a space between its columns.
+/// The table with single spaces between its columns.
 fn table(bench: &mut Bench) -> String {
     bench
         .read("rt.table")
@@ -91,7 +91,7 @@ fn the_longest_prefix_decides_the_port_and_the_gateway() {
     }
 }
 
-/// Prefixes that nest, so that each change uncovers or hides another route.
+/// Nested prefixes, so that each change uncovers or hides another route.
 #[test]
 fn routes_come_and_go_by_handlers() {
     for class in ALL {
@@ -258,7 +258,7 @@ fn an_icmp_error_takes_the_path_of_the_flow_that_it_is_about() {
 
 #[test]
 fn next_hops_of_a_change_that_was_refused_can_be_used_by_the_next() {
-    // A worker that is held up: what the refused change named is not gone yet.
+    // A worker is delayed: the next hops of the refused change are not freed yet.
     let held_up = engine::publish::domain().register();
     let mut bench = bench("");
     bench.write("rt.next_hop_down", "192.0.2.8 1");
@@ -339,11 +339,11 @@ fn flows_are_spread_by_weight_stay_and_move_only_if_they_must() {
         assert!(was == is || was.1 == "1.0.0.2", "it moved without need");
     }
     assert!(bench.read("rt.groups").contains("1.0.0.2 1 WEIGHT 2 down"));
-    // A route that comes now knows it too.
+    // A route added now uses it, too.
     bench.write("rt.add", "12/8 1.0.0.2 1 | 1.0.0.3 2");
     send(&mut bench, &["12.0.0.1"]);
     assert_eq!(next(&mut bench, "c"), ["1.0.0.3"]);
-    // The last word counts, also for what comes later.
+    // The last command counts, also for later routes.
     bench.write("rt.next_hop_up", "1.0.0.2 1");
     let again = spread(&mut bench);
     assert!(count(&again, "1.0.0.2") >= 60);
@@ -376,7 +376,7 @@ fn a_reload_brings_the_difference_and_keeps_what_handlers_did() {
     bench.reload(&text).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(
         table(&mut bench).replace(".0.0.0", ""),
-        // 1 is gone, 2 and 3 stay as handlers left them, 4, 5 and 10 are as is written now.
+        // 1 is removed, 2 and 3 stay as handlers set them, 4, 5 and 10 are as configured now.
         "2/8 - 1\n4/8 - 1\n5/8 - 1\n9/8 1.1.1.1 2\n10/8 - 2\n"
     );
     assert!(bench.read("rt.groups").contains("1.1.1.1 2 down"));
@@ -506,7 +506,7 @@ fn plans_say_what_tables_take() {
     assert!((1 << 10..128 << 10).contains(&bytes("rt")));
     // A word for each 24 bits.
     assert!((64 << 20..65 << 20).contains(&bytes("direct")));
-    // Twice as many places as entries, of 40 bytes and more each.
+    // Twice as many slots as entries, of 40 bytes and more each.
     assert!((80 << 10..200 << 10).contains(&bytes("arp")));
     assert_eq!(bytes("q"), 800);
 }
@@ -521,7 +521,7 @@ fn no_more_routes_come_than_the_router_may_have() {
         let refused = bench.try_write("rt.add", "10.3.0.0/16 1");
         let why = "each table of the router may have 3 routes at most (`routes`), and this makes 4";
         assert_eq!(refused, Err(why.to_owned()), "{class}");
-        // A route may change, and one come for one that goes.
+        // A route may change, and one may replace another.
         bench.write("rt.set", "10.2.0.0/16 2");
         bench.write("rt.ctrl", "add 10.3.0.0/16 1\nremove 10.2.0.0/16");
         let refused = bench.try_write("rt.ctrl", "add 10.4.0.0/16 1\nset 10.3.0.0/16 2");

@@ -445,7 +445,7 @@ mod tests {
         let table = Table::<4>::new(Arc::default()).expect("memory");
         let mut writer = table.lock();
         let first = id_of(&mut writer, 1);
-        // The route is gone, but the table had no room to say so.
+        // The route was removed, but the table had no room to record it.
         writer.part_with(vec![first], Err(Full));
         let second = id_of(&mut writer, 2);
         assert_ne!(second, first);

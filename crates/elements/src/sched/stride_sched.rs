@@ -216,7 +216,7 @@ mod tests {
             let counts = shares(&tickets, rounds * total as usize);
             for (count, t) in counts.iter().zip(&tickets) {
                 let fair = rounds as i64 * i64::from(*t);
-                // Strides are rounded down, which few tickets feel least.
+                // Strides are rounded down, which affects few tickets least.
                 let slack = 2 + fair / 500;
                 assert!(
                     (*count as i64 - fair).abs() <= slack,

@@ -83,7 +83,7 @@ impl Machine {
                 self.read(&handler, &argument, host)?
             }
         };
-        // A text that could not be put together has no end, as in Click.
+        // A text that could not be expanded gets no line end, as in Click.
         if newline && !text.ends_with('\n') && complaints() == before {
             text.push('\n');
         }

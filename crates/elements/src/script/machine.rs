@@ -191,7 +191,7 @@ impl Machine {
         let outer = self.frame.replace(fresh);
         let mut result = self.advance(0, host);
         if inside {
-            // A script that runs itself goes on where it was.
+            // A script that runs itself continues at its position.
             if self.is_waiting() {
                 host.alarm(None);
                 result = Err("a script cannot wait inside itself".to_owned());

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A world that records its calls.
+/// A fake host that records its calls.
 #[derive(Default)]
 struct World {
     out: String,
@@ -254,7 +254,7 @@ fn a_pause_takes_its_count_of_steps() {
     assert_eq!(script.step(1, &mut world), Ok(Ended::No));
     assert_eq!(world.out, "1\n");
     assert_eq!(world.alarm, Some(Duration::from_secs(1)));
-    // A step ends the wait as well, and a number of steps goes past more.
+    // A step ends the wait as well, and a number of steps ends as many.
     assert_eq!(script.own_write("step", "2", &mut world), Some(Ok(())));
     assert_eq!((world.out.as_str(), world.alarm), ("1\n2\n3\n", None));
     assert!(!script.is_waiting());
@@ -389,7 +389,7 @@ fn a_handler_that_fails_is_said_and_one_that_is_not_there_stays_as_written() {
         "print $(kill 0)",
     ]);
     script.run(Call::default(), &mut world).expect("no error");
-    // A text with a mistake in it has no end of line, as in Click.
+    // A text with a mistake gets no line end, as in Click.
     assert_eq!(world.out, "<$(no.such)>");
     assert_eq!(world.killed, [(10, 4711)]);
     assert_eq!(
@@ -399,7 +399,7 @@ fn a_handler_that_fails_is_said_and_one_that_is_not_there_stays_as_written() {
     );
 }
 
-/// A world in which a script is the element `s`.
+/// A fake host in which a script is the element `s`.
 fn world_with(instructions: &[&str]) -> (World, Rc<Machine>) {
     let (mut world, script) = (world(), Rc::new(machine(instructions)));
     world.scripts.push(("s", Rc::clone(&script)));
@@ -434,7 +434,7 @@ fn scripts_that_call_each_other_without_end_are_stopped() {
             "{}",
             world.said
         );
-        // And it can be used again.
+        // Afterwards it can be used again.
         assert_eq!(
             script.own_read("add", "1 2", &mut world),
             Some(Ok("3".into()))

@@ -116,7 +116,7 @@ impl Program {
                     let name = first_word(instruction.as_ref()).0;
                     let message = format!("syntax error at '{name}'");
                     wrong.push((at, Mistake { message, help }));
-                    // Places of instructions stay those of the arguments.
+                    // Positions of instructions stay those of the arguments.
                     program.code.push(Insn::Label);
                 }
             }

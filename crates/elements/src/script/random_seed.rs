@@ -20,7 +20,7 @@ pub(super) struct RandomSeed {
     seed: Option<u32>,
 }
 
-/// Begins the sequence of a seed, as Click's does, or an unpredictable one.
+/// Starts the sequence of a seed, as Click's does, or an unpredictable one.
 fn begin(seed: Option<u32>, cx: &mut JobCx) {
     match seed {
         Some(seed) => cx.set_library_seed(seed),

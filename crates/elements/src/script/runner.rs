@@ -361,7 +361,7 @@ impl Host for Surroundings<'_, '_> {
     fn alarm(&mut self, after: Option<Duration>) {
         self.cx.cancel_timer();
         if let Some(after) = after {
-            // Time passes with every wait, so that a script cannot hold it up.
+            // Every wait advances the time, so that a script cannot stop it.
             let at = self.cx.now() + after.max(Duration::from_nanos(1));
             self.cx.set_timer(at);
         }

@@ -460,7 +460,7 @@ mod tests {
             .collect();
         bench.push("c", &many);
         let passed = bench.take("a").len();
-        // One packet of each that has a place, and ten from each of 16 buckets.
+        // One packet of each host with an entry, and ten from each of 16 shared buckets.
         assert!((64..=64 + 160).contains(&passed), "{passed}");
         assert_eq!(bench.drops("p", "over_rate") as usize, many.len() - passed);
     }

@@ -46,7 +46,7 @@ impl LinkUnqueue {
         let bytes = packet.len() as u128 + u128::from(packet.cold().extra_length());
         let ns = bytes * 1_000_000_000 / u128::from(self.config.bandwidth.0.max(1));
         let ns = u64::try_from(ns).unwrap_or(u64::MAX);
-        // Whole microseconds, as in Click; but a packet never takes no time.
+        // Whole microseconds, as in Click; but a packet always takes some time.
         Duration::from_nanos(if ns < 1000 { ns } else { ns - ns % 1000 })
     }
 

@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn bytes_are_paid_for_after_the_packet() {
-        // The first packet of 69 bytes is free; then one a second and, over ten of them, the remains.
+        // The first packet of 69 bytes is free; then one a second and, over ten of them, the remainder.
         let n = passed("BandwidthRatedUnqueue(69Bps, BURST_BYTES 1)");
         assert!((10..=12).contains(&n), "{n}");
     }

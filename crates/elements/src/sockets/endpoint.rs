@@ -178,11 +178,11 @@ impl Role {
         let Address::File(file) = at else {
             return socket.bind(&address);
         };
-        // The file has the socket's own mode from when it is there: only this user and root write to it.
+        // The file has the socket's own mode from its creation on: only this user and root write to it.
         rustix::fs::fchmod(socket, Mode::RUSR | Mode::WUSR)?;
         socket.bind(&address).or_else(|e| {
             let refused = |e: io::Error| e.kind() == ErrorKind::ConnectionRefused;
-            // Another kind of file is somebody's, and stays.
+            // A file of another kind belongs to somebody else, and stays.
             let stale = e.kind() == ErrorKind::AddrInUse
                 && std::fs::symlink_metadata(file).is_ok_and(|m| m.file_type().is_socket())
                 && self.socket()?.connect(&address).is_err_and(refused);

@@ -149,7 +149,7 @@ impl Exchange {
         if self.receives {
             worked |= self.receive(link, cx);
         }
-        // Never asleep: a task that sleeps does not hear of its descriptors.
+        // The task never sleeps, because a sleeping task is not woken by its descriptors.
         if worked { Did::Work } else { Did::Nothing }
     }
 
@@ -198,7 +198,7 @@ impl Exchange {
                     }
                 }
                 Err(e) if would_block(&e) => break,
-                // A datagram that was sent before has been refused: that is told once, here.
+                // An earlier datagram was refused, which is reported once, here.
                 Err(_) => {}
             }
         }

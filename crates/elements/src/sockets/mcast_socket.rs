@@ -101,7 +101,7 @@ impl Where {
     fn receiver(&self) -> io::Result<UdpSocket> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         self.settings.apply(&socket)?;
-        // Others of this host listen to the same group.
+        // Other programs of this host listen to the same group.
         socket.set_reuse_address(true)?;
         socket.bind(&self.group.into())?;
         socket.join_multicast_v4(self.group.ip(), self.source.ip())?;
@@ -114,7 +114,7 @@ impl Where {
     fn sender(&self) -> io::Result<UdpSocket> {
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
         self.settings.apply(&socket)?;
-        // With an address of its own, a port in use is a mistake: packets would be confused.
+        // With a specific address, a port in use is a mistake: packets would be confused.
         socket.set_reuse_address(self.source.ip().is_unspecified())?;
         socket.bind(&self.source.into())?;
         if !self.source.ip().is_unspecified() {

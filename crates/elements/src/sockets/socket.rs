@@ -136,7 +136,7 @@ impl Link for Line {
         let mut socket = self.stream(bound).ok_or(ErrorKind::NotConnected)?;
         let sent = match &bound.wire {
             Wire::Listens(_) | Wire::Connected(_) => match socket.write(packet.data()) {
-                // A datagram sent before was refused: that is told once, and says nothing of this one.
+                // An earlier datagram was refused. This is reported once, and does not concern the present one.
                 Err(e) if e.kind() == ErrorKind::ConnectionRefused => socket.write(packet.data()),
                 sent => sent,
             },

@@ -16,7 +16,7 @@ fn bench(config: &str) -> Bench {
     Bench::new(crate::CLASSES, &text)
 }
 
-/// Runs both until `to` has received `bytes` bytes; returns them as one stream.
+/// Runs both until `to` has received `bytes` bytes. Returns them as one stream.
 fn carry(from: &mut Bench, to: &mut Bench, bytes: usize) -> Vec<u8> {
     let mut all = Vec::new();
     for _ in 0..1_000_000 {
@@ -31,7 +31,7 @@ fn carry(from: &mut Bench, to: &mut Bench, bytes: usize) -> Vec<u8> {
     panic!("{} bytes have come, not {bytes}", all.len());
 }
 
-/// A server and a client exchange packets; the client speaks first.
+/// A server and a client exchange packets; the client sends first.
 fn talk(server: &str, client: &str) {
     let mut server = bench(server);
     let mut client = bench(client);
@@ -54,7 +54,7 @@ fn servers_and_clients_of_all_types_talk() {
     }
     let (a, b) = (file("a"), file("b"));
     talk(&format!("UNIX, {a}"), &format!("UNIX, {a}, CLIENT true"));
-    // The server's file is gone with it, and a file that was left behind is replaced.
+    // The server's file is removed with it, and an old file is replaced.
     assert!(!std::path::Path::new(&a).exists());
     drop(std::os::unix::net::UnixListener::bind(&a));
     talk(&format!("UNIX, {a}"), &format!("UNIX, {a}, CLIENT true"));
@@ -167,7 +167,7 @@ fn a_server_listens_only_to_whom_it_may() {
                     server.run();
                 }
             } else {
-                // The server closes the connection, so that what is sent later is refused.
+                // The server closes the connection, so that later packets are refused.
                 while client.drops("s", "refused") == 0 {
                     client.push("in", &[b"more"]);
                     client.run();

@@ -73,7 +73,7 @@ mod testing {
             file.display()
         );
         let mut bench = Bench::strict(crate::CLASSES, &text);
-        // Elements hear of the start with the first turn.
+        // Elements are started with the first turn.
         bench.run();
         bench.push_packets("e", 0, packets(stamps));
         drop(bench);

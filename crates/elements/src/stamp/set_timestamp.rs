@@ -63,7 +63,7 @@ mod tests {
             through("SetTimestamp(5, FIRST true)", fields, &[1_000_000]),
             ["0.001000 5.000000"]
         );
-        // A bench's clock stands at one second.
+        // A bench's clock starts at one second.
         assert_eq!(through("SetTimestamp", fields, &[0]), ["1.000000 0.000000"]);
     }
 }

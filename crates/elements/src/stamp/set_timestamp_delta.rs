@@ -105,7 +105,7 @@ mod tests {
             through("SetTimestampDelta", "timestamp", &stamps),
             ["0.000000", "0.000000", "3.000000", "-1.000000"]
         );
-        // A bench's clock stands at one second.
+        // A bench's clock starts at one second.
         assert_eq!(
             through("SetTimestampDelta(TYPE NOW)", "timestamp", &[SECOND / 4]),
             ["0.750000"]

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(filter("2, 4"), "23");
         assert_eq!(filter("START_AFTER 1, END_AFTER 3"), "23");
         assert_eq!(filter("START 2, INTERVAL 2"), "23");
-        // A bench's clock stands at one second when it starts.
+        // A bench's clock starts at one second.
         assert_eq!(filter("START_DELAY 2, END_DELAY 4"), "34");
     }
 

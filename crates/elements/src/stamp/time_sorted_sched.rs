@@ -150,7 +150,7 @@ impl Element for TimeSortedSched {
     fn take(&mut self, old: TimeSortedSched) {
         (self.last, self.well_ordered) = (old.last, old.well_ordered);
         self.number = old.number;
-        // Packets of inputs that are gone leave with those of the last one that is there.
+        // Packets of removed inputs leave with those of the last remaining one.
         let Some(last) = self.waiting.len().checked_sub(1) else {
             return;
         };

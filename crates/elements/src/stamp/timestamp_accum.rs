@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn differences_to_now_are_added_up() {
         let mut bench = Bench::new(crate::CLASSES, "t :: TimestampAccum -> Discard");
-        // A bench's clock stands at one second.
+        // A bench's clock starts at one second.
         bench.push_packets("t", 0, packets(&[500_000_000, 900_000_000]));
         assert_eq!(bench.read("t.count"), "2");
         assert_eq!(bench.read("t.time"), "0.600000");

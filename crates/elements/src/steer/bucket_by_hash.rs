@@ -326,7 +326,8 @@ mod tests {
         for key in ["symmetric", "microsoft"] {
             let mut frames = Vec::new();
             for n in 0..60u16 {
-                // From a client to a server, what the server answers, and what a router says of the answer (RFC 7690).
+                // A packet from a client to a server, the server's answer, and a router's error about the answer (RFC
+                // 7690).
                 let (client, server) = (format!("10.{n}.2.3"), "198.51.100.1");
                 let sent = ip4().src(&client).dst(server).tcp(n + 1024, 443);
                 let answer = ip4()

@@ -1,4 +1,4 @@
-//! Moves of buckets that come to nothing in the middle: a worker that does not answer, or does nothing else.
+//! Moves of buckets that fail in the middle: a worker that does not answer, or is busy all the time.
 
 use super::move_tests::{
     AtRandom, Everything, any_move, at_random, nothing_is_wrong, patient, plan, table,
@@ -20,7 +20,7 @@ const TEXT: &str =
 /// A control thread that stops at some point of a move.
 struct Fails<'a> {
     router: &'a AtRandom,
-    /// Number of workers' checks of requests after which it fails.
+    /// Number of workers' checks of requests after which it stops.
     after: usize,
     /// A worker that gets no request before that.
     deaf: Option<usize>,
@@ -86,7 +86,7 @@ fn a_move_that_fails_anywhere_loses_and_reorders_nothing_and_leaves_nothing_park
                 again.map(|moved| (moved.held.waiting, moved.late)),
                 Ok((0, Vec::new()))
             );
-            // A move with three old owners takes fewer looks than this, mostly.
+            // A move with three old owners usually takes fewer steps than this.
             if step > 250 {
                 break;
             }
@@ -97,7 +97,7 @@ fn a_move_that_fails_anywhere_loses_and_reorders_nothing_and_leaves_nothing_park
     assert!(failed > 50 && carried_on > 5, "{failed} {carried_on}");
 }
 
-/// Packets of buckets 0 to 2 come when all workers have begun with the first thing that they are asked.
+/// Packets of buckets 0 to 2 arrive when all workers have begun with their first request.
 struct Floods<'a>(&'a AtRandom, Cell<bool>);
 
 impl Ask for Floods<'_> {
@@ -146,7 +146,7 @@ fn a_move_to_a_worker_that_has_halted_ends_and_another_one_waits_for_it() {
     table(&plan).set_limit(Duration::from_millis(200));
     let floods = Floods(&router, Cell::new(false));
     let moved = move_buckets(&floods, &plan, "s", &[0, 1, 2], 2).expect("workers answer");
-    // A ring of 64 from each of the others, and what comes by the worker itself waits as well.
+    // A ring of 64 from each of the others, and the packets that arrive at the worker itself wait as well.
     assert_eq!((moved.buckets, moved.held.packets), (3, 900));
     assert!(moved.held.waiting >= 600 - 2 * 64, "{moved}");
     assert!(moved.late.is_empty(), "{moved}");

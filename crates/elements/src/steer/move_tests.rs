@@ -1,4 +1,4 @@
-//! Buckets move while packets come: none is lost, none of a flow overtakes another, and state goes along.
+//! Buckets move while packets arrive: none is lost, none of a flow overtakes another, and state moves along.
 
 use crate::prelude::*;
 use engine::clock::Clock;
@@ -23,7 +23,7 @@ use testkit::Rng;
 pub(super) const FLOWS: u8 = 24;
 pub(super) const BUCKETS: u8 = 8;
 
-/// Packets of a flow: its number twice, as a frame would begin, then the packet's number.
+/// A packet of a flow: the flow's number twice, as a frame would begin, then the packet's number.
 pub(super) fn packet(flow: u8, number: u32) -> Packet {
     let mut bytes = [flow; 64];
     bytes[60..].copy_from_slice(&number.to_be_bytes());
@@ -61,7 +61,7 @@ impl Element for ByFlow {
     }
 }
 
-/// Counts the packets of each flow, where they must come in order, and notes errors.
+/// Counts the packets of each flow, which must arrive in order, and records errors.
 struct InOrder {
     flows: Shards<HashMap<u8, u32>>,
     wrong: Arc<AtomicU64>,
@@ -149,7 +149,7 @@ pub(super) fn plan_after(
     plan.unwrap_or_else(|| panic!("{}", lang::render_all(&errors, &map)))
 }
 
-/// Makes moves wait as long as they take on a slow machine.
+/// Makes moves wait as long as on a slow machine.
 pub(super) fn patient(plan: &Plan) {
     table(plan).set_limit(Duration::from_secs(20));
 }
@@ -164,21 +164,21 @@ pub(super) fn wrong(plan: &Plan, element: &str) -> String {
     plan.control(node, 0, "").expect("it can be read")
 }
 
-/// Time that passes while workers take a few turns.
+/// Time that passes while workers run a few turns.
 const STEP: Duration = Duration::from_micros(20);
 
-/// A router whose workers take turns at random on the test's thread, while packets come.
+/// A router whose workers run turns at random on the test's thread, while packets arrive.
 pub(super) struct AtRandom(pub(super) RefCell<Everything>);
 
 pub(super) struct Everything {
     graphs: Vec<Graph>,
     now: Time,
     pub(super) rng: Rng,
-    /// Packets of each flow that have come.
+    /// Number of arrived packets of each flow.
     numbers: Vec<u32>,
     source: usize,
     pub(super) comes: bool,
-    /// A worker, and how many of its next turns it does not take.
+    /// A worker, and the number of its next turns that it skips.
     pub(super) stalls: (usize, usize),
     /// Requests of each worker that run between turns until they are done.
     long_asks: Vec<Vec<LongAsk>>,
@@ -191,7 +191,7 @@ pub(super) struct Everything {
 type LongAsk = (bool, Box<dyn FnMut(&mut Graph) -> bool>);
 
 impl Everything {
-    /// Packets of a flow come, always by the same worker.
+    /// Packets of a flow arrive, always at the same worker.
     pub(super) fn come(&mut self, flow: usize, packets: usize) {
         let mut batch = Batch::new();
         for _ in 0..packets {
@@ -202,7 +202,7 @@ impl Everything {
         self.graphs[by].inject(self.source, 0, &mut batch);
     }
 
-    /// A packet or two of a flow come, or a worker takes a turn.
+    /// One or two packets of a flow arrive, or a worker runs a turn.
     fn go_on(&mut self) {
         self.now = self.now + STEP;
         self.graphs
@@ -226,7 +226,7 @@ impl Everything {
         }
     }
 
-    /// Workers take another plan up, one after the other, while packets come.
+    /// Workers take up another plan, one after the other, while packets arrive.
     pub(super) fn reload(&mut self, next: &Arc<Plan>) {
         let first = self.rng.below(self.graphs.len());
         for n in 0..self.graphs.len() {
@@ -319,7 +319,7 @@ impl Ask for AtRandom {
         let mut all = self.0.borrow_mut();
         all.asked += 1;
         all.go_on();
-        // Earlier requests come first.
+        // Earlier requests are run first.
         all.run_long_asks(worker, |begun| !begun);
         Ok(what(&mut all.graphs[worker]))
     }
@@ -361,8 +361,8 @@ pub(super) fn any_move(router: &AtRandom, workers: usize) -> (Vec<u16>, usize) {
     (each.collect(), rng.below(workers))
 }
 
-/// Moves buckets at random while packets come, and compares the output with a naive model: every packet of a flow, in
-/// order.
+/// Moves buckets at random while packets arrive, and compares the output with a naive model: every packet of a flow,
+/// in order.
 fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
     let text = format!(
         "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0) -> by -> s :: Steer({BUCKETS})
@@ -377,7 +377,7 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
     let (mut moved, mut stay) = (0, 0);
     for round in 0..60 {
         let table = table(&plan);
-        // Half of the moves meet a worker that stalls, and are called off as soon as they would have to wait for it.
+        // Half of the moves meet a worker that stalls, and are cancelled as soon as they would have to wait for it.
         let hurried = stalls && round % 2 == 1;
         table.set_limit(Duration::from_secs(if hurried { 0 } else { 20 }));
         if hurried {

@@ -27,7 +27,7 @@ struct Out {
     wrong: u64,
 }
 
-/// A port with two queues each way, which gives packets as they are due and checks its output.
+/// A port with two queues each way, which delivers packets at their times and checks its output.
 struct Paced {
     open: OpenPort,
     given: Arc<AtomicU64>,
@@ -37,8 +37,8 @@ struct Paced {
 
 /// Nanoseconds between packets, by each queue.
 const PACE: u64 = 100_000;
-/// Packets on their way at most, and a burst of each queue: a Queue holds 1000, and drops further ones while the worker
-/// that empties it does not run.
+/// Maximum number of packets under way, and a burst of each queue. A Queue holds 1000, and drops further ones while
+/// the worker that empties it does not run.
 const UNDERWAY: u64 = 500;
 /// Buckets that change their worker.
 const MOVES: usize = 1000;
@@ -168,7 +168,7 @@ fn start(plan: &Arc<Plan>, ports: &Arc<Paced>) -> Router {
 /// Stops the ports' packets, and waits until all have left.
 fn drain(router: &Router, ports: &Paced) {
     ports.ends.store(true, Relaxed);
-    // A worker that answers has ended its turn, and gives no more.
+    // A worker that answers has ended its turn, and sends no more packets.
     until("the last packet to leave", || router.held() == Ok(0));
 }
 
@@ -210,7 +210,7 @@ struct Fails<'a> {
     router: &'a Router,
     /// Questions before it.
     after: Cell<usize>,
-    /// True if it is only the answer that is lost.
+    /// True if only the answer is lost.
     heard: bool,
 }
 
@@ -295,7 +295,7 @@ fn a_queue_whose_move_fails_anywhere_stays_with_its_worker_which_polls_it_in_ord
             }
         }
     }
-    // The workers are asked once: if only the answer is lost, the queue has moved.
+    // The workers get one request: if only the answer is lost, the queue has moved.
     assert_eq!(failed, 8);
     end(router, &ports);
 }

@@ -367,7 +367,7 @@ mod tests {
         both.table.assign(&[0, 1]);
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);
         assert_eq!((told(1), told(2)), (Some(0), Some(1)));
-        // Nothing is new, as on a reload.
+        // Nothing has changed, as on a reload.
         let calls = *card.calls.lock();
         rules.come_from(&source);
         rules.go_to(&port, both.clone(), &both.by_bucket(), false);
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!((told(1), told(3)), (None, Some(1)));
         let shown = "rules in the port: 2; refused: 2 (the first: no room); waiting: 1";
         assert_eq!(rules.show(), shown);
-        // Buckets have moved: a rule that comes has the queue of its bucket's others, until they shall follow.
+        // Buckets have moved: a new rule has the queue of its bucket's others, until they may follow.
         both.table.assign(&[0]);
         set(4, Some(1));
         assert_eq!((told(3), told(4)), (Some(1), Some(1)));
@@ -401,7 +401,7 @@ mod tests {
         let old = all.get("p");
         old.come_from(&source);
         old.go_to(&port, both.clone(), &both.by_bucket(), false);
-        // There is no owner any more, and a worker is about to drop it.
+        // The owner is removed, and a worker is about to drop it.
         all.0.lock().get_mut("p").expect("it is known").rules = Weak::new();
         let new = all.get("p");
         assert!(!Arc::ptr_eq(&old, &new));

@@ -1,5 +1,5 @@
-//! Moves of buckets, reloads and workers that stall, at random: every packet of a flow leaves, in order, and its state
-//! is there.
+//! Moves of buckets, reloads and workers that stall, at random: every packet of a flow leaves, in order, with its
+//! state.
 
 use super::move_tests::{any_move, at_random, nothing_is_wrong, plan, plan_after, table};
 use engine::port::NoPorts;
@@ -9,7 +9,7 @@ use steer::move_buckets;
 
 const WORKERS: usize = 3;
 
-/// Configuration with the parts that a reload may change: Steer itself, and the elements behind it.
+/// Configuration with the parts that a reload may change: Steer itself, and the elements downstream.
 fn text(capacity: usize, behind: &str) -> String {
     format!(
         "Idle -> by :: ByFlow; i :: InfiniteSource(LIMIT 0, CORES 0-2) -> by
@@ -26,7 +26,7 @@ fn packets_that_wait_for_moves_are_neither_lost_nor_late_over_reloads() {
         for _ in 0..60 {
             let roll = router.0.borrow_mut().rng.below(3);
             if roll > 0 {
-                // Some moves end while packets still wait, or are called off, as a worker stalls.
+                // Some moves end while packets still wait, or are cancelled, as a worker stalls.
                 let hurried = roll == 1;
                 let limit = Duration::from_secs(if hurried { 0 } else { 20 });
                 table(&current).set_limit(limit);
@@ -35,7 +35,7 @@ fn packets_that_wait_for_moves_are_neither_lost_nor_late_over_reloads() {
                     all.stalls = (all.rng.below(WORKERS), 60);
                 }
                 let (buckets, to) = any_move(&router, WORKERS);
-                // One that is refused is one for which packets of an earlier one wait.
+                // A refused move is one for which packets of an earlier move wait.
                 if let Ok(moved) = move_buckets(&router, &current, "s", &buckets, to) {
                     waited += moved.held.waiting;
                 }

@@ -162,7 +162,7 @@ fn every_packet_of_any_batch_counts_once_and_one_that_is_not_ours_is_found_where
             0 => vec![1; 8],
             _ => (0..8).map(|_| rng.below(2) as u16).collect(),
         };
-        // Mostly ours: one that is not may stand anywhere.
+        // Mostly packets of this worker, with one other at any position.
         let ours: Vec<u16> = (0..8).filter(|&b| owners[usize::from(b)] == 1).collect();
         let any = |rng: &mut testkit::Rng| match ours.is_empty() || rng.one_in(20) {
             true => rng.below(12) as u16,
@@ -195,7 +195,7 @@ fn every_packet_of_any_batch_counts_once_and_one_that_is_not_ours_is_found_where
     }
 }
 
-/// A source on worker 0 all of whose packets are worker 1's.
+/// A source on worker 0 whose packets all belong to worker 1.
 const AWAY: &str = "src :: InfiniteSource(LIMIT 100) -> SetBucket(1) -> s :: Steer(4, CAPACITY 8) -> out :: Collect";
 
 /// Reloads worker 0.
@@ -226,7 +226,7 @@ fn sources_that_rest_for_a_full_ring_do_so_over_a_reload_for_no_longer_than_with
         graph.set_time(Time(60_000_000));
         graph = reload(graph, text);
         assert_eq!(made(&mut graph), 6, "{text}");
-        // 100 ms are over, all in all: what is too much is lost.
+        // The 100 ms are used up: excess packets are lost.
         graph.set_time(Time(100_000_001));
         assert_eq!(made(&mut graph), 100, "{text}");
         other.turn();

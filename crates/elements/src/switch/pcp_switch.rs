@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn every_number_of_classes_keeps_the_order_of_priorities() {
-        // Background, best effort, then upwards.
+        // Background, best effort, then increasing.
         for map in super::RECOMMENDED {
             let order = [1, 0, 2, 3, 4, 5, 6, 7].map(|priority: usize| map[priority]);
             assert!(order.is_sorted(), "{map:?}");

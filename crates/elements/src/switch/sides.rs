@@ -45,7 +45,7 @@ impl Sides {
         leave: impl Fn(usize, &mut Batch, &Cx),
     ) {
         let packets = each(batch).into_slice();
-        // If the last batch parted, so will this one, probably.
+        // If the last batch was split, this one probably will be, too.
         let home = if self.0.part() {
             self.partition(batch, None, None, &mut step, cx)
         } else {
@@ -153,7 +153,7 @@ fn agree<S: Step>(
     step: &mut S,
     cx: &Cx,
 ) -> (usize, Option<Verdict>) {
-    // Two by two, which saves an instruction and a half of each packet.
+    // Unrolled by two, which saves one and a half instructions per packet.
     let end = packets.len();
     let (pairs, last) = packets.get_mut(at..).unwrap_or_default().as_chunks_mut();
     let single = last.len();

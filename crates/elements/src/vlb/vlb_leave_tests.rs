@@ -1,10 +1,10 @@
-//! Frames that a server's own port sends at once (LEAVE), without a look at another worker.
+//! Frames that a server's own port sends directly (LEAVE), without another worker.
 
 use super::*;
 
 const OWN: &str = "02:00:00:00:00:01";
 
-/// Configuration behind a node's output: two ports, the first with gateways and both families.
+/// Configuration after a node's output: two ports, the first with gateways and both families.
 fn leaving(leave: &str) -> String {
     format!(
         "{NODE} t :: VLBTransit(vlb{leave}); Idle -> [1]t; Idle -> [2]t;
@@ -22,13 +22,13 @@ fn leaving(leave: &str) -> String {
 
 const LEAVE: &str = ", LEAVE leave4 arp0 arp1, LEAVE6 leave6 nd0 -";
 
-/// A node at which frames leave at once.
+/// A node from which frames leave directly.
 fn at_once() -> Bench {
     let text = leaving(LEAVE) + "t[5] -> out0; t[6] -> out1;";
     Bench::new(crate::CLASSES, &text)
 }
 
-/// A packet on its way out of the cluster.
+/// A packet on its path out of the cluster.
 fn out(port: u8, gateway: u16, packet: &[u8]) -> Vec<u8> {
     let address = Address {
         node: 1,
@@ -120,11 +120,11 @@ fn neighbours_are_followed_and_asked_for_as_ever() {
     }
     assert_eq!(bench.take("out0"), vec![to(7, &packet); 3]);
     assert_eq!(long(&mut bench), 3, "the rest left at once");
-    // Another address counts from the next frame on.
+    // A new address applies from the next frame on.
     bench.push_at("arp0", 1, &[reply(8)]);
     bench.push("t", &[&frame]);
     assert_eq!(bench.take("out0"), [to(8, &packet)]);
-    // An address that is used when it has aged is asked for again, and used meanwhile.
+    // An old address in use is queried again, and used meanwhile.
     bench.advance(Duration::from_secs(62));
     assert!(bench.take("asks").is_empty());
     bench.push("t", &[&frame]);
@@ -149,7 +149,7 @@ fn frames_that_leave_at_once_do_not_overtake_those_that_waited() {
     let frames =
         |range: std::ops::Range<u16>| -> Vec<_> { range.map(|n| out(0, 0, &packet(n))).collect() };
     bench.push("t", &frames(0..3));
-    // By hand: nobody lets go what waits until the next packet, or the time to look comes.
+    // Set by hand: waiting packets stay until the next packet, or the time of the next check.
     bench.write("arp0.insert", "10.0.0.7 2:0:0:0:0:7");
     for n in 1..4 {
         bench.push("t", &frames(3 * n..3 * n + 3));
@@ -161,7 +161,7 @@ fn frames_that_leave_at_once_do_not_overtake_those_that_waited() {
 
 #[test]
 fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
-    /// Frames by port and flow: recipient, and gateway (the UDP port). The order of questions is arbitrary.
+    /// Frames by port and flow: recipient, and gateway (the UDP port). The order of requests is arbitrary.
     fn sent(bench: &mut Bench) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
         let mut sent: BTreeMap<_, Vec<Vec<u8>>> = BTreeMap::new();
         for (port, name) in ["out0", "out1", "asks"].into_iter().enumerate() {
@@ -191,7 +191,7 @@ fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
             let mac = format!("02:00:00:00:00:{:02x}", rng.range(16..18));
             match rng.below(24) {
                 0 => {
-                    // So that nothing comes of age near an event: when that is noticed depends on timers.
+                    // So that no timeout is near an event: when it is detected depends on timers.
                     let by = Duration::from_secs(26);
                     benches.iter_mut().for_each(|bench| bench.advance(by));
                 }
@@ -239,7 +239,7 @@ fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
                         .for_each(|bench| bench.push("t", &frames));
                 }
             }
-            // Waiting packets leave with the next packet that comes there, or when it is time to look.
+            // Waiting packets leave with the next packet for that neighbour, or at the next check.
             benches
                 .iter_mut()
                 .for_each(|bench| bench.advance(Duration::from_millis(3)));

@@ -126,7 +126,7 @@ mod tests {
         no_ip[13] = 6;
         bench.push("out", &[&no_ip[..], &frame(0, 0)[..33], b""]);
         assert_eq!(bench.drops("out", "malformed"), 3);
-        // Another version, headers that are too short or longer than the packet, and a packet that was cut.
+        // Another version, headers that are too short or longer than the packet, and a truncated packet.
         let wrong = [(14, 0x65), (14, 0x40), (14, 0x4f), (16, 0xff), (17, 19)];
         for (at, byte) in wrong {
             let mut bytes = frame(0, 0);

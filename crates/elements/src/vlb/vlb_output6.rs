@@ -122,7 +122,7 @@ mod tests {
         no_ip[12..14].copy_from_slice(&[8, 0]);
         bench.push("out", &[&no_ip[..], &frame(0, 0)[..53], b""]);
         assert_eq!(bench.drops("out", "malformed"), 3);
-        // Another version, and a packet that was cut.
+        // Another version, and a truncated packet.
         for (at, byte) in [(14, 0x45), (18, 0xff)] {
             let mut bytes = frame(0, 0);
             bytes[at] = byte;

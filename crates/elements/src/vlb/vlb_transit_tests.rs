@@ -93,7 +93,7 @@ fn frames_of_a_batch_go_as_they_would_one_by_one() {
         let mut rng = Rng::seed(seed);
         let mut benches = [bench(), bench()];
         for _ in 0..30 {
-            // Most of a batch goes one way, or all go any way.
+            // Most of a batch has one output, or outputs are arbitrary.
             let usual = rng.below(8);
             let one_way = rng.below(2) == 0;
             let frames = (0..rng.range(1..70)).map(|n| {
@@ -184,7 +184,7 @@ fn bad_frames_are_dropped_by_name() {
         bench.push("t", &[frame(bad), frame(address()), frame(bad)]);
         assert_eq!(bench.drops("t", name), 2, "{name}");
     }
-    // The address of a group, which else is nobody's.
+    // A multicast address, otherwise unused.
     let group = [&[1][..], &[0; 59]].concat();
     bench.push(
         "t",
@@ -229,7 +229,7 @@ fn keyed(node: &str, (nodes, links): (&str, &str), own: usize, more: &str) -> St
     )
 }
 
-/// Lets two nodes hear each other by own links until they use them.
+/// Lets two nodes exchange heartbeats by these own links until they use them.
 fn meet(a: (&mut Bench, usize), b: (&mut Bench, usize)) {
     for _ in 0..20 {
         a.0.advance(Duration::from_millis(5));
@@ -269,7 +269,7 @@ fn with_a_key_links_go_on_where_they_were_when_a_reload_numbers_them_anew() {
     assert_eq!((c.take("here").len(), c.drops("t", "replayed")), (0, 1));
     c.push("t", &old);
     assert_eq!((c.take("here").len(), c.drops("t", "unknown_node")), (0, 5));
-    // A link that was forgotten meanwhile begins a new life.
+    // A link that was removed meanwhile begins a new epoch.
     let none = ("a 1Gbps b 1Gbps", "a-b");
     a.reload(&keyed("a", none, 1, "")).expect("it is right");
     a.reload(&keyed("a", two, 1, &one)).expect("it is right");
@@ -303,7 +303,7 @@ fn a_frame_that_cannot_go_on_has_not_come() {
     let mut a = Bench::new(crate::CLASSES, &keyed("a", all, 2, input));
     let mut b = Bench::new(crate::CLASSES, &keyed("b", all, 2, ""));
     meet((&mut a, 0), (&mut b, 0));
-    // To c it goes by b, which does not know c yet.
+    // To c it goes by b, which has no link to c yet.
     a.write("vlb.link", "b-c up");
     a.push("check", &[&ip4().udp(1, 2).bytes()]);
     let frame = a.take("out");

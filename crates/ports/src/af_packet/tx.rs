@@ -53,7 +53,7 @@ impl Tx {
 impl Tx {
     fn send(&mut self, batch: &mut Batch, refused: &mut Batch, whole: bool) -> usize {
         let longest = self.shared.interface.mtu() + ether::LEN;
-        // Frames of the batch's front that are sent, and leave it together; and those that have left.
+        // Number of frames at the batch's front that were sent and leave it together, and the number that have left.
         let (mut done, mut sent) = (0, 0);
         while done < batch.len() {
             let (fd, left) = (self.socket.fd.as_raw_fd(), batch.iter().skip(done));
@@ -63,10 +63,11 @@ impl Tx {
                 longest,
             };
             match self.outlet.send(fd, left, way) {
-                // Fewer than there are: the next one met an error, which the next call will tell.
+                // A partial count: the next frame met an error, which the next call reports.
                 Ok(n) => done += n,
                 Err((e, frames)) => match self.fate(e.raw_os_error()) {
-                    // Not for what the frames are: so the kernel does not take them together.
+                    // With several frames at once, the error concerns no single frame: the kernel does not support
+                    // merged frames.
                     Some(TOO_LONG | ERRORS) if frames > 1 => self.merges = false,
                     Some(counter) => {
                         self.counts.at(counter).add(frames as u64);

@@ -106,7 +106,7 @@ impl Rx {
         let sockets = self.current.all.len();
         let mut received = 0;
         for _ in 0..sockets {
-            // The one after the last that filled a burst is the first in the next.
+            // The queue after the last one that filled a burst is first in the next poll.
             self.turn = (self.turn + 1) % sockets;
             let left = max - received;
             received += self.current.all[self.turn].receive(into, left, &self.counts);
@@ -147,7 +147,7 @@ impl RxQueue for Rx {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        // The caller asks twice, and the answers must be equal.
+        // The caller queries twice, and the answers must be equal.
         let sleeps = self.sleeps.get().unwrap_or_else(|| self.may_sleep());
         self.sleeps.set(Some(sleeps));
         sleeps.then(|| self.current.end.set.as_raw_fd())

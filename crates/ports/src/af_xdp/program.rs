@@ -228,7 +228,8 @@ pub(super) fn text(addresses: i32, sockets: i32) -> Vec<[u8; 8]> {
     p.has(14 + 40);
     p.load(BYTE, R1, FRAME, V6_TO);
     p.if_not(R1, 0xff, Label::V6Destination);
-    // Takes, of frames to groups, only solicitations for a neighbour (RFC 4861, 4.3) and advertisements to all.
+    // Takes only two kinds of multicast frames: solicitations for a neighbour (RFC 4861, 4.3) and advertisements to
+    // all nodes.
     p.load(BYTE, R1, FRAME, V6_NEXT);
     p.if_not(R1, 58, Label::Port);
     p.has(14 + 40 + 24);

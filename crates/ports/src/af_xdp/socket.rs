@@ -98,7 +98,7 @@ pub(super) struct Ends {
 /// # Errors
 /// The kernel refuses the socket, its memory or its rings.
 pub(super) fn open(wish: Wish) -> io::Result<Ends> {
-    // Kernels before 6.6 know no frames of several parts here.
+    // Kernels before 6.6 do not support frames in several parts here.
     let whole = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
     if wish.takes_parts
         && let Ok(ends) = open_as(wish, whole | SocketAddrXdpFlags::XDP_USE_SG)

@@ -155,7 +155,7 @@ impl Filter {
         };
         let mut takes_parts = true;
         let loaded = bpf(PROG_LOAD, &attributes).or_else(|_| {
-            // Kernels before 5.18 know no frames of several parts.
+            // Kernels before 5.18 do not support frames in several parts.
             (attributes.flags, takes_parts) = (0, false);
             bpf(PROG_LOAD, &attributes)
         });
@@ -274,7 +274,7 @@ pub(super) fn send_ahead(socket: &OwnedFd, bytes: usize) {
 
 /// Makes the kernel receive frames now.
 pub(super) fn ask(socket: &OwnedFd) {
-    // SAFETY: nothing is received into no bytes.
+    // SAFETY: the buffer is empty, so nothing is written.
     unsafe {
         libc::recv(
             socket.as_raw_fd(),

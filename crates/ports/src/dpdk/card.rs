@@ -154,7 +154,7 @@ impl Card {
             table: device.reta(facts),
             counted: self.counted(),
         };
-        // Between the two, counters would be added to themselves.
+        // Between the two steps, counters would be added twice.
         let mut present = self.present.lock();
         *self.last.lock() = last;
         let gone = present.take();

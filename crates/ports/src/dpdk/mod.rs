@@ -110,7 +110,7 @@ impl RxQueue for Rx {
 
     fn fill(&self) -> Option<f64> {
         let waiting = self.visitor.visit(|device| device.waiting(self.queue))??;
-        // Drivers may say that something went wrong by a number that is none of packets.
+        // Drivers may report an error by a number that is no number of packets.
         let fill = waiting as f64 / f64::from(self.card.descriptors().max(1));
         Some(fill).filter(|fill| *fill <= 1.0)
     }

@@ -217,7 +217,7 @@ impl Device {
     /// Sets the Ethernet address of the device; the driver may refuse.
     pub(super) fn set_mac(self, mac: [u8; 6]) -> Result<(), String> {
         let mut address = c::rte_ether_addr { addr_bytes: mac };
-        // SAFETY: a function of a device that is there, which copies the address.
+        // SAFETY: a function of an existing device, which copies the address.
         check(unsafe { c::rte_eth_dev_default_mac_addr_set(self.0, &mut address) })
     }
 
@@ -287,7 +287,7 @@ impl Device {
     /// Makes the device receive frames for all groups and, if `promiscuous`, for other stations. Virtual devices often
     /// cannot, and need not.
     pub(super) fn set_promiscuous(self, promiscuous: bool) {
-        // SAFETY: functions of a device that is there; they set it by its own means.
+        // SAFETY: functions of an existing device, which makes the setting itself.
         unsafe {
             c::rte_eth_allmulticast_enable(self.0);
             match promiscuous {
@@ -319,8 +319,8 @@ impl Device {
     /// Receives a burst from a queue, which only this thread may use.
     #[inline]
     pub(super) fn receive(self, queue: u16, into: &mut Batch, max: usize) -> usize {
-        // SAFETY: the device has started with this queue. DPDK writes as many valid mbufs of our pool as it
-        // returns. Those with several segments are taken out by the caller before anything reads beyond the first.
+        // SAFETY: the device has started with this queue. DPDK writes as many valid mbufs of our pool as it returns.
+        // The caller removes those with several segments before anything reads beyond the first segment.
         unsafe {
             into.fill_raw(max, |place, max| {
                 let ops = self.fast_path();
@@ -365,14 +365,14 @@ impl Device {
             rss_key_len: key.len() as u8,
             rss_hf: facts.rss,
         };
-        // SAFETY: the key has the length that is said, and DPDK copies it before it returns.
+        // SAFETY: the key has the given length, and DPDK copies it before it returns.
         check(unsafe { c::rte_eth_dev_rss_hash_update(self.0, &mut conf) })
     }
 
     /// Sets the queue of each entry of the indirection table, which has `queues.len()` entries.
     pub(super) fn set_reta(self, queues: &[u16]) -> Result<(), String> {
         let mut groups = reta_groups(queues);
-        // SAFETY: there is a group for every 64 of the entries that are said to be there.
+        // SAFETY: there is a group for every 64 entries of the given number.
         check(unsafe {
             c::rte_eth_dev_rss_reta_update(self.0, groups.as_mut_ptr(), queues.len() as u16)
         })
@@ -394,8 +394,8 @@ impl Device {
 
     /// Names of the counters that only this driver has.
     pub(super) fn own_names(self) -> Vec<&'static str> {
-        // SAFETY: with no place DPDK says how many there are, and fills no more than are asked for;
-        // all-zero bytes are valid names, and terminated.
+        // SAFETY: without an array DPDK returns the number, and it fills no more than requested; all-zero bytes are
+        // valid names, and terminated.
         let names = unsafe {
             let n = c::rte_eth_xstats_get_names(self.0, ptr::null_mut(), 0);
             let mut names: Vec<c::rte_eth_xstat_name> = Vec::new();

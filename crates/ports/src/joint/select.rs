@@ -223,7 +223,7 @@ impl Segment {
             }
             _ => return None,
         };
-        // More specific rules go first.
+        // More specific rules come first.
         let ways = [(Some(to), key), (Some(to), None), (None, key), (None, None)];
         let mut tunnels = ways.iter().map(|&(to, key)| Tunnel { kind, to, key });
         tunnels.find_map(|tunnel| self.tunnels.get(&tunnel).copied())
@@ -375,7 +375,7 @@ mod tests {
         }
         let goes = |ethertype, packet: &[u8]| {
             let frame = frame(HERE, &[], ethertype, packet);
-            // However it is cut off, it goes somewhere, and nothing panics.
+            // A frame truncated to any length has some destination, and nothing panics.
             (0..frame.len()).for_each(|n| _ = table.find(&frame[..n]));
             table.find(&frame).number()
         };

@@ -406,7 +406,8 @@ impl Shared {
         *self.table.lock() = Arc::new(Told::of(shares));
         self.changes.fetch_add(1, Release);
         if shares.is_empty() {
-            // A share that wants to send holds the port, and would be held by it for ever.
+            // A share with packets to send holds a reference to the port; kept here, the two would keep each other
+            // for ever.
             self.to_send.iter().for_each(|list| list.lock().clear());
         }
     }

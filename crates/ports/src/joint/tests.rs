@@ -56,7 +56,7 @@ fn joints(together: &Together) -> Joints {
 
 type Queues = (Box<dyn RxQueue>, Box<dyn TxQueue>, Arc<dyn Port>);
 
-/// Opens the port that a router knows by a name.
+/// Opens the port that has this name in a router.
 fn open(joints: &Joints, router: &str, name: &str) -> Queues {
     let device = |_: &str| Ok(crate::memory::probe());
     let joint = joints.find(router, name).expect("it has a part");
@@ -217,7 +217,7 @@ fn who_gets_too_much_loses_it_and_others_do_not() {
     let (_rx, mut all, _) = open(&joints, "wan", "shares:wan");
     let [red, blue, green] = ["red", "blue", "green"].map(|router| open(&joints, router, "wan"));
     let burst = |vlan| vec![frame(HERE, &[vlan], 0); 1000];
-    // Ten milliseconds of its rate may come at once.
+    // A burst of ten milliseconds of its rate is allowed.
     send(&mut all, &burst(1)[..30]);
     let passed = 30 - count(&red.2, "rx_rate");
     assert!((10..20).contains(&passed), "{passed}");
@@ -273,7 +273,7 @@ fn what_is_described_changes_while_it_is_used() {
     let (_all_rx, mut all, _) = open(&joints, "wan", "shares:wan");
     let (mut red_rx, ..) = open(&joints, "red", "wan");
     send(&mut all, &[frame(HERE, &[1], 1)]);
-    // Prepared, it can be opened, and nothing has changed yet.
+    // After the preparation it can be opened, and nothing has changed yet.
     let next = port(vec![
         share("red", &[3], By::Rest),
         share("green", &[2], By::Rest),
@@ -295,7 +295,7 @@ fn what_is_described_changes_while_it_is_used() {
     assert_eq!(send(&mut all, &came), 2);
 }
 
-/// A device with these frames, as the port's router is given it.
+/// A device with these frames, as given to the port's router.
 fn device(joints: &Joints, frames: &[Vec<u8>]) -> (Parts, std::sync::mpsc::Receiver<Vec<u8>>) {
     struct Device(
         std::collections::VecDeque<Vec<u8>>,
@@ -333,7 +333,7 @@ fn a_router_that_has_a_port_for_itself_polls_and_sends_by_itself_until_another_o
     let frames: Vec<_> = (0..6).map(|n| frame(HERE, &[], n)).collect();
     let (mut own, sent) = device(&joints, &frames);
     let (mut gather, mut split, _) = open(&joints, "wan", "shares:wan");
-    // While it does not run, the port's router sees what comes.
+    // While the share does not run, the port's router gets the packets.
     let mut batch = Batch::new();
     assert_eq!(own.rx[0].receive(&mut batch, 1), 1);
     split.transmit(&mut batch, &mut Batch::new());
@@ -357,13 +357,13 @@ fn a_router_that_has_a_port_for_itself_polls_and_sends_by_itself_until_another_o
     assert_eq!(take(&mut rx), frames[3..5]);
     assert_eq!(send(&mut tx, &frames[..1]), 1);
     assert_eq!(take(&mut gather), frames[..1]);
-    // And back: what waits goes first.
+    // After the reverse change, waiting packets come first.
     assert_eq!(own.rx[0].receive(&mut batch, 1), 1);
     split.transmit(&mut batch, &mut Batch::new());
     joints.commit(&port(vec![red()]));
     assert_eq!(take(&mut rx), frames[5..]);
     assert_eq!(own.rx[0].receive(&mut batch, 1), 0);
-    // A device that is closed has nothing, whoever asks.
+    // A closed device delivers nothing to any caller.
     drop(own);
     assert!(take(&mut rx).is_empty());
 }
@@ -385,7 +385,7 @@ fn nothing_is_kept_of_a_router_that_is_gone_though_nothing_comes() {
     joints.forget("blue");
     assert!(take(&mut gather).is_empty());
     assert!(kept.upgrade().is_none());
-    // Nor of a port.
+    // The same for a port.
     let port = Arc::downgrade(&joints.all.lock().ports["wan"]);
     joints.commit(&Together::default());
     drop((own, gather, split));
@@ -398,7 +398,7 @@ fn what_waits_for_a_port_that_closes_is_gone_and_so_is_the_port_when_it_is_descr
     let (gather, split, whole) = open(&joints, "wan", "shares:wan");
     let (red_rx, mut red, red_port) = open(&joints, "red", "wan");
     assert_eq!(send(&mut red, &[frame(HERE, &[], 1)]), 1);
-    // The share has not been heard of yet.
+    // The share has not been announced yet.
     drop(gather);
     let (mut gather, again, _) = open(&joints, "wan", "shares:wan");
     assert!(take(&mut gather).is_empty());

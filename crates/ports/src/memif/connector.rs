@@ -89,7 +89,7 @@ pub(super) fn listener(words: &Words) -> Result<Option<Listener>, String> {
         }
     }
     let socket = seqpacket().map_err(|e| e.to_string())?;
-    // The file has the socket's own mode from when it is there.
+    // The file has the socket's own mode from its creation on.
     let bound = fchmod(&socket, Mode::RUSR | Mode::WUSR).and_then(|()| bind(&socket, &address));
     bound.map_err(|e| format!("cannot listen at {shown}: {e}"))?;
     listen(&socket, 16).map_err(|e| format!("cannot listen at {shown}: {e}"))?;
@@ -259,7 +259,7 @@ impl Connector {
         };
         self.give(Rings::default());
         self.shared.is_connected.store(false, Ordering::Relaxed);
-        // A mistake in the old rings says nothing about the next ones.
+        // A mistake in the old rings does not affect the next ones.
         self.shared.mistake.lock().take();
         format!("disconnected: {why}")
     }

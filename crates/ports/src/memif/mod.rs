@@ -120,7 +120,7 @@ impl RxQueue for Rx {
         let mut received = 0;
         let mut budget = Budget::of(max);
         for _ in 0..rings {
-            // The one after the last that filled a burst is the first in the next.
+            // The ring after the last one that filled a burst is first in the next poll.
             self.turn = (self.turn + 1) % rings;
             match self.current.all[self.turn].receive(into, &mut budget, &self.counts) {
                 Ok(more) => received += more,

@@ -189,8 +189,9 @@ pub(super) fn client(
     if !(versions.0..=versions.1).contains(&VERSION) {
         return Err("the other end does not speak memif 2.0".into());
     }
-    // A port has a ring each way, used or not, as other programs expect it. Each queue of the server has one to send
-    // by, as far as this port wants so many: each ring takes memory, and is polled in each turn.
+    // A port has at least one ring in each direction, used or not, as other programs expect. Each queue of the server
+    // has a ring to send by, as far as this port requests that many: each ring takes memory, and is polled in each
+    // turn.
     let [last_to_client, last_to_server] = [last_rings.0, last_rings.1].map(usize::from);
     let most = match words.rings {
         0 => queues.rx.max(1),
@@ -219,7 +220,7 @@ pub(super) fn client(
     let count = to_server + to_client;
     let buffers = words.buffer << ring;
     let begin = (each * count).next_multiple_of(4096);
-    // The memory is checked for the largest number of rings that any server may ask for, so the next server is
+    // The memory is checked for the maximum number of rings that any server may request, so the next server is
     // accepted, too.
     let most = to_server + most;
     let bytes = (ring::bytes(1 << queues.ring).next_multiple_of(64) * most).next_multiple_of(4096)

@@ -15,7 +15,7 @@ use testkit::until;
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// A folder that goes at the end.
+/// A folder that is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -135,7 +135,7 @@ fn an_end_that_is_held_down_is_down_at_both_until_it_is_let_go() {
         assert_eq!(send(&ends[0], &all), 5);
         assert_eq!(receive(&ends[1]), all);
     }
-    // One that is closed while it is held ends.
+    // An interface that is closed while its link is held down ends.
     ends[1].port.hold_down(true);
     let names = ends.map(|end| end.name);
     names.iter().for_each(|name| directory.close(name));
@@ -170,7 +170,7 @@ fn frames_that_no_buffer_or_ring_can_hold_are_counted() {
         all.push(long.unwrap());
         all.push(Packet::from_bytes(&frames(4, 1)[0]).unwrap());
         let mut tx = ends[from].tx[0].take().unwrap();
-        // The long one stops the others only until what was before has been read.
+        // The long packet delays the others only until earlier packets have been read.
         assert_eq!(tx.transmit(&mut all, &mut Batch::new()), 1);
         assert_eq!(receive(&ends[to]), frames(3, 1));
         let mut refused = Batch::new();
@@ -178,7 +178,7 @@ fn frames_that_no_buffer_or_ring_can_hold_are_counted() {
         assert_eq!((all.len(), refused.bytes()), (0, 9000));
         assert_eq!(counter(&ends[from], "tx_too_long"), 1);
         assert_eq!(receive(&ends[to]), frames(4, 1));
-        // The ring can hold it and the packet cannot.
+        // The ring has room for it, but a packet has not.
         let mut long = Packet::large(whole + 1000).unwrap();
         long.put(whole + 1000).unwrap().fill(1);
         all.push(long);
@@ -200,7 +200,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
         let (mut waiter, _waker) = Waiter::new().unwrap();
         waiter.add(rx.wait_fd().unwrap()).unwrap();
         for round in 0..2000 {
-            // Packets that came before the wake-up was asked for count, too.
+            // Packets that arrived before the wake-up was requested count, too.
             if round % 2 == 0 {
                 send(&ends[from], &frames(round, 1));
             }
@@ -215,7 +215,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
             }
             assert_eq!(got.drain().count(), 1);
             sender.map(|sender| sender.join().unwrap());
-            // Not woken for nothing for long.
+            // Not woken without need for long.
             let mut wakes = 0;
             while waiter.wait(Duration::ZERO) == Woken::Ready {
                 rx.receive(&mut got, 32);
@@ -246,7 +246,7 @@ fn an_end_that_goes_and_comes_again_is_met_again() {
         assert_eq!(receive(&client), frames(5, 3));
     }
     assert_eq!(counter(&server, "tx_link_down"), 9);
-    // The client is first, and then there is a server.
+    // The client starts first, and then a server.
     let named = server.name.clone();
     drop(server);
     directory.close(&named);
@@ -300,7 +300,7 @@ fn ends_with_different_numbers_of_queues_carry_all_frames() {
     for queues in [[1, 3], [3, 1], [2, 2]] {
         let mut ends = Vec::new();
         for (role, own) in ["server", "client"].into_iter().zip(queues) {
-            // A client has as many rings as queues, unless it is told of the server's.
+            // A client has as many rings as queues, unless its argument gives the server's number.
             let rings = match role {
                 "client" => format!(",rings={}", queues[0]),
                 _ => String::new(),

@@ -1,7 +1,7 @@
 use super::*;
 use wire::checksum::{is_valid, sum};
 
-/// An Ethernet/IPv4|IPv6/TCP|UDP super-frame with a checksum field as Linux leaves it.
+/// An Ethernet/IPv4|IPv6/TCP|UDP super-frame with the checksum field as Linux sets it.
 fn frame(v6: bool, tcp: bool, flags: u8, payload: usize) -> (Vec<u8>, usize) {
     let mut f = vec![0u8; 12];
     f.extend(if v6 { [0x86, 0xdd] } else { [0x08, 0x00] });
@@ -44,7 +44,7 @@ fn transport_is_valid(data: &[u8], v6: bool, transport: usize, proto: u64) -> bo
     is_valid(sum(addresses) + proto + t.len() as u64 + sum(t))
 }
 
-/// Cuts at a head of every given length and checks every segment against the definition.
+/// Segments with every given length of the linear part and checks every segment against the definition.
 fn check_cut(v6: bool, tcp: bool, payload: usize, size: u16, head_len: usize) {
     let (f, transport) = frame(v6, tcp, 0x99, payload);
     let offset = if tcp { TCP_CSUM } else { UDP_CSUM };
@@ -167,7 +167,7 @@ fn a_tag_goes_behind_the_addresses() {
     ));
 }
 
-/// A super-frame that is carried whole leaves with the header it came with.
+/// A super-frame that is carried whole leaves with its original header.
 #[test]
 fn a_super_frame_that_is_carried_leaves_as_it_came() {
     for v6 in [false, true] {
@@ -194,7 +194,7 @@ fn a_super_frame_that_is_carried_leaves_as_it_came() {
                 usize::from(u16::from_ne_bytes([bytes[2], bytes[3]])),
                 shape.payload
             );
-            // Super-frames that do not fit their segments, or are none.
+            // Super-frames that do not match their segments, and frames that are not super-frames.
             let other = |vnet: VnetHeader, room| whole(&vnet, head, f.len(), room).is_none();
             assert!(other(came, shape.payload + usize::from(size) - 1));
             assert!(other(
@@ -268,8 +268,8 @@ fn any_frame_is_refused_or_can_be_cut() {
     assert!(carried > 2000, "{carried}");
 }
 
-/// A tunnel around a super-frame: bytes of its headers, from the outer IP header on, before `inside`, a frame or an IP
-/// packet.
+/// A tunnel around a super-frame: bytes of its headers, from the outer IP header on, before `inside`, a frame or an
+/// IP packet.
 fn wrapped(v6: bool, protocol: u8, between: &[u8], inside: &[u8]) -> Vec<u8> {
     let len = between.len() + inside.len();
     let mut f = if v6 {
@@ -288,8 +288,7 @@ fn wrapped(v6: bool, protocol: u8, between: &[u8], inside: &[u8]) -> Vec<u8> {
     f
 }
 
-/// The payload inside a packet all of whose lengths and checksums hold, by the definitions of its headers, and its TCP
-/// or UDP header's first bytes.
+/// The payload of a packet whose lengths and checksums are all correct, and the first bytes of its TCP or UDP header.
 fn unwrapped(packet: &[u8]) -> (&[u8], &[u8]) {
     let (pseudo, protocol, payload) = match packet[0] >> 4 {
         4 => {
@@ -342,7 +341,7 @@ fn unwrapped(packet: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// UDP to a port, with an unfinished checksum or none, and the tunnel's header behind.
+/// UDP to a port, with a partial checksum or none, followed by the tunnel's header.
 fn udp_tunnel(port: u16, checksum: bool, header: &[u8], inside: &[u8]) -> Vec<u8> {
     let [high, low] = port.to_be_bytes();
     let [len_high, len_low] = ((8 + header.len() + inside.len()) as u16).to_be_bytes();

@@ -75,7 +75,7 @@ impl Rx {
                     self.counts.too_long.add(1);
                 }
                 Ok(Some(record)) => {
-                    // The capture kept only the front: the packet is delivered as it is.
+                    // The capture has only the first bytes: the packet is delivered truncated.
                     if record.original > self.frame.len() {
                         self.counts.cut_short.add(1);
                     }

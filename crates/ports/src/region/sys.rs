@@ -22,8 +22,8 @@ pub(crate) struct Region {
     file: Option<OwnedFd>,
 }
 
-// SAFETY: the mapping belongs to the value and is there until it is dropped; all access goes through `&self` by
-// atomics, or by copies of bytes that mean nothing before they are checked.
+// SAFETY: the value owns the mapping, which exists until it is dropped; all access goes through `&self` by atomics,
+// or by copies of bytes that are checked before use.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -142,7 +142,7 @@ impl Region {
     /// A number of 16 bits.
     #[inline]
     pub(crate) fn short(&self, at: usize) -> &AtomicU16 {
-        // SAFETY: mapped as long as `self` is there, aligned, and any bits are a value.
+        // SAFETY: mapped as long as `self` exists, aligned, and all bit patterns are valid.
         unsafe { self.place::<AtomicU16>(at).as_ref() }
     }
 
@@ -166,8 +166,9 @@ impl Region {
         if !self.has(at, into.len()) {
             return false;
         }
-        // SAFETY: source and target have so many bytes and do not overlap. The other end may write meanwhile: then the
-        // bytes are a mixture, which is as good as any other. The copy is C's, so that nothing is concluded from it.
+        // SAFETY: source and target have that many bytes and do not overlap. The other end may write meanwhile: then
+        // the bytes are a mixture, which is as good as any other. The copy is C's, so that the compiler assumes
+        // nothing about the bytes.
         unsafe {
             let from = self.start.add(at).as_ptr();
             libc::memcpy(into.as_mut_ptr().cast(), from.cast(), into.len());

@@ -38,7 +38,7 @@ pub(crate) fn parse(name: &str) -> Result<Option<(Wrap, &str)>, String> {
             (Wrap::Fault(fault::Rates::parse(rates)?), port)
         }
         "record" => {
-            // Paths have slashes too, so the file's ending ends it.
+            // Paths also contain slashes, so the path ends with the file's extension.
             let (file, port) = inside(rest.split_once(".pcap/"), "record:FILE.pcap/PORT")?;
             (Wrap::Record(format!("{file}.pcap")), port)
         }

@@ -79,7 +79,7 @@ struct Tx {
 
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
-        // Only frames that the port sends have crossed, so each is offered by itself.
+        // Only sent frames are recorded, so each is offered separately.
         let (mut one, mut sent) = (Batch::new(), 0);
         while one.is_empty() && !batch.is_empty() {
             one.extend(batch.drain_front(1));

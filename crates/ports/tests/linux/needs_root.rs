@@ -20,7 +20,7 @@ fn ip(args: &str) {
     );
 }
 
-/// Host `a` and host `b`, one subnet, and a namespace with the ends `r0` and `r1` between them.
+/// Hosts `a` and `b` in one subnet, and a namespace between them with the ends `r0` and `r1`.
 struct Net {
     tag: String,
 }
@@ -38,7 +38,7 @@ impl Net {
         net
     }
 
-    /// Makes the link between a host and the middle.
+    /// Makes the link between a host and the middle namespace.
     fn wire(&self, host: &str, number: u32, end: &str) {
         let tag = &self.tag;
         ip(&format!(
@@ -60,7 +60,7 @@ impl Net {
 
     fn command(&self, ns: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
-        // None of them takes as long, unless it waits for what never comes.
+        // No command takes that long, unless it waits for something that never comes.
         let space = format!("{}{ns}", self.tag);
         command.args(["netns", "exec", &space, "timeout", "120", program]);
         command
@@ -118,7 +118,7 @@ struct Bridge {
 }
 
 impl Bridge {
-    /// Waits until a port has said `event`.
+    /// Waits until a port has reported `event`.
     fn wait(&mut self, event: &str) {
         let start = Instant::now();
         loop {
@@ -133,7 +133,7 @@ impl Bridge {
         }
     }
 
-    /// Ends the bridge; returns its output.
+    /// Ends the bridge. Returns its output.
     fn end(mut self) -> Vec<String> {
         drop(self.child.stdin.take());
         let lines = (&mut self.output).lines().map(Result::unwrap).collect();
@@ -220,7 +220,7 @@ fn tcp_crosses_with_offloads_on_byte_for_byte() {
     ] {
         assert_eq!(counter(&lines, name), 0, "{name}: {lines:?}");
     }
-    // The peer's own counters tell of broken checksums, which retransmissions would hide.
+    // The peer's own counters show wrong checksums, which retransmissions would hide.
     let mut snmp = net.command("b", "cat");
     let out = snmp.arg("/proc/net/snmp").output().unwrap();
     let text = String::from_utf8(out.stdout).unwrap();
@@ -264,8 +264,8 @@ fn udp_gso_is_cut_into_the_datagrams_that_were_sent() {
 fn vlan_tags_cross() {
     let net = Net::new();
     let bridge = net.bridge("r0", "r1", 1);
-    // The kernel takes tags out on both hops; the far end finds them in the auxiliary data, the
-    // sender sees a frame of its own ethertype 0x88b5 in priority 5 of VLAN 100.
+    // The kernel removes tags on both hops; the far end finds them in the auxiliary data. The sender's own frame has
+    // Ethertype 0x88b5 and priority 5 of VLAN 100.
     let receiver = "import socket,struct\n\
         s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW,socket.htons(3))\n\
         s.bind(('eth0',3));s.setsockopt(263,8,1);s.settimeout(20)\n\
@@ -296,7 +296,7 @@ fn an_interface_that_goes_and_comes_back_is_taken_up_again() {
     let mut bridge = net.bridge("r0", "r1", 2);
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
     ip(&format!("-n {}r link set r1 down", net.tag));
-    // A change that is over before the port looks at its interface again is not reported.
+    // A change that ends before the port checks its interface again is not reported.
     bridge.wait("event r1: the link is down");
     ip(&format!("-n {}r link set r1 up", net.tag));
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
@@ -312,7 +312,7 @@ fn frames_that_the_router_sends_do_not_come_back_to_it() {
     for queues in [1, 2] {
         let net = Net::new();
         let bridge = net.bridge("r0", "r1", queues);
-        // All at once: from the first answer on, ping waits for the rest no longer than its interval.
+        // All at once: after the first answer, ping waits for the rest no longer than its interval.
         let ping = [
             "-c",
             "5",
@@ -372,7 +372,7 @@ fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
         descriptors: 0,
         promiscuous: true,
     };
-    // Interfaces are opened in the namespace of who opens them.
+    // Interfaces are opened in the namespace of the thread that opens them.
     let port = space
         .within(move || {
             let directory = ports::Directory::new();
@@ -385,7 +385,7 @@ fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
         let of = all.iter().filter(|(n, ..)| *n == name);
         of.map(|(.., value)| value).sum::<u64>()
     };
-    // Others may speak on the wire, too: of the segments the first has the number 0.
+    // Others may also send on the wire: the first segment has the number 0.
     for (segment, packets) in [(1448, 42), (100, 600), (44, 1364), (1, 0), (43, 0)] {
         assert!(
             net.python("a", &super_frame(segment))

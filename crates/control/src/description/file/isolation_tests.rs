@@ -1,4 +1,4 @@
-//! Groups of routers, and routers that are kept apart from others, as files describe them.
+//! Groups of routers, and isolated routers, in files.
 
 use super::parse;
 use super::tests::{Folder, mistakes};

@@ -3,7 +3,7 @@ use router::worker::share::Share;
 use std::fs;
 use std::path::PathBuf;
 
-/// A folder with graphs, which goes when it is dropped.
+/// A folder with graphs, removed when it is dropped.
 pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
@@ -170,7 +170,7 @@ fn a_file_describes_one_kind_of_thing() {
     assert!(parsed.routers.is_empty());
 }
 
-/// A file with two routers and this.
+/// A file with two routers, and this text.
 fn with_routers(test: &str, text: &str) -> Parsed {
     let folder = Folder::new(test);
     let routers = r#"
@@ -403,7 +403,7 @@ fn ipsec_of_a_file_is_what_the_table_of_its_router_is_given() {
             )
         )
     );
-    // The graph takes it, and no text that can be seen has a key.
+    // The graph accepts it, and no visible text has a key.
     let compiled = crate::compile::compile(
         &parsed.routers[0].source,
         &elements::registry(),
@@ -549,12 +549,12 @@ fn the_example_of_ipsec_is_right() {
             &elements::registry(),
             &planner::Options::new(1, &::ports::Directory::new()),
         );
-        // Its interfaces need not be there.
+        // Its interfaces need not exist.
         assert!(!compiled.text().contains("IPsec"), "{}", compiled.text());
     }
 }
 
-/// The example with the line that stands alone.
+/// The example with only the `kernel` line.
 fn kernel_only(text: &str) -> String {
     let at = text.find("[[ipsec.sa]]").expect("it is there");
     text[..at].replace("# kernel = true", "kernel = true")

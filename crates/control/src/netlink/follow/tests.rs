@@ -56,7 +56,7 @@ fn count(follower: &Follower, name: &str) -> u64 {
 fn a_message_that_cannot_be_read_is_left_out_and_the_others_hold() {
     let mut follower = follower();
     let mut bad = neighbour();
-    // Its address ends after one byte.
+    // Its address is truncated after one byte.
     let at = 16 + 12;
     bad[at] = 5;
     heard(&mut follower, &[link(UP), bad, neighbour()]);
@@ -65,7 +65,7 @@ fn a_message_that_cannot_be_read_is_left_out_and_the_others_hold() {
     let known = eth0.neighbours();
     assert!(matches!(known[..], [(_, Neighbour::Stale(_))]), "{known:?}");
     assert_eq!(count(&follower, "bad_messages"), 1);
-    // Changed parts are asked for, but not at once: more changes may follow.
+    // Changed parts are dumped, but not at once: more changes may follow.
     assert!(follower.due().expect("it is asked for") > Instant::now() + UNREAD / 2);
 }
 
@@ -80,7 +80,7 @@ fn links_and_neighbours_do_not_wait_for_the_end_of_a_dump() {
     heard(&mut follower, &[link(0)]);
     follower.serve_urgent();
     assert!(!eth0.is_up());
-    // Each is taken up once.
+    // Each message is processed once.
     follower.take_heard(None);
     assert_eq!(count(&follower, "messages"), 3);
     assert!(!eth0.is_up());
@@ -94,7 +94,7 @@ fn room_for_what_was_heard_during_a_large_dump_is_given_back() {
     assert!(follower.heard.capacity() <= 2 * BATCH);
 }
 
-/// A message about a route of MPLS: a label, and what attributes say of it.
+/// A message about an MPLS route: a label, and its attributes.
 fn label_route(kind: u16, label: u8, attributes: &[u8]) -> Vec<u8> {
     let body = [
         &[AF_MPLS, 20, 0, 0, 254, 4, 0, 1, 0, 0, 0, 0][..],
@@ -109,7 +109,7 @@ fn label_route(kind: u16, label: u8, attributes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// A hop by link 5 to 192.0.2.9, with label 200 in place of the packet's, or none.
+/// A hop by link 5 to 192.0.2.9, with label 200 instead of the packet's, or none.
 fn by_link(swaps: bool) -> Vec<u8> {
     let mut all = vec![
         8, 0, 4, 0, 5, 0, 0, 0, 10, 0, 18, 0, 2, 0, 192, 0, 2, 9, 0, 0,
@@ -155,7 +155,7 @@ fn labels_follow_their_routes_and_links() {
     let swap = label_route(RTM_NEWROUTE, 100, &by_link(true));
     let said = [link(UP), swap, local, tunnel.clone()];
     assert_eq!(table(&said, &mut follower), []);
-    // An element uses them from now on, and finds what was said before.
+    // An element uses the labels from now on, and gets the earlier messages, too.
     kernel.use_labels();
     assert!(follower.state.links.is_outdated(&kernel));
     follower.state.renumber();
@@ -165,14 +165,14 @@ fn labels_follow_their_routes_and_links() {
     ];
     let with = |first: (usize, Option<IpAddr>, u16)| [&[(100, vec![first])], &others[..]].concat();
     assert_eq!(table(&[], &mut follower), with((1, gateway, eth0)));
-    // Without its link it is the kernel's business.
+    // Without its link, the kernel handles it.
     assert_eq!(table(&[link(0)], &mut follower), with((0, None, EXCEPTION)));
     let pop = label_route(RTM_NEWROUTE, 100, &by_link(false));
     assert_eq!(
         table(&[link(UP), pop], &mut follower),
         with((0, gateway, eth0))
     );
-    // Routes that a full dump does not contain are gone.
+    // Routes that a full dump does not contain are removed.
     follower
         .state
         .model
@@ -197,7 +197,7 @@ fn labels_are_taken_from_links_where_the_kernel_takes_them() {
         (eth0.takes_labels(), follower.state.model.doubt().labels)
     };
     assert_eq!(told(&[link(UP)]), (false, false));
-    // The follower learns by this that the kernel has MPLS, and asks for its routes.
+    // From this message the follower learns that the kernel has MPLS, and requests its routes.
     assert_eq!(told(&[input(1)]), (true, true));
     assert_eq!(told(&[link(UP)]), (true, true));
     assert_eq!(told(&[input(0)]), (false, true));
@@ -222,14 +222,14 @@ fn a_daemons_labels_and_the_kernels_do_not_count_for_each_other() {
     };
     model.begin_sync(Source::Fpm, Part::Labels);
     tell(&mut model, Source::Fpm, &said[0]);
-    // Meanwhile the kernel is asked for its own.
+    // Meanwhile the kernel's own routes are dumped.
     model.begin_sync(Source::Kernel, Part::Labels);
     tell(&mut model, Source::Kernel, &said[1]);
     model.end_sync(Source::Kernel, Part::Labels);
     model.end_sync(Source::Fpm, Part::Labels);
     model.flush_labels(&routes, true);
     assert_eq!(routes.labels(), [0, 2, 100]);
-    // The daemon has come back, and does not name it any more.
+    // The daemon has reconnected, and no longer names the route.
     model.begin_sync(Source::Fpm, Part::Labels);
     model.end_sync(Source::Fpm, Part::Labels);
     model.flush_labels(&routes, false);

@@ -111,7 +111,7 @@ fn a_lost_hop_and_an_object_replaced_change_groups_and_touch_no_prefix() {
     bench.sync(|_| {});
     bench.agree(&"a sync");
     assert_eq!(bench.v4.applied.get(), applied);
-    // The interface is now another of the configuration; then there is none of its name.
+    // The interface is now another one of the configuration; then no interface has its name.
     for number in [Some(5), None, Some(3)] {
         bench.link(1, Link { number, ..UP });
         assert!(bench.hear().groups > 0);
@@ -199,7 +199,7 @@ fn routes_without_carrier_rest_if_the_operator_wants_it() {
             second,
             "the next one counts"
         );
-        // One that comes meanwhile rests, too, and one behind it counts.
+        // A route that arrives meanwhile is also pending, and one after it counts.
         let more = route("12.0.0.0/8", 0, &[(1, "1.1.1.1")]);
         bench.kernel.add(Verb::Append, more);
         bench.hear();
@@ -271,7 +271,7 @@ fn a_sync_touches_only_what_differs() {
     bench.kernel.said.clear();
     assert_eq!(bench.sync(|_| {}).prefixes, 3);
     bench.agree(&"lost messages");
-    // One that fails half way forgets what it has seen.
+    // A dump that fails half way discards the routes that it has reported.
     bench.model().begin_sync(Source::Kernel, Part::Routes4);
     for (_, bytes) in &bench.kernel.dump()[1] {
         bench.tell(std::slice::from_ref(bytes));
@@ -358,7 +358,7 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
         Some(vec![hop("1.1.1.8", 4)])
     );
     assert_eq!(bench.v4.members("10.3.0.0/16"), None);
-    // The kernel cannot be asked for routes beyond a bound; a route that changes is not one more.
+    // The kernel cannot be asked for routes beyond a limit; a changed route is not a further one.
     let mut bounded = |most: usize, routes: &[(&str, &str)]| {
         bench.model().set_burst_limit(most);
         fpm(&mut bench, routes, false);
@@ -368,7 +368,7 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
     bounded(9, &[("10.2.0.0/16", "1.1.1.8")]);
     assert_eq!(bench.v4.members("10.4.0.0/16"), None);
     assert_eq!(bench.model().counts().left_out, 1);
-    // The kernel's syncs and the daemon's know nothing of each other.
+    // The kernel's dumps and the daemon's are independent.
     bench.sync(|_| {});
     assert_eq!(
         bench.v4.members("10.2.0.0/16"),

@@ -88,7 +88,7 @@ impl Bed {
         self.sa(Direction::Out, spi).expect("it is there")
     }
 
-    /// Reports for the kernel now.
+    /// Reports for the kernel at this time.
     fn told(&mut self) -> Vec<(u16, Vec<u8>)> {
         let mut room = [0; 4096];
         let mut writer = Writer::new(&mut room);
@@ -99,7 +99,7 @@ impl Bed {
     }
 }
 
-/// The first association with another receiver, SPI, `reqid` and key.
+/// The first association with another destination, SPI, `reqid` and key.
 fn gcm(dst: [u8; 4], spi: u32, reqid: u32) -> Vec<u8> {
     let mut bytes = GCM.to_vec();
     bytes[72..76].copy_from_slice(&dst);
@@ -140,7 +140,7 @@ fn one_whose_sender_gets_another_address_leaves_nothing_behind() {
     let mut bed = Bed::new("192.0.2.1");
     let mut said = gcm([192, 0, 2, 2], 0x1001, 1);
     bed.hear(&said);
-    // The kernel looks for it by receiver and SPI, so it is the same one there.
+    // The kernel looks associations up by destination and SPI, so for it this is the same one.
     said[96..100].copy_from_slice(&[192, 0, 2, 51]);
     bed.own = IpAddr::from([192, 0, 2, 51]);
     bed.hear(&said);
@@ -160,7 +160,7 @@ fn the_kernel_is_told_of_all_while_all_have_something_to_tell() {
     }
     let (mut told, mut calls) = (0, 0);
     loop {
-        // Packets go on while it is told.
+        // Packets continue to be encrypted while the kernel gets its reports.
         for sa in bed.database.snapshot().all() {
             sa.take(1, 100, NOW).expect("it is valid");
         }
@@ -182,14 +182,14 @@ fn peers_that_come_and_go_leave_nothing() {
     let mut bed = Bed::new("192.0.2.1");
     for n in 0..600u32 {
         let dst = [10, 9, (n >> 8) as u8, n as u8];
-        // All of one `reqid`, and each of its own.
+        // All with one `reqid`, and then each with its own.
         let reqid = if n % 2 == 0 { 7 } else { 1000 + n };
         bed.hear(&gcm(dst, 0x3000 + n, reqid));
         bed.hear(FLUSH);
         bed.policies(POLICIES);
     }
     assert!(bed.mirror.numbers() <= 4, "{}", bed.mirror.numbers());
-    // Numbers that are used again are nobody else's.
+    // Reused numbers belong to no other association.
     for n in 0..5 {
         bed.hear(&gcm([10, 8, 0, n], 0x4000, 7));
     }
@@ -204,7 +204,7 @@ fn a_number_at_the_end_of_all_ends_an_association_instead_of_going_round() {
     let mut bed = Bed::new("192.0.2.1");
     let bytes = include_bytes!("../../../../../fuzz/seeds/xfrm/sent-most");
     for message in messages(bytes).map_while(Result::ok) {
-        // To whomever it goes, it is this router's.
+        // Whatever its destination, it belongs to this router.
         bed.mirror.take(&message, &mut |_| true, NOW);
     }
     for sa in bed.database.snapshot().all() {
@@ -236,7 +236,7 @@ fn associations_are_as_the_kernel_says() {
     );
     bed.hear(UDP);
     assert_eq!(bed.out(0x1003).spec().udp, Some((4500, 4501)));
-    // For whom it comes, it is one to be opened.
+    // An association to an address of this router is inbound.
     let mut other = Bed::new("192.0.2.2");
     other.hear(GCM);
     assert!(
@@ -250,7 +250,7 @@ fn associations_are_as_the_kernel_says() {
         (spec.suite.name(), spec.tunnel, spec.esn),
         ("aes128-sha256", None, true)
     );
-    // No end is here.
+    // Neither end is an address of this router.
     let mut nobody = Bed::new("192.0.2.9");
     nobody.hear(GCM);
     assert!(nobody.mirror.has_unresolved() && nobody.database.snapshot().all().is_empty());
@@ -261,7 +261,7 @@ fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
     let mut bed = Bed::new("192.0.2.1");
     bed.hear(GCM);
     bed.hear(GONE);
-    // The association seals a little longer: its successor may not be there yet.
+    // The association encrypts for a little longer: its successor may not exist yet.
     assert!(bed.sa(Direction::Out, 0x1001).is_some());
     bed.now += 1_000_000_000;
     bed.told();
@@ -275,7 +275,7 @@ fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
     let mut other = Bed::new("192.0.2.2");
     other.hear(GCM);
     other.hear(GONE);
-    // The association opens a little longer, too: the same one may come again with another address.
+    // The association decrypts for a little longer, too: it may be added again with another address.
     assert!(other.sa(Direction::In, 0x1001).is_some());
     other.now += 1_000_000_000;
     other.told();
@@ -299,7 +299,7 @@ fn one_that_comes_again_goes_on_with_its_numbers() {
     let again = bed.out(0x1001);
     assert!(!Arc::ptr_eq(&first, &again));
     assert!(again.number() > first.number() && again.counts() == first.counts());
-    // Long after, it is a new one.
+    // Much later, it is a new association.
     bed.hear(GONE);
     bed.now += 10_000_000_000;
     bed.told();
@@ -322,7 +322,7 @@ fn the_kernel_is_told_what_passes_and_which_limits_are_reached() {
         told.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(),
         [NEWAE]
     );
-    // Lifetime: bytes and packets; then the last number.
+    // Lifetime: bytes and packets; then the last sequence number.
     let at = |at: usize| u64::from_ne_bytes(told[0].1[at..at + 8].try_into().expect("eight"));
     assert_eq!((at(52), at(60)), (9900, 99));
     assert_eq!(told[0].1[88..92], 99u32.to_ne_bytes());
@@ -335,7 +335,7 @@ fn the_kernel_is_told_what_passes_and_which_limits_are_reached() {
     assert!(sa.take(1, 1, NOW).is_err());
     let told = bed.told();
     assert_eq!((told.len(), told[1].0, told[1].1[224]), (2, EXPIRE, 1));
-    // The kernel is told the same as it tells then: the association is gone.
+    // The kernel gets the same final report: the association has ended.
     let mut room = [0; 512];
     let mut writer = Writer::new(&mut room);
     let dst = "192.0.2.2".parse().expect("an address");
@@ -411,7 +411,7 @@ fn transport_associations_of_one_reqid_seal_for_their_own_peers() {
             bed.hear(&transport(peer, spi, reqid));
             policies.extend(transport_policy(peer, 32, reqid));
         }
-        // For whole networks it would be one association for all in them.
+        // With whole networks, one association would serve all hosts in them.
         policies.extend(transport_policy([192, 0, 2, 0], 24, reqid));
         bed.policies(&policies);
         let tables = bed.database.snapshot();
@@ -456,15 +456,15 @@ fn association_for_other_packets_does_not_seal_in_place_of_one_with_its_reqid() 
     bed.hear(&associations[1]);
     assert!(bed.sa(Direction::Out, 0x5050).is_some());
     assert!(bed.sa(Direction::Out, 0x51bb).is_none());
-    // One that is negotiated anew takes the place of the old one.
+    // A renegotiated association replaces the old one.
     bed.hear(&for_port(transport(peer, 0x6000, 0), 80));
     assert!(bed.sa(Direction::Out, 0x6000).is_some());
-    // Others have other numbers.
+    // Other ports have other numbers.
     bed.hear(&for_port(transport(peer, 0x6001, 7), 443));
     bed.hear(&for_port(transport([192, 0, 2, 3], 0x6002, 0), 443));
     assert!(bed.sa(Direction::Out, 0x6001).is_some());
     assert!(bed.sa(Direction::Out, 0x6002).is_some());
-    // When it goes, the other is looked for.
+    // When it is removed, the other one is used.
     assert!(!bed.mirror.all_stale);
     bed.hear(FLUSH);
     assert!(bed.mirror.all_stale);
@@ -476,7 +476,7 @@ fn association_for_other_packets_does_not_seal_in_place_of_one_with_its_reqid() 
 fn policy_that_cannot_be_read_drops_all() {
     let mut bed = Bed::new("192.0.2.1");
     let mut policies = transport_policy([192, 0, 2, 2], 32, 1);
-    // A family that there is not.
+    // An unknown address family.
     policies[56] = 99;
     bed.policies(&policies);
     let tables = bed.database.snapshot();

@@ -1,4 +1,4 @@
-//! A TAP interface of a network namespace that the test makes, which takes root.
+//! A TAP interface in the test's own network namespace, which requires root.
 
 use super::*;
 use engine::port::{PortCounter, PortInfo, PortRequest};
@@ -6,7 +6,7 @@ use ports::Namespace;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A device whose link is as the test says.
+/// A device whose link state the test sets.
 #[derive(Default)]
 struct Device {
     is_up: AtomicBool,
@@ -31,7 +31,7 @@ impl Port for Device {
     }
 }
 
-/// A network namespace, which goes with the value.
+/// A network namespace, removed when it is dropped.
 struct Space(String);
 
 impl Space {
@@ -70,7 +70,7 @@ fn carrier_of_a_restarted_router_stays_while_the_other_end_of_its_device_comes_a
         descriptors: 0,
         promiscuous: false,
     };
-    // Like a router that starts: it opens the interface that the one before has left.
+    // Like a starting router: it opens the interface that the previous router left.
     let open = || {
         let namespace = Namespace::open(&space.0).expect("it was made");
         let directory = Directory::new().in_namespace(Arc::new(namespace));

@@ -66,7 +66,7 @@ fn stamp(view: &View<'_>, field: Field) -> Option<[u32; 2]> {
 /// Reads the fields of a record behind its length word; a short record sets the first ones.
 pub(in crate::dump) fn parse(mut data: &[u8], fields: &[Option<Field>], record: &mut Record) {
     for field in fields {
-        // A field that is not known has no known length: the rest cannot be read.
+        // The length of an unknown field is unknown: the rest cannot be read.
         let Some(field) = field else {
             return;
         };

@@ -227,7 +227,7 @@ fn fill_transport(data: &mut [u8], record: &Record, defaults: &Defaults, layout:
             tcp.set_ack(record.ack.unwrap_or(0));
             tcp.set_window(record.window.unwrap_or(0));
             tcp.set_urgent(record.urgent.unwrap_or(0));
-            // The ninth flag lies beside the header's length.
+            // The ninth flag is in the byte of the header's length.
             segment[12] |= (flags >> 8) as u8 & 1;
         }
         proto::UDP => {

@@ -263,7 +263,7 @@ fn fragment_mark(word: &str) -> Option<u16> {
         "." => Some(0),
         "!" => Some(DF),
         "F" => Some(MF),
-        // Any offset but 0 will do: the dump does not say the fragment's offset.
+        // Any offset but 0 will do: the dump does not have the fragment's offset.
         "f" => Some(100),
         _ => None,
     }
@@ -328,7 +328,7 @@ impl Record {
             Field::EthSrc => self.eth_src = bytes.try_into().ok().map(EtherAddr),
             Field::EthDst => self.eth_dst = bytes.try_into().ok().map(EtherAddr),
             _ if field.size() != Size::Bytes(16) => {
-                // The other fields are plain numbers, which their text is too.
+                // The other fields are plain numbers; so is their text.
                 let mut text = [0; 20];
                 let mut left = &mut text[..];
                 // Twenty digits hold any number.

@@ -70,7 +70,7 @@ fn push_one(option: &Opt<'_>, out: &mut Vec<u8>) -> Option<()> {
 pub(in crate::dump) fn push_binary(bytes: &[u8], which: Which, out: &mut Vec<u8>) {
     for option in super::options::walk(bytes).map_while(Result::ok) {
         if which.shows(option.kind) {
-            // Data that came with a length byte has room for one.
+            // Data that was parsed with a length byte has room for one.
             let _ = append(out, option.kind, option.data);
         }
     }
@@ -78,11 +78,11 @@ pub(in crate::dump) fn push_binary(bytes: &[u8], which: Which, out: &mut Vec<u8>
 
 /// Reads options into the bytes of a header.
 pub(super) fn parse(text: &str) -> Option<Vec<u8>> {
-    // Start of the last option, if it is a SACK: blocks that follow each other share one option.
+    // Start of the last option, if it is a SACK: consecutive blocks share one option.
     let mut sack = None;
     super::options::parse(text, |word, bytes| {
         let before = sack.take();
-        // Ends of a block may also be parted by a colon.
+        // Ends of a block may also be separated by a colon.
         if let Some(block) = word.strip_prefix("sack").filter(|b| b.contains(['-', ':'])) {
             let (start, end) = block.split_once(['-', ':'])?;
             let edges: [u32; 2] = [start.parse().ok()?, end.parse().ok()?];

@@ -65,7 +65,7 @@ fn no_error_is_sent_about_errors_and_redirects() {
             bench.push("e", &[icmp6(HOST, FAR, &[kind, 0, 0, 0, 0, 0, 0, 0])]);
         }
         assert_eq!(bench.drops("e", "about_error"), 7);
-        // Behind extension headers, without a type byte, and in a later fragment.
+        // After extension headers, without a type byte, and in a later fragment.
         let hidden = [60, 0, 1, 4, 0, 0, 0, 0, 58, 0, 1, 4, 0, 0, 0, 0, 1, 0, 0, 0];
         bench.push("e", &[ip6(HOST, FAR, 60, 1, &hidden)]);
         bench.push("e", &[ip6(HOST, FAR, 58, 1, b"")]);

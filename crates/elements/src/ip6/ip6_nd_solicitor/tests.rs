@@ -11,7 +11,7 @@ const PEER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 9]);
 const OTHER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 0xa]);
 const HOST: &str = "2001:db8::9";
 
-/// Lets a packet to `dst` in.
+/// Sends a packet to `dst`.
 fn send(bench: &mut Bench, dst: &str, data: &[u8]) {
     let bytes = ip6("2001:db8:1::1", dst, 59, 64, data);
     let mut packet = engine::packet::Packet::from_bytes(&bytes).unwrap();
@@ -27,7 +27,7 @@ fn tell(bench: &mut Bench, flags: u8, mac: EtherAddr) {
     bench.push_at("nd", 1, &[icmp6(HOST, "fe80::1", &message)]);
 }
 
-/// Output: solicitations as `?` and the address they went to; data as their last bytes and the address.
+/// Output: solicitations as `?` and their destination; data as their last bytes and the address.
 fn left(bench: &mut Bench) -> Vec<(String, EtherAddr)> {
     let describe = |frame: Vec<u8>| {
         let to = EtherAddr(*frame.first_chunk().unwrap());
@@ -46,7 +46,7 @@ fn left(bench: &mut Bench) -> Vec<(String, EtherAddr)> {
     bench.take("out").into_iter().map(describe).collect()
 }
 
-/// True if what left is this, to `mac`.
+/// True if exactly this was sent to `mac`.
 fn expect(bench: &mut Bench, what: &[&str], mac: EtherAddr) {
     let expected: Vec<_> = what.iter().map(|w| (w.to_string(), mac)).collect();
     assert_eq!(left(bench), expected);
@@ -138,7 +138,7 @@ fn a_neighbour_that_no_longer_answers_probes_is_looked_for_anew() {
 
 #[test]
 fn an_advertisement_changes_what_rfc_4861_appendix_c_says() {
-    // Known as PEER and reachable; then what comes, and what follows.
+    // The entry of PEER is reachable; then a message, and the expected result.
     for (flags, mac, state_after, mac_after) in [
         (0, PEER, "reachable", PEER),
         (SOLICITED, PEER, "reachable", PEER),
@@ -168,7 +168,7 @@ fn an_unsolicited_advertisement_answers_too_but_is_not_trusted() {
         assert_eq!(state(bench), "none", "nobody asked");
         send(bench, HOST, b"one");
         left(bench);
-        // Without an address it says nothing.
+        // A message without an address changes nothing.
         let silent = &nd::advert(SOLICITED, a(HOST), PEER)[..24];
         bench.push_at("nd", 1, &[icmp6(HOST, "fe80::1", silent)]);
         assert_eq!(state(bench), "incomplete");
@@ -223,10 +223,10 @@ fn a_flood_of_destinations_takes_bounded_memory_and_books_balance() {
         let lost =
             ["waiting_full", "table_full", "rate_limited"].map(|name| bench.drops("nd", name));
         assert_eq!(lost.iter().sum::<u64>() as i64 + held, 3000);
-        // 200 at once and 1,000 a second, and a bit for one who asks for little. Nor is one asked for anew whose place
-        // in the table a later one has taken.
+        // 200 at once and 1,000 a second, and a few for a host with little demand. A neighbour whose entry was
+        // replaced is not solicited again either.
         assert!(asked <= 600, "{asked}");
-        // Hosts that are there are still found.
+        // Existing hosts are still found.
         seconds(bench, 10);
         left(bench);
         send(bench, HOST, b"one");

@@ -115,7 +115,7 @@ fn overlapping_fragments_end_their_packet_and_copies_do_not() {
         assert_eq!(lost(bench, "duplicate"), 1);
         bench.push("r", &[part(1, &data, 32, 64), part(1, &data, 32, 64)]);
         assert_eq!(bench.take("out"), [whole(&data)]);
-        // The last one began a new packet of the same name; an overlap follows.
+        // The last one began a new packet with the same identification; an overlap follows.
         bench.push("r", &[part(1, &data, 24, 64)]);
         assert_eq!(lost(bench, "overlap"), 1);
         bench.push("r", &[part(1, &data, 0, 32)]);
@@ -133,7 +133,7 @@ fn overlapping_fragments_end_their_packet_and_copies_do_not() {
 fn only_a_piece_that_came_before_is_a_copy() {
     both(TEXT, |bench| {
         let data = body(96);
-        // RFC 8200, 4.5: a part of a piece, or parts of two, overlap, the same bytes or not.
+        // RFC 8200, 4.5: a part of a fragment, or parts of two, overlap, with the same bytes or not.
         for (ident, from, to) in [(1, 8, 24), (2, 0, 24), (3, 8, 32), (4, 0, 64), (5, 24, 40)] {
             bench.push(
                 "r",
@@ -141,7 +141,7 @@ fn only_a_piece_that_came_before_is_a_copy() {
             );
             let before = lost(bench, "overlap");
             bench.push("r", &[part(ident, &data, from, to)]);
-            // The first piece goes with it.
+            // The first fragment is dropped with it.
             assert_eq!(lost(bench, "overlap"), before + 2, "{from} to {to}");
         }
         bench.push("r", &[part(6, &data, 0, 32), part(6, &data, 32, 64)]);
@@ -208,7 +208,7 @@ fn packets_of_every_length_come_together_in_any_order() {
     let mut order = testkit::Rng::seed(7);
     for len in [2000, 2176, 2177, 8000, 40_000, 65_000, 65_495] {
         let data = body(len);
-        // No packet of that length comes by a link: pieces are made by hand.
+        // No link carries a packet of that length: the fragments are made by hand.
         let mut parts: Vec<_> = (0..len)
             .step_by(1232)
             .map(|from| part(1, &data, from, (from + 1232).min(len)))

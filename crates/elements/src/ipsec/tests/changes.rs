@@ -59,7 +59,7 @@ fn keys_change_without_loss_and_are_never_shown() {
         (bench.take("out4"), bench.drops("d", "no_sa")),
         (vec![four(3)], 1)
     );
-    // The new one goes: there is none, and nothing leaves unprotected.
+    // The new association is removed: there is none, and nothing leaves unencrypted.
     bench.write("t.clear", "");
     bench.push("in4", &[four(4)]);
     assert_eq!(
@@ -88,7 +88,7 @@ fn a_reload_keeps_numbers_and_windows() {
     bench.push("got4", &[&on[0], &on[1], &more[0]]);
     assert_eq!(bench.take("out4").len(), 3);
     assert_eq!(bench.drops("d", "replayed"), 1);
-    // Another key is another association; what the text says no more goes.
+    // Another key makes another association; those no longer in the text are removed.
     let other = changed.replace("5a5a", "6b6b");
     bench.reload(&other).expect("it is right");
     let (again, _) = sealed(&mut bench, &[four(3)], &[]);

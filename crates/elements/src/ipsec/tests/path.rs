@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Both ends of an association, and what learns the MTU of its path.
+/// Both ends of an association, and an element that learns the MTU of its path.
 fn with_path(suite: &str, words: &str, link: &str) -> Bench {
     let sa = format!(
         "sa out spi 0x1001 reqid 1 suite {suite} {words}{}",
@@ -64,12 +64,12 @@ fn senders_are_told_what_the_path_of_a_tunnel_carries() {
                     (1250..1400).contains(&most),
                     "{suite} {tunnel} {words}: {most}"
                 );
-                // A packet of that length is right; one byte more is too much.
+                // A packet of that length fits; one byte more does not.
                 bench.push("in4", &[df(most), df(most + 1)]);
                 let sealed = bench.take(outer);
                 assert_eq!((sealed.len(), bench.take("told4").len()), (1, 1));
                 assert!(sealed[0].len() <= 1400 && sealed[0].len() + 16 > 1400);
-                // Without DF it is cut, if nobody can cut it later.
+                // Without DF it is fragmented first, if no router can fragment it later.
                 bench.push("in4", &[four(1372)]);
                 let sealed = bench.take(outer);
                 let (pieces, fit) = if outer == "sealed6" {
@@ -102,7 +102,7 @@ fn icmp_errors_about_sealed_packets_tell_the_mtu_of_their_path() {
     let mut forged = sealed.clone();
     forged[23] ^= 1; // another SPI
     let other_end = [&sealed[..19], &[7], &sealed[20..]].concat();
-    // Messages that need not be believed; all pass on to other elements.
+    // Messages that must not be trusted; all pass on to other elements.
     let wrong = [
         about(3, 4, 1300, &forged[..28]),
         about(3, 4, 1300, &other_end[..28]),
@@ -125,12 +125,12 @@ fn icmp_errors_about_sealed_packets_tell_the_mtu_of_their_path() {
     let most = mtu_of(&bench.take("told4")[0]);
     bench.push("in4", &[df(most)]);
     assert!(bench.take("sealed4")[0].len() <= 1300);
-    // A lesser one than any path has is not believed.
+    // An MTU below the minimum of any path is ignored.
     bench.push("long4", &[about(3, 4, 68, &sealed[..28])]);
     bench.push("in4", &[df(1400)]);
     let least = mtu_of(&bench.take("told4")[0]);
     assert!((450..552).contains(&least), "{least}");
-    // Ten minutes later the path may be wider.
+    // Ten minutes later the path may have a larger MTU.
     bench.advance(std::time::Duration::from_secs(601));
     bench.push("in4", &[df(1400)]);
     assert_eq!(

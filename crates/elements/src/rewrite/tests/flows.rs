@@ -1,4 +1,4 @@
-//! Flows: how they are mapped, and where they are kept.
+//! Flows: how they are mapped, and where their mappings are kept.
 
 use crate::rewrite::testing::{NAT, bench, config, seconds, send, show};
 use testkit::{Bench, ip4};
@@ -100,7 +100,7 @@ fn a_port_that_comes_free_is_found_where_all_others_are_in_use() {
         for flow in 100..120 {
             assert_eq!(send(&mut b, 0, &line(flow, 1 + flow % 2)), "-");
         }
-        // One flow ends: only for its server there is a port.
+        // One flow ends: only for its server a port is free.
         seconds(&mut b, 6.0);
         for flow in (0..100).filter(|flow| *flow != 42) {
             send(&mut b, 0, &line(flow, 1));
@@ -192,7 +192,7 @@ fn rewriting_there_and_back_gives_the_same_packet() {
     ];
     let mut rng = testkit::Rng::seed(3);
     for rewriter in rewriters {
-        // Packets that come out are mirrored by hand and sent back.
+        // Packets that leave are mirrored and sent back.
         let mut b = bench(&format!("rw :: {rewriter}"), 1, 2);
         for _ in 0..200 {
             let (src, dst) = (rng.u32() | 1, rng.u32() | 1);
@@ -222,7 +222,7 @@ fn rewriting_there_and_back_gives_the_same_packet() {
     }
 }
 
-/// Both ends exchanged: no checksum changes.
+/// The packet with both ends exchanged: no checksum changes.
 fn mirrored(packet: &[u8]) -> Vec<u8> {
     let mut p = packet.to_vec();
     for i in 0..4 {

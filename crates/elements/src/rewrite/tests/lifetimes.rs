@@ -1,4 +1,4 @@
-//! Lifetimes of mappings, and the order in which they go.
+//! Lifetimes of mappings, and the order in which they are removed.
 
 use crate::rewrite::testing::{bench, packet, seconds, send, show};
 use testkit::Bench;
@@ -18,7 +18,7 @@ fn a_full_table_keeps_what_is_guaranteed() {
         seconds(&mut b, 0.1);
         assert_eq!(arrives(&mut b, 1, &back(i)), i < 9);
     }
-    // The guarantees are over: the oldest goes.
+    // The guarantees are over: the oldest is removed.
     seconds(&mut b, 5.1);
     let new = "U 1.0.0.10 20 2.0.0.2 30 - abc";
     assert_eq!(send(&mut b, 0, new), "out0 2.0.0.1 1033 2.0.0.2 30");
@@ -173,7 +173,7 @@ fn a_mapping_whose_time_is_over_is_none_before_it_is_removed() {
         seconds(&mut b, 9.0);
         let answer = |port: u16| format!("U 9.9.9.9 53 1.0.0.1 {port}");
         assert_ne!(send(&mut b, 1, &answer(first[0])), "-");
-        // The time of all others is over, and they are still in the table.
+        // All others have expired, and are still in the table.
         seconds(&mut b, 1.5);
         assert_eq!(b.read("rw.table_size"), ports.to_string());
         assert_eq!(send(&mut b, 1, &answer(first[1])), "-");
@@ -213,7 +213,7 @@ fn an_error_about_a_mapping_whose_time_is_over_is_about_no_flow() {
     }
 }
 
-/// A resolver is asked again and again, from a new port each time; every port is in use until its time is over.
+/// A client queries a resolver repeatedly, from a new port each time; every port is in use until its mapping expires.
 #[test]
 fn all_ports_to_one_resolver_last_as_the_timeouts_say() {
     let rw = "rw :: IPRewriter(pattern 1.0.0.1 1024-65535 - - 0 1, drop, UDP_TIMEOUT 100)";

@@ -35,7 +35,7 @@ offsets!(
     "priv_size": priv_size,
     "dynfield1": dynfield1,
 );
-// The engine's mbuf is DPDK's, or this does not compile.
+// A compile error if the engine's mbuf differs from DPDK's.
 const _: () = {
     assert!(size_of::<c::rte_mbuf>() == size_of::<engine::packet::Mbuf>());
     assert!(OFFSETS.len() == MBUF_OFFSETS.len());
@@ -98,7 +98,7 @@ unsafe extern "C" fn tell_length(
     _: c_uint,
 ) {
     const BITS: u32 = 14;
-    // SAFETY: the pool's own mbuf, which is in nobody's hands yet.
+    // SAFETY: the pool's own mbuf, which has no user yet.
     let length = unsafe { &mut (*mbuf.cast::<c::rte_mbuf>()).buf_len };
     if usize::from(*length) - HEADROOM == 1 << BITS {
         *length -= 1;

@@ -22,7 +22,7 @@ struct Card {
     room: usize,
     /// True if the card cannot remove rules.
     clings: AtomicBool,
-    /// Number from which on the card takes rules.
+    /// Number of the first rule that the card accepts.
     fits: AtomicU32,
     rules: Lock<BTreeMap<u32, u16>>,
     calls: Lock<Vec<String>>,
@@ -154,11 +154,11 @@ fn refusals_are_counted_with_the_first_reason_and_tried_again_when_all_are_told(
     let full = settled(&rules);
     assert_eq!((full.held, full.refused), (2, 3));
     assert_eq!(full.why.as_deref(), Some("no room"));
-    // To say it again changes nothing; what is no longer wanted is no longer refused.
+    // A repeated request changes nothing; a rule that is no longer wanted no longer counts as refused.
     let calls = card.calls.lock().len();
     rules.direct(&all, false);
     assert_eq!((settled(&rules), card.calls.lock().len()), (full, calls));
-    // Told all, it is tried again, though nothing has gone.
+    // With all rules requested, the refused one is tried again, though no rule was removed.
     rules.direct(&all, true);
     settled(&rules);
     assert_eq!(card.calls.lock().len(), calls + 3);
@@ -178,7 +178,7 @@ fn refused_rules_take_the_room_of_those_that_go_in_the_order_in_which_they_were_
     rules.direct(&[(rule(0), None)], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 2));
     assert!(had(&[1, 2]));
-    // One that is refused and gone by now is not tried; one that has changed is, with the queue of now.
+    // A refused rule that is no longer wanted is not tried; a changed one is, with its present queue.
     rules.direct(&[(rule(3), None), (rule(4), Some(7))], false);
     settled(&rules);
     rules.direct(&[(rule(1), None), (rule(2), None)], false);
@@ -193,7 +193,7 @@ fn who_has_waited_for_room_comes_before_who_is_new() {
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     rules.direct(&[0, 1, 2, 3].map(|n| (rule(n), Some(1))), false);
     settled(&rules);
-    // Each takes one away and brings another.
+    // Each request removes one rule and adds another.
     for new in 4..10 {
         let gone = *card.rules.lock().keys().next().expect("two");
         rules.direct(&[(rule(gone), None), (rule(new), Some(1))], false);
@@ -202,7 +202,7 @@ fn who_has_waited_for_room_comes_before_who_is_new() {
         let had: Vec<u32> = card.rules.lock().keys().copied().collect();
         assert_eq!(had, [new - 3, new - 2]);
     }
-    // New rules that are refused take no turn from those that wait.
+    // New refused rules do not delay those that wait.
     let new = (20..30).map(|n| (rule(n), Some(1)));
     let one = std::iter::once((rule(7), None));
     rules.direct(&Vec::from_iter(one.chain(new)), false);
@@ -218,7 +218,7 @@ fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
     rules.direct(&[(rule(1000), Some(0))], false);
     rules.direct(&Vec::from_iter((0..100).map(|n| (rule(n), Some(1)))), false);
     settled(&rules);
-    // There is room for nothing that it is told again.
+    // There is room for no repeated rule.
     card.fits.store(1000, Relaxed);
     let mut tried = Vec::new();
     for _ in 0..50 {
@@ -244,24 +244,24 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     rules.direct(&[1, 2, 3].map(|n| (rule(n), Some(0))), true);
     settled(&rules);
     card.clings.store(true, Relaxed);
-    // One shall have another queue, and one shall go.
+    // One rule gets another queue, and one is removed.
     rules.direct(&[(rule(1), Some(1)), (rule(2), None)], false);
     let stuck = settled(&rules);
     assert_eq!((stuck.held, stuck.refused), (1, 2));
     assert_eq!(stuck.why.as_deref(), Some("it is busy"));
     assert_eq!(*card.rules.lock(), BTreeMap::from([(1, 0), (2, 0), (3, 0)]));
-    // The driver has the wanted rule.
+    // The driver has the requested rule.
     rules.direct(&[(rule(2), Some(0))], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 1));
     rules.direct(&[(rule(2), None)], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (1, 2));
-    // Told all, it is tried again.
+    // With all rules requested, it is tried again.
     card.clings.store(false, Relaxed);
     rules.direct(&[(rule(1), Some(1)), (rule(3), Some(0))], true);
     let free = settled(&rules);
     assert_eq!((free.held, free.refused, free.why), (2, 0, None));
     assert_eq!(*card.rules.lock(), BTreeMap::from([(1, 1), (3, 0)]));
-    // The last to go is what it did not let go of before.
+    // The last one to be removed is the one that the driver kept before.
     card.clings.store(true, Relaxed);
     rules.direct(&[(rule(3), None)], false);
     settled(&rules);

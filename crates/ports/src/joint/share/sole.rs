@@ -152,7 +152,7 @@ impl RxQueue for LentRx {
 
 impl Drop for LentRx {
     fn drop(&mut self) {
-        // The device closes, whoever has used it.
+        // The device closes, whatever router has used it.
         *self.held.0.lock() = None;
     }
 }

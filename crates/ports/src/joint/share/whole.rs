@@ -84,7 +84,7 @@ impl Apart {
     #[cold]
     fn take_up(&mut self, told: Arc<Told>, worker: usize) {
         self.told = told;
-        // A router that stays keeps its end of the ring; the others give it back.
+        // A router that stays keeps its end of the ring; the others return it.
         let had = std::mem::take(&mut self.routers).into_iter();
         let mut had: FxHashMap<_, _> = had.map(|way| (Arc::as_ptr(&way.share), way.to)).collect();
         let way = |(share, of): &(Arc<Share>, ShareOf)| Way {
@@ -318,7 +318,7 @@ impl Gather {
                             },
                         ));
                     }
-                    // The one before this one has it still.
+                    // The previous owner still has it.
                     None => {
                         self.port.to_send[worker].lock().push(share);
                         self.port.any[worker].store(true, SeqCst);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The other end of a port, in the hands of a test.
+/// The other end of a port, controlled by a test.
 struct Peer {
     _socket: OwnedFd,
     rings: Rings,
@@ -54,7 +54,7 @@ fn peer(
     (peer, port)
 }
 
-/// A server at the path of a client's port, in the hands of a test.
+/// A server at the path of a client's port, controlled by a test.
 struct Server {
     listener: OwnedFd,
     path: PathBuf,
@@ -69,7 +69,7 @@ impl Server {
         Server { listener, path }
     }
 
-    /// Frames of the next connection.
+    /// Memory and rings for the next connection.
     fn connect(&self, queues: Queues) -> Result<Peer, String> {
         let [came] = sys::poll([self.listener.as_raw_fd()], LONG);
         assert!(came);
@@ -152,13 +152,13 @@ fn connections_use_the_same_memory_again() {
     let server = Server::new(&folder);
     let name = folder.port("role=client");
     let port = directory.open(&name, &request(1)).unwrap();
-    // The other end keeps all memory that it was ever given.
+    // The other end keeps all memory that it ever got.
     let mut peers = Vec::new();
     for number in 0..12u64 {
         let peer = server.connect(QUEUES).unwrap();
         until("the port to connect", || port.port.link_up());
         let Peer { _socket, mut rings } = peer;
-        // Only some queues are used. What was in the rings before is gone.
+        // Only some queues are used. Earlier contents of the rings are lost.
         let counts = crate::counts::Counts::new(["", ""]);
         if number % 3 < 2 {
             let sent = rings.tx[0].send(
@@ -189,7 +189,7 @@ fn connections_use_the_same_memory_again() {
         assert!(place.read(end, &mut bytes));
         seen.insert(bytes);
     }
-    // One more than there are queues.
+    // One more than the number of queues.
     assert!(seen.len() <= 3, "{seen:?}");
 }
 
@@ -209,7 +209,7 @@ fn doorbell_that_rings_for_ever_is_heard_a_few_times() {
     assert_eq!(sys::poll([ours.as_raw_fd()], Duration::ZERO), [false]);
 }
 
-/// Numbers that are the same each time (splitmix64).
+/// Pseudo-random numbers, the same in each run (splitmix64).
 struct Random(u64);
 
 impl Random {
@@ -224,7 +224,7 @@ impl Random {
 /// Writes something somewhere.
 fn spoil(rings: &Rings, random: &mut Random) {
     let memory = [&rings.rx[0], &rings.tx[0]][random.next() as usize & 1].memory();
-    // Mostly where rings are, which is at the beginning.
+    // Mostly near the rings, which are at the beginning.
     let end = match random.next() % 8 {
         0 => memory.bytes(),
         _ => 2400,
@@ -242,7 +242,7 @@ fn spoil(rings: &Rings, random: &mut Random) {
 /// violation of the rules ends the connection under a name.
 #[test]
 fn a_peer_that_writes_anything_does_no_harm() {
-    // `make soak` tries more of them.
+    // `make soak` tries more seeds.
     let seeds = match std::env::var_os("ASHLAR_SOAK") {
         Some(_) => 6000,
         None => 60,
@@ -292,7 +292,7 @@ fn a_peer_that_writes_anything_does_no_harm() {
     }
 }
 
-/// Breaks each rule by itself.
+/// Breaks each rule separately.
 #[test]
 fn a_rule_that_is_broken_ends_the_connection_and_is_named() {
     /// A write of the peer, given the place of the ring from which the port receives.

@@ -209,7 +209,7 @@ fn links_that_do_not_say_carry_what_a_full_mesh_of_their_servers_asks() {
     };
     let port =
         "[[server.port]]\ndevice = \"eth0\"\nrate = \"3Gbps\"\naddresses = [\"10.0.3.1/24\"]\n";
-    // 2AB/S: those of a full mesh carry every load that the ports admit.
+    // 2AB/S: the links of a full mesh carry every load that the ports admit.
     let unequal = description(&third(port, ""));
     let rates: Vec<u64> = unequal.links.iter().map(|link| link.rate).collect();
     assert_eq!(rates, [400_000_000, 1_200_000_000, 1_200_000_000]);
@@ -321,7 +321,7 @@ fn links_over_an_ip_network_share_a_port_and_have_room_for_whole_packets() {
     assert_eq!(udp.links[0].over, Over::Udp { port: 49789 });
     let usual = Over::Vxlan { port: 4789, vni: 1 };
     assert_eq!(vxlan.links[0].over, usual);
-    // Headers of IP, UDP, VXLAN and the frame's own are no part of packets.
+    // Headers of IP, UDP, VXLAN and the inner frame are not part of packets.
     assert_eq!((udp.links[0].mtu, vxlan.links[0].mtu), (1538, 1530));
     let other = over("vxlan").replace("over = \"vxlan\"", "over = \"vxlan\"\nport = 8472\nvni = 9");
     let other = description(&other).links[0].over.clone();

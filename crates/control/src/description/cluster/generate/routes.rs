@@ -45,7 +45,7 @@ impl Family {
 impl Ways {
     pub(super) fn new(of: &Description, server: usize) -> Ways {
         let mut ways = Ways { all: Vec::new() };
-        // Packets of a family that no port here has cannot come in here.
+        // Packets of a family without ports here cannot arrive here.
         let ports = &of.servers[server].ports;
         let here = [Family::V4, Family::V6].map(|family| ports.iter().any(|p| has(p, family)));
         let here = |address| here[Family::of(address) as usize];
@@ -266,7 +266,7 @@ impl<'a> Table<'a> {
             true => (self.here(), at.port),
             false => (self.far(itself(at.server)), self.far(attached(at))),
         };
-        // Link-local and own IPv6 addresses are told apart before the table; messages about packets come here.
+        // Link-local and own IPv6 addresses are separated before the table; messages about packets arrive here.
         [
             (
                 format!("{}/{whole} {own}", at.address),

@@ -12,7 +12,7 @@ fn mistakes(of: &Description, server: usize) -> String {
 fn mistakes_on(of: &Description, server: usize, workers: usize) -> String {
     let compiled = compiled(of, server, workers);
     let bad = compiled.diagnostics.iter();
-    // This machine may lack the devices, or have an interface of that name with an MTU of its own.
+    // This machine may lack the devices, or have an interface of that name with another MTU.
     let of_machine = |message: &str| {
         ["device", "interface", " takes "]
             .iter()
@@ -90,7 +90,7 @@ fn keys_and_resequencers_are_part_of_each_server() {
     }
 }
 
-/// The workers that receive each internal link of server a of RB4, of two.
+/// The workers that receive each internal link of server a of RB4, out of two.
 fn receivers(text: &str) -> Vec<Vec<usize>> {
     let compiled = compiled(&description(text), 0, 2);
     let plan = compiled.plan.as_ref();
@@ -111,7 +111,7 @@ fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
         let text = text.replace("delta", &format!("{field}\ndelta"));
         assert_eq!(receivers(&text), [[0], [1], [0]], "{field}");
     }
-    // The port on an IP network sees the flows of the datagrams' ports.
+    // The port on an IP network distinguishes the flows by the datagrams' ports.
     assert!(!self::text(&description(&over("udp")), 0).contains("QUEUES"));
 }
 

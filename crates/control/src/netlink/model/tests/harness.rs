@@ -1,4 +1,4 @@
-//! A kernel, the model of it and an image, side by side, for tests.
+//! A simulated kernel, the model of it and an image of its routes, side by side, for tests.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -97,7 +97,7 @@ pub(super) const UP: Link = Link {
 };
 
 impl Bench {
-    /// Links 1 and 2 are interfaces 3 and 4 of the configuration, link 9 is none.
+    /// Links 1 and 2 are interfaces 3 and 4 of the configuration, link 9 is not in it.
     pub(super) fn new() -> Bench {
         let mut bench = Bench {
             model: Some(Model::new(false)),
@@ -135,7 +135,7 @@ impl Bench {
         }
     }
 
-    /// Brings the kernel's messages to the image.
+    /// Passes the kernel's messages to the image.
     pub(super) fn hear(&mut self) -> Flushed {
         let said = std::mem::take(&mut self.kernel.said);
         self.tell(&said);
@@ -143,7 +143,7 @@ impl Bench {
         model.flush(&self.v4, &self.v6).unwrap()
     }
 
-    /// Sends everything again; `meanwhile` happens during that.
+    /// Dumps everything again; `meanwhile` runs during the dump.
     pub(super) fn sync(&mut self, meanwhile: impl FnOnce(&mut Simulated)) -> Flushed {
         let before = self.kernel.dump();
         self.kernel.said.clear();
@@ -152,7 +152,7 @@ impl Bench {
         let parts = [Part::Nexthops, Part::Routes4, Part::Routes6];
         for (n, part) in parts.into_iter().enumerate() {
             self.model().begin_sync(Source::Kernel, part);
-            // The first half was told before, the second after.
+            // The first half was sent before the change, the second after.
             let cut = before[n].get(before[n].len() / 2).map(|told| told.0);
             let first = before[n].iter().filter(|told| Some(told.0) < cut);
             let rest = after[n].iter().filter(|told| Some(told.0) >= cut);

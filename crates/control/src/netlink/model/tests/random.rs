@@ -1,4 +1,4 @@
-//! Random changes of a kernel, followed.
+//! The model follows a kernel with random changes.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::simulated::{SimObject, SimRoute, SimTarget, Simulated, Verb};
 /// Random changes of a kernel.
 struct Chance<'a> {
     random: &'a mut Rng,
-    /// Routes of a metric are one, as after `ip route replace` alone.
+    /// True if routes of the same metric are one, as with `ip route replace` alone.
     plain: bool,
 }
 
@@ -25,7 +25,7 @@ impl Chance<'_> {
         self.random.below(n)
     }
 
-    /// Makes a random change; returns its description, and true if the kernel's messages tell all of it.
+    /// Makes a random change. Returns its description, and true if the kernel's messages report all of it.
     fn happen(&mut self, bench: &mut Bench) -> (String, bool) {
         let kernel = &mut bench.kernel;
         let up = kernel.links.iter().filter(|link| link.1.up);
@@ -82,7 +82,7 @@ impl Chance<'_> {
         let several = is4 || hops.iter().all(|hop| !hop.1.is_empty());
         let hops = if several { &hops[..] } else { &hops[..1] };
         let mut new = route(dst, self.pick(&[0, 0, 7]) + u32::from(!is4), hops);
-        // Two routes that differ by their protocol alone are one to IPv6.
+        // IPv6 treats two routes that differ only in their protocol as one.
         new.protocol = if is4 { self.pick(&[3, 11]) } else { 3 };
         let objects: Vec<u32> = kernel.objects.keys().copied().collect();
         match self.below(9) {
@@ -210,7 +210,7 @@ fn what_happens_during_a_sync_is_not_lost() {
                         plain: true,
                     }
                     .happen(&mut other);
-                    // Silent changes, and those told by other messages, are not meant here.
+                    // Excludes silent changes, and changes that other messages report.
                     if other.kernel.links != before.links || !tells_all {
                         other.kernel = before;
                     }
@@ -251,7 +251,7 @@ fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
                     count <= *allowed + own,
                     "{seed} {step} {what}: {count} of {allowed}"
                 );
-                // Routes that are there stay when the bound falls.
+                // Existing routes stay when the limit falls.
                 *allowed = most.max(count).min(*allowed);
             }
             if random.below(10) > 0 {

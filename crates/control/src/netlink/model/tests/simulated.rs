@@ -1,5 +1,5 @@
-//! A Linux kernel's routing state as simply as it can be written, for tests: it sends the kernel's messages, and none
-//! where the kernel sends none.
+//! A minimal simulation of a Linux kernel's routing state for tests: it sends the same messages as the kernel, and is
+//! silent where the kernel is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ pub(super) type Dst = (IpAddr, u8);
 /// A member of a group: port, gateway, weight.
 pub(super) type SimMember = (u16, Option<IpAddr>, u16);
 
-/// Members for packets to each destination.
+/// Group members for packets to each destination.
 pub(super) type SimTable = BTreeMap<Dst, BTreeSet<SimMember>>;
 
 /// Index of a link, gateway, weight.
@@ -158,7 +158,7 @@ impl Simulated {
         }
     }
 
-    /// `ip route append`, `prepend` or `replace`; returns true if the kernel accepts it.
+    /// `ip route append`, `prepend` or `replace`. Returns true if the kernel accepts it.
     pub(super) fn add(&mut self, verb: Verb, route: SimRoute) -> bool {
         let rank = |r: &SimRoute| r.same_rank(&route);
         if route.joins() && verb != Verb::Replace {
@@ -217,7 +217,7 @@ impl Simulated {
         self.say_route(RTM_DELROUTE, 0, &route);
     }
 
-    /// `ip -6 route del` of one hop of several of the `n`th route.
+    /// `ip -6 route del` of one hop of the `n`th route, which has several.
     pub(super) fn delete_hop(&mut self, n: usize, hop: usize) {
         let mut part = self.routes[n].clone();
         let SimTarget::Hops(hops) = &mut self.routes[n].target else {
@@ -231,7 +231,7 @@ impl Simulated {
         let had = self.objects.insert(id, object).is_some();
         self.say_object(id, if had { NLM_F_REPLACE } else { NLM_F_CREATE });
         if had {
-            // The kernel does so with net.ipv4.nexthop_compat_mode.
+            // The kernel does this with net.ipv4.nexthop_compat_mode.
             let mut using = self.using(id);
             for (group, object) in &self.objects {
                 if matches!(object, SimObject::Group(m) if m.iter().any(|m| m.0 == id)) {
@@ -249,7 +249,7 @@ impl Simulated {
         self.routes.iter().filter(uses).cloned().collect()
     }
 
-    /// `ip nexthop del`; silent as when its link has gone, or not.
+    /// `ip nexthop del`; with or without a message, as when its link has gone.
     pub(super) fn remove_object(&mut self, id: u32, silent: bool) {
         if self.objects.remove(&id).is_none() {
             return;
@@ -281,7 +281,7 @@ impl Simulated {
         }
     }
 
-    /// `ip link set up` or `down`, or a pulled cable; the caller sends the message about the link itself.
+    /// `ip link set up` or `down`, or an unplugged cable; the caller sends the message about the link itself.
     pub(super) fn set_link(&mut self, index: u32, link: Link) {
         let was = self.links.insert(index, link);
         let lost = was.is_some_and(|l| l.carrier) && !link.carrier;
@@ -307,14 +307,14 @@ impl Simulated {
         }
     }
 
-    /// The last address of a link is removed: IPv4 routes go in silence.
+    /// Removes the last address of a link: its IPv4 routes disappear without a message.
     pub(super) fn lose_address(&mut self, index: u32) {
         let all_on = |r: &SimRoute| r.hops().iter().all(|h| h.0 == index);
         self.routes
             .retain(|r| !r.is4() || r.hops().is_empty() || !all_on(r));
     }
 
-    /// All messages of dumps, in their order: objects, routes of IPv4, routes of IPv6. Each has its destination.
+    /// All messages of dumps, in order: objects, routes of IPv4, routes of IPv6. Each has its destination.
     pub(super) fn dump(&self) -> [Vec<(Dst, Vec<u8>)>; 3] {
         let mut copy = self.clone();
         let mut said = |say: &dyn Fn(&mut Simulated)| {
@@ -340,7 +340,7 @@ impl Simulated {
         [objects, routes(true), routes(false)]
     }
 
-    /// Members for packets to each destination.
+    /// Group members for packets to each destination.
     pub(super) fn table(&self) -> SimTable {
         let mut table = BTreeMap::new();
         let mut routes: Vec<&SimRoute> = self.routes.iter().collect();
@@ -392,7 +392,7 @@ impl Simulated {
     }
 }
 
-/// A member as [`Simulated::table`] has it.
+/// A member in the form of [`Simulated::table`].
 pub(super) fn as_told(member: &Member) -> SimMember {
     (member.port, member.gateway, member.weight)
 }
