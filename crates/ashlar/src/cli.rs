@@ -30,21 +30,21 @@ pub(crate) enum Command {
     /// SIGINT and SIGTERM end the router in order; at SIGHUP it reads its file again. It ends by
     /// itself when all its sources have ended and no element holds packets.
     Run(Run),
-    /// Start a router, and start it again if it is killed, crashes or hangs
+    /// Start a router, and restart it when it is killed, crashes or hangs
     ///
-    /// For machines without systemd. A router hangs if its control thread or one of its workers does not answer any
-    /// more; it is killed then. Until it runs again, the queues of the router's control-plane interfaces stay open, so
-    /// that routing daemons see no loss of carrier. The command ends when the router ends in order. SIGTERM and SIGINT
-    /// end both, and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the program on
-    /// disk has changed.
+    /// For machines without systemd. A router hangs if its control thread or one of its workers no longer answers;
+    /// then it is killed. Until it runs again, the queues of its control-plane interfaces stay open, so that routing
+    /// daemons see no loss of carrier. The command ends when the router ends in order. SIGTERM and SIGINT end both,
+    /// and SIGHUP is passed on. SIGUSR2 ends the router and starts it again: an upgrade, if the program on disk has
+    /// changed.
     Keep(Keep),
     /// Run an untrusted program as another user, confined to a folder and a network namespace
     #[command(hide = true)]
     Confine(Confine),
-    /// Make a network namespace for an isolated router, in which alone its user has rights
+    /// Make a network namespace for an isolated router, the only one in which its user has rights
     ///
-    /// The command is like `ip netns add`, and `ip netns delete` removes the namespace. It belongs to a user namespace
-    /// of its own.
+    /// The command is like `ip netns add`, and `ip netns delete` removes the namespace. It belongs to a separate user
+    /// namespace.
     Netns(Netns),
     /// Run a configuration as Click's user-level driver does
     ///
@@ -62,24 +62,24 @@ pub(crate) enum Command {
     },
     /// Find all mistakes of a configuration
     ///
-    /// Each is shown with its place, cause and remedy. A device that does not exist is a warning.
+    /// Each mistake has its place, cause and remedy. A device that does not exist is a warning.
     Check(Check),
-    /// Show what would run where: workers, queues, elements, memory, and where packets change worker
+    /// Show the plan of a configuration: workers, queues, elements, memory, and where packets change worker
     Plan(Plan),
     /// Draw the graph of a configuration
     ///
     /// Solid connections push, dashed connections pull. Queues are drawn with bars. Elements that run
     /// on only one worker have its colour.
     Graph(Graph),
-    /// List what this machine has for ports: interfaces, cards, and the name of each in a configuration
+    /// List this machine's interfaces and cards, and the name of each in a configuration
     ///
     /// The interfaces are those of the network namespace in which the command runs.
     Ports(Ports),
-    /// Show what this machine lacks for ports, why it matters, and the command that mends it
+    /// Show what ports lack on this machine, the reason, and the command that fixes it
     ///
-    /// With a configuration: what its ports need. Without: what all cards that are bound to vfio-pci need. The exit
-    /// status is 0 if all is well or could only be better, 1 if something does not work as one would expect, 2 if
-    /// something does not work at all.
+    /// With a configuration, the command checks what its ports need; without one, what all cards bound to vfio-pci
+    /// need. The exit status is 0 if nothing is wrong, though something could be better; 1 if something does not work
+    /// as expected; 2 if something does not work at all.
     Doctor(Doctor),
     /// Show the manual page of an element class, find classes by words, or list all by topic
     Doc(Doc),
@@ -108,13 +108,13 @@ pub(crate) enum Command {
     /// The new configuration is checked first; if it is wrong, the old one keeps running. Elements that
     /// are in both keep counters, tables and queues.
     Reload(Reload),
-    /// Talk to a running router: all commands without `ashlar`, with completion, help and history
+    /// Enter commands for a running router, without `ashlar`, with completion, help and history
     ///
-    /// Tab completes commands, options, files, and the elements and handlers of the router; a `?` at the end of a line
-    /// says what may stand there. `tree` shows the elements as a tree, `use NAME` goes to another router of the
+    /// Tab completes commands, options, files, and the elements and handlers of the router; a `?` at the end of a
+    /// line shows what may follow. `tree` shows the elements as a tree, `use NAME` changes to another router of the
     /// process, `exit` or Ctrl-D ends the shell. Lines may come from standard input.
     Shell(Target),
-    /// Measure how many packets a configuration carries, and how long they take
+    /// Measure the throughput and the latency of a configuration
     ///
     /// The configuration runs in this process with test ports in place of its devices. Packets of many UDP
     /// flows come in by one port at equal intervals, and packets that leave by another port are counted. A
@@ -126,9 +126,9 @@ pub(crate) enum Command {
     /// faster: first coarsely, with short trials; in the end most of several full trials must agree.
     /// Both bounds of the result are shown. SIGINT ends the search.
     Bench(Bench),
-    /// Plan, check, run and watch many servers that are one router
+    /// Plan, check, run and watch several servers that act as one router
     Cluster(Cluster),
-    /// Plan, set up, watch and simulate ordinary routers that a balancer joins into one router
+    /// Plan, set up, watch and simulate ordinary routers that a balancer combines into one router
     ///
     /// `ashlar check, plan, run, show, top, reload` take a balancer's file as any other.
     #[command(subcommand)]
@@ -141,7 +141,7 @@ pub(crate) enum Command {
     /// Set up, show and end flows of a running router's FlowTable
     #[command(subcommand)]
     Flow(Flow),
-    /// End a running router in order; with --router one of several, while the others go on
+    /// End a running router in order; with --router one of several, while the others continue
     Stop(Stop),
     /// Print the manual pages (roff), or write them to a folder
     Man {
@@ -168,7 +168,7 @@ pub(crate) struct Confine {
     /// The only folder in which it can write
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: PathBuf,
-    /// Program file that appears as `program` in that folder, so that the user needs no access to its own place
+    /// Program file that appears as `program` in that folder, so that the user needs no access to its original place
     #[arg(long, value_name = "PATH")]
     pub(crate) program: Option<PathBuf>,
     /// Memory limit in bytes
@@ -208,7 +208,7 @@ pub(crate) struct Router {
 /// Action on the router.
 #[derive(Subcommand, Debug)]
 pub(crate) enum RouterCommand {
-    /// Start a router that the process's file describes now; the rest of the file is not applied
+    /// Start a router of the process's file now; the rest of the file is not applied
     Add {
         /// The router, or a shared port
         name: String,
@@ -234,7 +234,7 @@ pub(crate) enum Flow {
     /// The flow and its request are written as for the handler `add` (`ashlar doc FlowTable`), such as `10.0.0.1 1000
     /// 10.1.0.1 2000 udp RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms`.
     Add(FlowWords),
-    /// Print what `add` would answer, and set nothing up
+    /// Print the answer of `add`, but set nothing up
     Admit(FlowWords),
     /// End a flow
     Remove(FlowWords),
@@ -244,7 +244,7 @@ pub(crate) enum Flow {
 
 #[derive(Args, Debug)]
 pub(crate) struct FlowWords {
-    /// Flow and its request; `-` reads flows from standard input, one a line, of which all are accepted or none
+    /// Flow and its request; `-` reads flows from standard input, one per line, of which all are accepted or none
     #[arg(required = true)]
     pub(crate) words: Vec<String>,
     #[command(flatten)]
@@ -253,7 +253,7 @@ pub(crate) struct FlowWords {
 
 #[derive(Args, Debug)]
 pub(crate) struct FlowTables {
-    /// The FlowTable; default is the only one that there is
+    /// The FlowTable; default is the only one
     #[arg(long, value_name = "ELEMENT")]
     pub(crate) table: Option<String>,
     /// Print JSON
@@ -275,7 +275,7 @@ pub(crate) struct Configuration {
     /// Server of a cluster, if FILE describes one
     #[arg(long, value_name = "NAME")]
     pub(crate) server: Option<String>,
-    /// Run every element by itself, without fused loops
+    /// Run every element separately, without fused loops
     #[arg(long)]
     pub(crate) no_optimize: bool,
 }
@@ -310,13 +310,13 @@ impl Workers {
     }
 }
 
-/// Router that a command is for.
+/// Options that select the router of a command.
 #[derive(Args, Debug)]
 pub(crate) struct Target {
-    /// The router's socket, or its name; default is $ASHLAR_SOCKET, else the only router that runs
+    /// The router's socket, or its name; default is $ASHLAR_SOCKET, else the only running router
     #[arg(long, short, value_name = "PATH|NAME")]
     pub(crate) socket: Option<String>,
-    /// The router, where a process runs several
+    /// The router, if a process runs several
     #[arg(long, value_name = "NAME")]
     pub(crate) router: Option<String>,
 }
@@ -343,9 +343,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = buffers)]
     pub(crate) buffers: usize,
-    /// Longest frame that is carried, with its checksum: jumbo frames need 9018, or more with VLAN tags
+    /// Maximum frame length, with its checksum: jumbo frames need 9018, or more with VLAN tags
     ///
-    /// Every packet buffer is made so large (a power of two), and DPDK ports get an MTU to match.
+    /// Every packet buffer gets this size (a power of two), and DPDK ports get an MTU to match.
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = frame_bytes())]
     pub(crate) frame_bytes: u16,
     /// Open Linux interfaces even if another router process has them: each gets all frames
@@ -374,10 +374,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address, num_args = 0..=1,
         default_missing_value = "2620")]
     pub(crate) fpm: Option<std::net::SocketAddr>,
-    /// Time for which routes are kept that zebra does not send again after it has reconnected
+    /// Time for which routes are kept that zebra has not sent again after it has reconnected
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(crate) fpm_stale: u64,
-    /// User that zebra runs as, beside root; default frr
+    /// User of zebra, in addition to root; default frr
     #[arg(long, value_name = "NAME", requires = "fpm")]
     pub(crate) fpm_user: Option<String>,
     /// Address of another machine, or namespace, where zebra runs instead: any program with this address may connect
@@ -391,7 +391,7 @@ pub(crate) struct Run {
     /// Each connection gets one answer, and is closed after 10 seconds at the latest.
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     pub(crate) metrics: Option<std::net::SocketAddr>,
-    /// Workers never sleep: packets wait less, and each worker uses the whole of its processor
+    /// Workers never sleep: packets wait less, and each worker uses its whole processor
     #[arg(long)]
     pub(crate) poll: bool,
     /// Balancing of packets that are steered to workers: even out the load and let workers sleep (on), only even out
@@ -414,8 +414,8 @@ pub(crate) struct Run {
 
 #[derive(Args, Debug)]
 pub(crate) struct Keep {
-    /// Seconds after which a router that was ready is killed and started again, if one of its threads (workers,
-    /// control, netlink) does not answer; 0 for never
+    /// Seconds after which a ready router is killed and restarted, if one of its threads (workers, control, netlink)
+    /// does not answer; 0 for never
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub(crate) watchdog: u16,
     /// The command: ashlar run FILE ...
@@ -504,7 +504,7 @@ pub(crate) struct Graph {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GraphFormat {
-    /// A drawing
+    /// An SVG image
     Svg,
     /// Text for Graphviz
     Dot,

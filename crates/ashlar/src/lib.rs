@@ -23,8 +23,8 @@ use cli::{Cli, Command};
 use engine::element::Class;
 use std::process::ExitCode;
 
-/// Runs the program whose command line is this process's. Its classes are Ashlar's own and `added`, lists of others;
-/// one that has the name of an own class replaces that.
+/// Runs the program with the command line of this process. Its classes are Ashlar's own and `added`, lists of others;
+/// one with the name of an own class replaces that.
 pub fn main(added: &[&'static [Class]]) -> ExitCode {
     control::log::end_on_panic();
     let registry = elements::registry().with_classes(added);

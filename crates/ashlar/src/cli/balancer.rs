@@ -14,7 +14,7 @@ pub(crate) enum Balancer {
     Backend(Backend),
     /// Show how many boxes a multistage router needs, and the cost
     ///
-    /// A balancer sends a packet in and takes it out again, so it handles each twice; a back end handles each once.
+    /// Each packet passes a balancer twice, on its way in and on its way out, and a back end once.
     Plan(BalancerPlan),
     /// Run a multistage router in virtual time: balancers, back ends, hosts, failures and planned changes
     ///
@@ -23,7 +23,7 @@ pub(crate) enum Balancer {
     Simulate(SimulateBalancer),
     /// Show the back ends of a running balancer: state, buckets, health
     Show(ShowBackends),
-    /// Give a back end no new flows, and move its flows while they are silent, so that none is reordered
+    /// Give a back end no new flows, and move each of its flows when it is silent, so that no packet is reordered
     Drain(OneBackend),
     /// Move all flows of a back end at once
     Remove(OneBackend),
@@ -64,7 +64,7 @@ pub(crate) struct ShowBackends {
 pub(crate) struct OneBackend {
     /// The back end
     pub(crate) name: String,
-    /// Time after which flows move though they are not silent, such as 10s; default is the file's `deadline`
+    /// Time after which flows move even if they are not silent, such as 10s; default is the file's `deadline`
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<String>,
     #[command(flatten)]
@@ -77,7 +77,7 @@ pub(crate) struct Weight {
     pub(crate) name: String,
     /// Weight relative to that of other back ends
     pub(crate) weight: u16,
-    /// Time after which flows move though they are not silent
+    /// Time after which flows move even if they are not silent
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<String>,
     #[command(flatten)]

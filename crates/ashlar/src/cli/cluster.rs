@@ -28,7 +28,7 @@ pub(crate) enum ClusterCommand {
     Simulate(Simulate),
     /// Find all mistakes of a cluster's file, and show what each server would run
     ///
-    /// Opens no port and asks no server.
+    /// Opens no port and contacts no server.
     Check(servers::Check),
     /// Print the configuration that a server runs
     Text(servers::Text),
@@ -57,7 +57,7 @@ pub(crate) struct ClusterPlan {
         required_unless_present = "file"
     )]
     pub(crate) ports: Vec<u32>,
-    /// Take ports and rate from a cluster's file, and plan for it as it is and for one more server
+    /// Take ports and rate from a cluster's file, and plan for the present cluster and for one more server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["ports", "rate"])]
     pub(crate) file: Option<String>,
     /// Rate of an external port

@@ -1,5 +1,5 @@
-//! Words that a command line may have because a router runs: its elements and their handlers. A user who completes a
-//! word must not see errors, so there are no words if no router answers.
+//! Completion of words for a running router: its elements and their handlers. A user who completes a word must not
+//! see errors, so there are no words if no router answers.
 
 use super::Target;
 use clap_complete::CompletionCandidate;
@@ -7,7 +7,7 @@ use control::client::Client;
 use control::view::{Element, Handler};
 use std::ffi::OsStr;
 
-/// Number of elements of whose handlers all are offered before there is a dot.
+/// Maximum number of elements for which all handlers are offered before the user types a dot.
 const FEW: usize = 3;
 
 impl Target {
@@ -28,7 +28,7 @@ pub(crate) fn running(target: &Target) -> Vec<Element> {
     found.unwrap_or_default()
 }
 
-/// Elements, or handlers that are wanted, whose names begin with a word; each with a sentence.
+/// Elements, or their handlers, whose names begin with a word; each with a description.
 pub(crate) fn beginning(
     word: &str,
     all: &[Element],

@@ -16,7 +16,7 @@ pub(crate) struct Ports {
 pub(crate) enum PortsCommand {
     /// Bind cards to a driver for programs, as DPDK ports need; prints how to undo it
     ///
-    /// The card's Linux interface goes away. It comes back by `ashlar ports unbind`, and when the machine starts again.
+    /// The card's Linux interface disappears. It comes back by `ashlar ports unbind`, and when the machine restarts.
     Bind {
         /// Cards, by PCI address or by Linux interface
         #[arg(value_name = "CARD", required = true)]
@@ -30,7 +30,7 @@ pub(crate) enum PortsCommand {
     },
     /// Make the kernel leave a router's Linux interfaces alone: no addresses, no answers, links up
     ///
-    /// Waits until the interfaces are there. The systemd unit does this before each start.
+    /// Waits until the interfaces exist. The systemd unit does this before each start.
     Prepare {
         /// Seconds to wait for interfaces
         #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -64,10 +64,10 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "N", default_value_t = ports::DpdkSizes::default().buffers,
         value_parser = super::buffers)]
     pub(crate) buffers: usize,
-    /// Longest frame that is to be carried, as for `ashlar run`
+    /// Maximum frame length, as for `ashlar run`
     #[arg(long, value_name = "N", default_value_t = 2048, value_parser = super::frame_bytes())]
     pub(crate) frame_bytes: u16,
-    /// Run the commands that mend something, and print how to undo them
+    /// Run the commands that fix problems, and print how to undo them
     #[arg(long)]
     pub(crate) fix: bool,
     /// Print JSON

@@ -111,7 +111,7 @@ pub(crate) struct Capture {
     /// Bytes of each packet that are copied
     #[arg(long, value_name = "BYTES", default_value_t = u16::MAX)]
     pub(crate) snaplen: u16,
-    /// Print each packet as a JSON object, in place of a line
+    /// Print each packet as a JSON object instead of a line
     #[arg(long, conflicts_with = "write")]
     pub(crate) json: bool,
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(crate) struct Trace {
     /// Only packets from this source, such as a FromDevice
     #[arg(long, value_name = "ELEMENT", add = ArgValueCompleter::new(known::elements))]
     pub(crate) at: Option<String>,
-    /// Longest time to wait for packets
+    /// Maximum time to wait for packets
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=60))]
     pub(crate) seconds: u8,
     /// Print JSON
@@ -145,8 +145,8 @@ pub(crate) struct Trace {
 
 #[derive(Args, Debug)]
 pub(crate) struct Reload {
-    /// The new configuration (`-` is standard input; default is the router's own file, with which it was started, read
-    /// again), and values for its variables, in addition to those given at the start. Another file or other values
+    /// The new configuration (`-` is standard input; default: the router reads its own file again, with which it was
+    /// started), and values for its variables, in addition to those given at the start. Another file or other values
     /// last until the next reload without them, SIGHUP or restart
     #[arg(value_name = "FILE|NAME=value")]
     pub(crate) words: Vec<String>,

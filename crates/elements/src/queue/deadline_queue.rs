@@ -1,24 +1,24 @@
-//! Holds packets until they are pulled, and gives the one first whose deadline comes first.
+//! Holds packets until they are pulled; the packet with the earliest deadline leaves first.
 //!
 //! ```click
 //! InfiniteSource(LIMIT 3) -> q :: DeadlineQueue(1000, BINS 1024, WIDTH 1ms) -> Discard;
 //! ```
 //!
-//! The deadline is an annotation in the nanoseconds of the router's clock; FlowTable sets it. Packets without a
-//! deadline leave, first in, first out, when no packet with one waits.
+//! The deadline is an annotation in the nanoseconds of the router's clock, which FlowTable sets. Packets without a
+//! deadline leave when no packet with one waits, first in, first out.
 //!
-//! Packets are sorted into bins, each of which holds the deadlines of a time `WIDTH`. Putting a packet in and taking
-//! one out costs the same whatever the queue holds, and a packet is at most `WIDTH` later than in exact order: count
-//! this for each hop. `BINS` times `WIDTH` is the reach: between the deadlines of two packets that wait there should
-//! be less. A packet beyond goes into the last bin within reach (`beyond` counts it). With `EXACT` the order is exact,
-//! and the cost grows with the number of packets that wait.
+//! Packets are sorted into bins, each for the deadlines of a time `WIDTH`. So the cost of a packet does not grow with
+//! the queue, and a packet is at most `WIDTH` later than in exact order: count this for each hop. `BINS` times
+//! `WIDTH` is the reach; the deadlines of waiting packets should differ by less. A packet beyond it goes into the
+//! last bin within reach (`beyond` counts it). With `EXACT` the order is exact, and the cost grows with the number of
+//! waiting packets.
 //!
-//! A packet that finds the queue full leaves by output 1 if that is connected; otherwise it is dropped (`full`). If it
-//! has a deadline and others have none, the last of those goes in its place. With `DROP_LATE`, a packet that is late
-//! when it could leave is dropped (`late`); without, it leaves, and is counted by the handler `late`.
+//! A packet that finds the queue full leaves by output 1 if that is connected; otherwise it is dropped (`full`). If
+//! it has a deadline, the last packet without one is removed in its place. With `DROP_LATE`, a packet whose deadline
+//! has passed is dropped (`late`) when it is pulled; otherwise it leaves, and the handler `late` counts it.
 //!
-//! There is one order for all workers: one of them has the queue and the task that pulls from it, and packets that come
-//! on other workers cross over to it, through queues that `ashlar plan` shows.
+//! All workers share one order: one of them has the queue and the task that pulls from it. Packets of other workers
+//! cross over to it, through queues that `ashlar plan` shows.
 //!
 //! Arguments:
 //!

@@ -12,11 +12,11 @@
 //! ```
 //!
 //! The link's rate is divided on three levels: among groups, in a group among its subscribers, and in a subscriber
-//! among its classes. On each level those that have packets share what there is in proportion to their `RATE`, or
-//! `SHARE`, and none gets more than its `CEIL`; what one leaves goes to its siblings. So if the rates of a group's
-//! subscribers add up to no more than that of the group, and those of the groups to no more than `LINK`, each gets its
-//! rate whatever the others send; if they add up to more, each gets its part. A class that sends little is served
-//! before those that send much. Rates count the bytes of packets as they come, and `OVERHEAD` for each.
+//! among its classes. On each level those with packets share the available rate in proportion to their `RATE`, or
+//! `SHARE`, and none gets more than its `CEIL`; siblings share what one does not use. The rates of a group's
+//! subscribers may add up to no more than that of the group, and those of the groups to no more than `LINK`. Then
+//! each gets its rate whatever the others send; otherwise each gets its part. A class that sends little is served
+//! before those that send much. Rates count the bytes of packets as they arrive, and `OVERHEAD` for each.
 //!
 //! Statements are arguments, or lines of the file `TREE`, in which `#` starts a comment:
 //!
@@ -29,14 +29,15 @@
 //!   The longest prefix wins; the pattern `-` is one subscriber for all other packets, which are dropped without it
 //!   (`no_subscriber`).
 //!
-//! The greatest rate of siblings may be 1000 times the least. `CAPACITY` packets wait at most, in one queue `LIMIT`
-//! (then they are dropped as `full`), and no more than there is room left for all others (`memory`): so those that
-//! flood leave room for the rest. In each queue CoDel (RFC 8289) drops packets if they have waited for longer than
-//! `TARGET` for an `INTERVAL` (`delay`). Costs do not grow with the number of subscribers.
+//! The greatest rate of siblings may be 1000 times the least. At most `CAPACITY` packets wait, and at most `LIMIT` in
+//! one queue (further ones are dropped as `full`). A queue also holds no more packets than there is room left for all
+//! others (`memory`), so that floods leave room for the rest. In each queue CoDel (RFC 8289) drops packets if they
+//! have waited for longer than `TARGET` for an `INTERVAL` (`delay`). Costs do not grow with the number of
+//! subscribers.
 //!
-//! Without `LINK`, who pulls decides how fast packets leave. There is one tree for all workers: one of them has it and
-//! the task that pulls from it, and packets that come on other workers cross over to it, through queues that `ashlar
-//! plan` shows.
+//! Without `LINK`, the pulling element decides how fast packets leave. All workers share one tree: one of them has it
+//! and the task that pulls from it. Packets of other workers cross over to it, through queues that `ashlar plan`
+//! shows.
 //!
 //! Keyword arguments:
 //!

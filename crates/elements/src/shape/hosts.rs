@@ -1,7 +1,7 @@
 //! A token bucket for each host, in a table that all workers share without locks.
 //!
-//! A place belongs to a host until its bucket is full again: then nothing is lost if another host takes it. Two workers
-//! that do so at the same moment may give a host two places, of which one is soon free again.
+//! An entry belongs to a host until its bucket is full again: then another host can take it without loss. Two workers
+//! that do so at the same moment may give a host two entries, of which one is soon free again.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -4,11 +4,10 @@
 //! InfiniteSource(LIMIT 3) -> Queue -> LinkUnqueue(10ms, 384kbps) -> Discard;
 //! ```
 //!
-//! A packet starts to enter the link when the packet before it has entered. Entering takes as long as its bytes
-//! (with the EXTRA_LENGTH annotation) take at `BANDWIDTH`, in whole
-//! microseconds if it is at least one. The packet leaves `LATENCY` after it has entered,
-//! with that time as its timestamp. LinkUnqueue holds the packets on the link. It pulls a packet only when the
-//! link is free, so put a Queue before it. It sleeps while no packets wait there.
+//! A packet starts to enter the link when the previous packet has entered. This takes the time of its bytes (with the
+//! EXTRA_LENGTH annotation) at `BANDWIDTH`, in whole microseconds if it is at least one. The packet leaves `LATENCY`
+//! after it has entered, with that time as its timestamp. LinkUnqueue holds the packets on the link. It pulls a
+//! packet only when the link is free, so put a Queue before it. It sleeps while no packets wait there.
 //!
 //! Arguments:
 //!

@@ -4,11 +4,11 @@
 //! InfiniteSource(LIMIT 30) -> Queue -> Shaper(1000) -> Discard;
 //! ```
 //!
-//! Packets are spaced evenly, on the grid of times that Click has, but exact at any rate. If packets are pulled too
-//! late, Shaper catches up with those that it missed in the last 20 ms. A task that pulls from Shaper sleeps until the
-//! next packet may pass.
+//! Packets are spaced evenly, on the same grid of times as in Click, but exactly at any rate. If packets are pulled
+//! too late, Shaper catches up with those that it missed in the last 20 ms. A task that pulls from Shaper sleeps
+//! until the next packet may pass.
 //!
-//! Output 1, if it is connected, gives packets only while output 0 may not; its rate is not limited.
+//! If output 1 is connected, packets can be pulled from it only while output 0 may not send; its rate is not limited.
 //!
 //! Arguments:
 //!

@@ -66,7 +66,7 @@ pub(crate) struct SimulateBalancer {
     /// Packets per second that a back end forwards
     #[arg(long, value_name = "PPS", default_value = "640k", value_parser = packets)]
     pub(crate) backend: f64,
-    /// Longest time that a packet waits in a queue, in milliseconds
+    /// Maximum time that a packet waits in a queue, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1.0, value_parser = milliseconds)]
     pub(crate) queue: f64,
     /// Milliseconds of virtual time to measure
@@ -90,14 +90,14 @@ pub(crate) struct SimulateBalancer {
     /// Milliseconds between probes
     #[arg(long, value_name = "MS", default_value_t = 10.0, value_parser = milliseconds)]
     pub(crate) interval: f64,
-    /// Probes in a row without an answer after which a back end is out
+    /// Consecutive unanswered probes after which a back end is down
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=31))]
     pub(crate) misses: u32,
-    /// Answers in a row after which it is back
+    /// Consecutive answers after which it is up again
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) answers_needed: u32,
     /// Break a box from one millisecond of the run to another: a back end (r1@20-60), a balancer (b0@20-60) or the
-    /// switch (switch@20-60). HOW is crash (the default), hang, one-way (what a back end sends is lost) or slow:
+    /// switch (switch@20-60). HOW is crash (the default), hang, one-way (packets from a back end are lost) or slow:
     /// r1:hang@20-60. May be given several times
     #[arg(long = "break", value_name = "WHAT[:HOW]@FROM-UNTIL", value_parser = failure)]
     pub(crate) failures: Vec<Failure>,

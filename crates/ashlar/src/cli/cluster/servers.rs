@@ -10,7 +10,7 @@ pub(crate) struct Of {
     pub(crate) file: String,
 }
 
-/// Servers that run.
+/// Running servers.
 #[derive(Args, Debug)]
 pub(crate) struct Running {
     #[command(flatten)]

@@ -61,7 +61,7 @@ pub(crate) struct Simulate {
     /// Milliseconds for which a server may save up unused quotas and rates of links, or exceed rates of links
     #[arg(long, value_name = "MS", default_value_t = 2.0, value_parser = milliseconds)]
     pub(crate) burst: f64,
-    /// Flows whose path a server remembers
+    /// Maximum number of flows whose path a server remembers
     #[arg(long, value_name = "N", default_value_t = 16384, value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) flowlets: u32,
     /// Output nodes restore the order of packets; a packet waits at most this many milliseconds for earlier ones
@@ -76,7 +76,7 @@ pub(crate) struct Simulate {
     /// Microseconds that a packet takes through a server, without waiting in queues
     #[arg(long, value_name = "US", default_value_t = 24.0, value_parser = super::microseconds)]
     pub(crate) latency: f64,
-    /// Longest time that a packet waits in a queue, in milliseconds
+    /// Maximum time that a packet waits in a queue, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 5.0, value_parser = milliseconds)]
     pub(crate) queue: f64,
     /// Break something from one millisecond of the run to another: a link (0-1@100-200), one direction of it
