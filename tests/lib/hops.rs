@@ -117,7 +117,7 @@ impl Default for Arrived {
     }
 }
 
-/// What admission promises a flow over all hops, in nanoseconds.
+/// Guarantees of admission for a flow over all hops, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Promise {
     /// Maximum delay.

@@ -1,4 +1,4 @@
-//! Removes GRE headers (RFC 2784, RFC 2890) and sends packets to outputs by what was inside.
+//! Removes GRE headers (RFC 2784, RFC 2890), and sends packets to outputs by the inner protocol.
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14) -> CheckIPHeader
@@ -9,17 +9,19 @@
 //! d[1] -> CheckIP6Header -> Discard;
 //! ```
 //!
-//! Packets must begin with the GRE header: StripIPHeader removes the IP header. A packet is dropped if it is shorter than its header
-//! (`too_short`), of another version or with fields of RFC 1701 (`bad_header`), if its checksum is wrong (`bad_checksum`), if it
-//! belongs to another tunnel (`other_key`), or if its protocol has no output (`other_protocol`). Sequence numbers are not looked at.
+//! Packets must begin with the GRE header: StripIPHeader removes the IP header. A packet is dropped if it is shorter
+//! than its header (`too_short`), of another version or with fields of RFC 1701 (`bad_header`), if its checksum is
+//! wrong (`bad_checksum`), if it belongs to another tunnel (`other_key`), or if its protocol has no output
+//! (`other_protocol`). Sequence numbers are ignored.
 //!
 //! Arguments:
 //!
-//! - `ETHERTYPE`, any number of: Ethertype of the packets that leave by output 0, by output 1 and so on. Default 0x0800, IPv4.
+//! - `ETHERTYPE`, any number of: Ethertype of the packets that leave by output 0, by output 1 and so on. Default
+//!   0x0800, IPv4.
 //!
 //! Keyword arguments:
 //!
-//! - `KEY`: packets with another key, or without, are dropped. Default: the key is not looked at.
+//! - `KEY`: packets with another key, or without, are dropped. Default: the key is ignored.
 
 use super::gre::{self, CHECKSUM, KEY, LEN, REFUSED, VERSION};
 use crate::prelude::*;

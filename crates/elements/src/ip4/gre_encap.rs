@@ -1,4 +1,4 @@
-//! Puts a GRE header before packets (RFC 2784, RFC 2890).
+//! Prepends a GRE header to packets (RFC 2784, RFC 2890).
 //!
 //! ```click
 //! FromDevice(null:64) -> Strip(14)
@@ -14,11 +14,11 @@
 //!
 //! Arguments:
 //!
-//! - `ETHERTYPE`: Ethertype of the packets inside. Default 0x0800, IPv4; 0x86dd for IPv6, 0x6558 for Ethernet frames.
+//! - `ETHERTYPE`: Ethertype of the inner packets. Default 0x0800, IPv4; 0x86dd for IPv6, 0x6558 for Ethernet frames.
 //!
 //! Keyword arguments:
 //!
-//! - `KEY`: number that tells the tunnels between two addresses apart. Default none.
+//! - `KEY`: number that distinguishes the tunnels between two addresses. Default none.
 //! - `CHECKSUM`: true if the header has a checksum of itself and the packet. Default false.
 //! - `SEQUENCE`: true if packets are numbered. Numbers begin at 0 and are one sequence for all workers. Default false.
 
@@ -109,7 +109,7 @@ impl Element for GreEncap {
 mod tests {
     use testkit::Bench;
 
-    /// What GREEncap with these arguments makes of `ab`, twice.
+    /// Packets of GREEncap with these arguments for `ab`, twice.
     fn encap(arguments: &str) -> Vec<Vec<u8>> {
         let text = format!("e :: GREEncap({arguments}) -> out :: Collect");
         let mut bench = Bench::new(crate::CLASSES, &text);

@@ -1,4 +1,4 @@
-//! Looks up where IPv4 packets go next; see DirectIPLookup.
+//! Looks up the next hop of IPv4 packets; see DirectIPLookup.
 //!
 //! ```click
 //! FromDevice(eth0) -> Strip(14) -> CheckIPHeader
@@ -10,17 +10,18 @@
 //! rt[1] -> Discard;
 //! ```
 //!
-//! Routes are written and changed as in DirectIPLookup. The table is a trie of four bits at each level, as routers of network
-//! processors had (B. Hardekopf et al., "Impact of Network Protocols on Programmable Router Architectures", 2003, section 4.1). A look-up
-//! loads one word for each level of the matching route, eight at most. It is here for comparison: RadixIPLookup is faster and smaller.
+//! Routes are written and changed as in DirectIPLookup. The table is a trie of four bits at each level, as routers of
+//! network processors had (B. Hardekopf et al., "Impact of Network Protocols on Programmable Router Architectures",
+//! 2003, section 4.1). A look-up loads one word for each level of the matching route, eight at most. It is here for
+//! comparison: RadixIPLookup is faster and smaller.
 //!
 //! Arguments:
 //!
 //! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
 //! - `NOROUTE`: the port for packets without route.
 //! - `ROUTES`: a file with a route per line, read when the configuration is new.
-//! - `ATTACHED`: a name of addresses. Each output that leads to a compound element in which AddressInfo gives that name
-//!   addresses with their lengths has a route for their networks, so an interface's addresses are written once.
+//! - `ATTACHED`: a name of addresses. If an output leads to a compound element whose AddressInfo defines this name,
+//!   the output gets routes for the networks of its addresses. So an interface's addresses are written once.
 //! - `LOCAL`: with ATTACHED, the port for these addresses themselves.
 
 use super::{family::V4, lookup::Kind};
