@@ -1,5 +1,5 @@
-//! The program, for crates that add element classes to it: docs/extending.md. `cli` is the command line; each
-//! subcommand is a file of `cmd`.
+//! The program, for crates that add element classes and kinds of ports to it: docs/extending.md. `cli` is the command
+//! line; each subcommand is a file of `cmd`.
 
 mod cli;
 mod click;
@@ -21,13 +21,15 @@ pub use keep::store::held_after;
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use engine::element::Class;
+use ports::scheme::Scheme;
 use std::process::ExitCode;
 
-/// Runs the program with the command line of this process. Its classes are Ashlar's own and `added`, lists of others;
-/// one with the name of an own class replaces that.
-pub fn main(added: &[&'static [Class]]) -> ExitCode {
+/// Runs the program with this process's command line. The program has Ashlar's own element classes and kinds of ports,
+/// and those of `classes` and `schemes`. An added class or kind replaces Ashlar's own of the same name.
+pub fn main(classes: &[&'static [Class]], schemes: &[&'static dyn Scheme]) -> ExitCode {
     control::log::end_on_panic();
-    let registry = elements::registry().with_classes(added);
+    ports::scheme::add(schemes);
+    let registry = elements::registry().with_classes(classes);
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     if std::path::Path::new(&name).file_name() == Some("click".as_ref()) {

@@ -1,5 +1,5 @@
 //! The program with Ashlar's own classes.
 
 fn main() -> std::process::ExitCode {
-    ashlar::main(&[])
+    ashlar::main(&[], &[])
 }

@@ -64,7 +64,7 @@ impl Element for Waits {
 fn main() -> ExitCode {
     if std::env::args().nth(1).is_some_and(|word| word == "run") {
         const ADDED: &[Class] = &[Class::of::<Panics>(), Class::of::<Waits>()];
-        return ashlar::main(&[ADDED]);
+        return ashlar::main(&[ADDED], &[]);
     }
     let tests: [(&str, fn()); 6] = [
         ("a_worker_that_panics_ends_the_process", a_worker_panics),

@@ -1,20 +1,22 @@
-//! Ports by name: which driver a name means, and which ports are open.
+//! Ports by name: which kind of port a name means, and which ports are open.
+
+mod lookup;
 
 use crate::claim::{self, Claim, Claimed};
-use crate::dpdk::{self, DpdkSizes};
+use crate::dpdk::DpdkSizes;
 use crate::events::Events;
-use crate::interface::{self, Kind};
+use crate::interface::Interface;
 use crate::joint::{Joint, Joints};
-use crate::memory::{self, Memory};
-use crate::names::{devargs, identity};
+use crate::memory::{Memories, Memory};
 use crate::netns::Namespace;
-use crate::parts::Parts;
-use crate::tap::Tap;
-use crate::{memif, null, pcap, ring, tap, tun, wrap};
-use engine::port::{OpenPort, Port, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
+use crate::scheme::{self, Inner, Parts, Resource, Scheme, Site};
+use crate::tap::{Tap, Taps};
+use crate::{dpdk, memif, null, pcap, ring, tap, tun, wrap};
+use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
+use lookup::Lookup;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use sync::Lock;
 
 /// Prefix of a TAP interface's name in claims.
@@ -26,28 +28,61 @@ type Maker = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;
 /// Receive queues and transmit queues.
 pub type Queues = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
+/// Ports of an embedding program, by name.
+#[derive(Default)]
+struct Embedded(BTreeMap<String, (PortInfo, Maker)>);
+
+impl Embedded {
+    fn get(&self, name: &str) -> Result<&(PortInfo, Maker), String> {
+        let port = self.0.get(name);
+        port.ok_or_else(|| format!("there is no port {name}"))
+    }
+}
+
+impl Scheme for Embedded {
+    fn form(&self) -> &'static str {
+        "NAME"
+    }
+
+    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
+        self.0.contains_key(name).then_some(name)
+    }
+
+    fn probe(&self, name: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        Ok(self.get(name)?.0.clone())
+    }
+
+    fn open(&self, name: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+        let (info, open) = self.get(name)?;
+        let (rx, tx) = open(request);
+        let port = Arc::new(info.clone());
+        Ok(Parts { port, rx, tx })
+    }
+}
+
 /// All ports of a router, by name; the crate's page has the names. In a process with several routers each has a
 /// directory, and a port belongs to one of them.
 #[derive(Default)]
 pub struct Directory {
-    own: BTreeMap<String, (PortInfo, Maker)>,
     open: Lock<BTreeMap<String, OpenPort>>,
-    memory: Lock<BTreeMap<String, Memory>>,
     events: Events,
-    dpdk: DpdkSizes,
-    vdevs: Vec<String>,
+    embedded: Embedded,
+    memory: Memories,
+    taps: Taps,
+    dpdk: dpdk::Devices,
+    vhost: dpdk::Vhost,
+    /// Arguments of DPDK virtual devices, by the devices' names.
+    vdevs: BTreeMap<String, String>,
     /// Devices by the names that stand for them.
     names: BTreeMap<String, String>,
     namespace: Option<Arc<Namespace>>,
-    taps: Lock<BTreeMap<String, Weak<Tap>>>,
-    inherited: Arc<Lock<BTreeMap<String, Vec<OwnedFd>>>>,
     /// The router's name, where there are several.
     router: Option<String>,
     /// Shared ports and links between routers of the process.
     joints: Option<Arc<Joints>>,
     /// Open ports that are a part of one.
     joined: Lock<BTreeSet<String>>,
-    /// Open devices of the routers of the process, by [identity](identity): the router that has it, and how often.
+    /// Open devices of the process's routers, by [identity](Self::identity): the router that has each, and how often.
     taken: Arc<Lock<BTreeMap<String, (String, usize)>>>,
     /// True if other programs that have a device keep it.
     claims: bool,
@@ -64,15 +99,44 @@ impl Directory {
 
     /// A directory whose DPDK ports share other sizes than the usual ones. The first DPDK port of
     /// the process decides.
-    pub fn with_dpdk_sizes(dpdk: DpdkSizes) -> Directory {
+    pub fn with_dpdk_sizes(sizes: DpdkSizes) -> Directory {
         let mut directory = Directory::default();
-        directory.dpdk = dpdk;
+        directory.dpdk = dpdk::Devices(sizes);
+        directory.vhost = dpdk::Vhost(sizes);
         directory
+    }
+
+    /// All kinds of ports, in the order in which they are tried for a name. A kind of port is a file of this crate and
+    /// a line here, or is [added](scheme::add) by the program.
+    fn schemes(&self) -> Vec<&dyn Scheme> {
+        let own: [&dyn Scheme; 16] = [
+            &self.embedded,
+            &wrap::Fault,
+            &wrap::Pace,
+            &wrap::Record,
+            &null::Null,
+            &ring::Ring,
+            &pcap::Files,
+            &memif::SharedMemory,
+            &self.memory,
+            &self.taps,
+            &tun::Tun,
+            &self.vhost,
+            &self.dpdk,
+            &Interface::PACKET,
+            &Interface::XDP,
+            &Interface::BEST,
+        ];
+        let added = scheme::added()
+            .into_iter()
+            .map(|added| added as &dyn Scheme);
+        added.chain(own).collect()
     }
 
     /// Adds DPDK virtual devices: the text before the first comma is the name, and the rest the arguments.
     pub fn with_vdevs(mut self, vdevs: Vec<String>) -> Directory {
-        self.vdevs = vdevs;
+        let name = |devargs: &str| devargs.split(',').next().unwrap_or_default().to_owned();
+        self.vdevs = vdevs.into_iter().map(|all| (name(&all), all)).collect();
         self
     }
 
@@ -96,8 +160,8 @@ impl Directory {
 
     /// Takes over TAP interfaces by their open queues, under the interfaces' names: queues that the previous process
     /// passed on.
-    pub fn with_queues(mut self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
-        self.inherited = Arc::new(Lock::new(inherited));
+    pub fn with_queues(self, inherited: BTreeMap<String, Vec<OwnedFd>>) -> Directory {
+        self.taps.inherit(inherited);
         self
     }
 
@@ -137,22 +201,36 @@ impl Directory {
         self.names().iter().all(same)
     }
 
-    /// Identity of the port: the same for all names of one device, as [`identity`]. `None` if the port is this router's
-    /// alone, or has a share for each router.
+    /// Identity of the port's resource: the same for all names of one resource. TAP interfaces in different namespaces
+    /// differ. `None` if each router has such a port of its own, or a share of the port.
     pub fn identity(&self, name: &str, namespace: Option<&str>) -> Option<String> {
-        match self.joint(name) {
-            Ok(None) => identity(self.meant(name), namespace),
-            _ => None,
+        let port = Lookup::new(self).innermost(name)?;
+        let resource = port.scheme.resource(port.rest);
+        resource.identity(port.name, namespace)
+    }
+
+    /// Resource of the machine that the port uses.
+    pub fn resource(&self, name: &str) -> Resource {
+        match Lookup::new(self).innermost(name) {
+            Some(port) => port.scheme.resource(port.rest),
+            None => Resource::Nothing,
         }
+    }
+
+    /// True if the port's receive queues are the transmit queues of the program at the other end.
+    pub fn is_shared_memory(&self, name: &str) -> bool {
+        let port = Lookup::new(self).innermost(name);
+        port.is_some_and(|port| port.scheme.is_shared_memory())
     }
 
     /// The directory of one router of several in this process, without a port open. Its TAP interfaces are made in
     /// its own namespace.
     pub fn of_router(&self, router: &str, namespace: Option<Arc<Namespace>>) -> Directory {
-        let mut own = Directory::with_dpdk_sizes(self.dpdk).with_vdevs(self.vdevs.clone());
+        let mut own = Directory::with_dpdk_sizes(self.dpdk.0);
+        own.vdevs.clone_from(&self.vdevs);
         own.names.clone_from(&self.names);
         own.namespace = namespace;
-        own.inherited = Arc::clone(&self.inherited);
+        own.taps = self.taps.of_router(router);
         own.router = Some(router.to_owned());
         own.joints = self.joints.clone();
         own.taken = Arc::clone(&self.taken);
@@ -163,10 +241,7 @@ impl Directory {
     /// Key under which the queues of a TAP interface are kept while the process is replaced: its name, after the
     /// router's if there are several.
     pub fn kept_as(&self, tap: &str) -> String {
-        match &self.router {
-            None => tap.to_owned(),
-            Some(router) => format!("{router}/{tap}"),
-        }
+        self.taps.key(tap)
     }
 
     /// Identity of the port within the process, and the router that asks; `None` if there is only one router.
@@ -241,21 +316,10 @@ impl Directory {
     /// The Linux interface that a name means. TAP interfaces have names of their own kind, because they may be in
     /// another namespace.
     fn linux_interface(&self, name: &str) -> Option<String> {
-        if !self.is_of_machine(name) {
-            return None;
-        }
-        let name = self.meant(name);
-        if let Ok(Some((_, inside))) = wrap::parse(name) {
-            return self.linux_interface(inside);
-        }
-        let first = |rest: &str| rest.split(',').next().map(str::to_owned);
-        match name.split_once(':') {
-            _ if self.own.contains_key(name) => None,
-            Some(("af_packet" | "af_xdp", interface)) => Some(interface.to_owned()),
-            Some(("tap", rest)) => first(rest).map(|tap| format!("{TAP}{tap}")),
-            Some(_) => None,
-            None if self.devargs(name).is_some() => None,
-            None => Some(name.to_owned()),
+        match self.resource(name) {
+            Resource::Interface(name) | Resource::Xdp(name) => Some(name),
+            Resource::Tap(name) => Some(format!("{TAP}{name}")),
+            _ => None,
         }
     }
 
@@ -285,14 +349,15 @@ impl Directory {
         info: PortInfo,
         open: impl Fn(&PortRequest) -> Queues + Send + Sync + 'static,
     ) -> Directory {
-        self.own.insert(name.to_owned(), (info, Box::new(open)));
+        self.embedded
+            .0
+            .insert(name.to_owned(), (info, Box::new(open)));
         self
     }
 
     /// Closes the queues given to [`with_queues`](Self::with_queues) that no port has taken up; the names.
     pub fn close_queues_left(&self) -> Vec<String> {
-        let left = std::mem::take(&mut *self.inherited.lock());
-        left.into_keys().collect()
+        self.taps.close_inherited()
     }
 
     /// The router's network namespace, if it differs from that in which the process was started.
@@ -302,7 +367,7 @@ impl Directory {
 
     /// The TAP interface of the open port `tap:NAME`.
     pub fn tap(&self, name: &str) -> Option<Arc<Tap>> {
-        self.taps.lock().get(name)?.upgrade()
+        self.taps.get(name)
     }
 
     /// Makes a TAP interface again that [is gone](Tap::is_gone).
@@ -320,32 +385,6 @@ impl Directory {
         done.map_err(|e| tap::failed("tap", tap.name(), &e))
     }
 
-    fn open_tap(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
-        let open = self.inherited.lock().remove(&self.kept_as(name));
-        let open = open.unwrap_or_default();
-        let (tap, parts) = match &self.namespace {
-            None => tap::open(name, request, open)?,
-            Some(namespace) => {
-                let (name, request) = (name.to_owned(), request.clone());
-                namespace.within(move || tap::open(&name, &request, open))?
-            }
-        };
-        self.taps
-            .lock()
-            .insert(name.to_owned(), Arc::downgrade(&tap));
-        Ok(parts)
-    }
-
-    /// Like [`devargs`], including names given to [`with_vdevs`](Self::with_vdevs).
-    fn devargs(&self, name: &str) -> Option<String> {
-        let is_it = |vdev: &&String| vdev.split(',').next() == Some(name);
-        self.vdevs
-            .iter()
-            .find(is_it)
-            .cloned()
-            .or_else(|| devargs(name))
-    }
-
     /// Events of ports since the last call, one sentence each, oldest first.
     pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut *self.events.0.lock())
@@ -353,79 +392,7 @@ impl Directory {
 
     /// The far end of the in-memory port `mem:NAME`; the port need not be open yet.
     pub fn memory(&self, name: &str) -> Memory {
-        self.memory
-            .lock()
-            .entry(name.to_string())
-            .or_default()
-            .clone()
-    }
-
-    fn probe_driver(&self, name: &str) -> Result<PortInfo, String> {
-        if let Some(joint) = self.joint(name)? {
-            return joint.probe(|device| self.probe_device(device));
-        }
-        self.probe_device(name)
-    }
-
-    /// The device for a name.
-    fn meant<'a>(&'a self, name: &'a str) -> &'a str {
-        self.names.get(name).map_or(name, |device| device)
-    }
-
-    fn probe_device(&self, name: &str) -> Result<PortInfo, String> {
-        let name = self.meant(name);
-        if let Some((info, _)) = self.own.get(name) {
-            return Ok(info.clone());
-        }
-        if let Some((_, inside)) = wrap::parse(name)? {
-            return self.probe_driver(inside);
-        }
-        if let Some(devargs) = self.devargs(name) {
-            return dpdk::probe(&devargs, self.dpdk);
-        }
-        match name.split_once(':') {
-            Some(("af_packet", rest)) => interface::probe(rest, Kind::Packet),
-            Some(("af_xdp", rest)) => interface::probe(rest, Kind::Xdp),
-            Some(("mem", rest)) => Ok(self.memory(rest).info()),
-            Some(("memif", rest)) => memif::probe(rest),
-            Some(("null", rest)) => null::probe(rest),
-            Some(("pcap", rest)) => pcap::probe(rest),
-            Some(("ring", _)) => Ok(ring::probe()),
-            Some(("tap", _)) => Ok(tap::probe()),
-            Some(("tun", rest)) => tun::probe(rest),
-            _ => interface::probe(name, Kind::Best),
-        }
-    }
-
-    fn open_driver(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
-        if let Some(joint) = self.joint(name)? {
-            return joint.open(request, |device| self.probe_device(device));
-        }
-        let name = self.meant(name);
-        if let Some((info, open)) = self.own.get(name) {
-            let (rx, tx) = open(request);
-            let port = Arc::new(info.clone());
-            return Ok(Parts { port, rx, tx });
-        }
-        if let Some((wrap, inside)) = wrap::parse(name)? {
-            return wrap.around(self.open_driver(inside, request)?, &self.events);
-        }
-        if let Some(devargs) = self.devargs(name) {
-            return dpdk::open(&devargs, request, self.dpdk, &self.events);
-        }
-        let linux = |kind, name| interface::open(name, kind, request, &self.events);
-        match name.split_once(':') {
-            Some(("af_packet", rest)) => linux(Kind::Packet, rest),
-            Some(("af_xdp", rest)) => linux(Kind::Xdp, rest),
-            Some(("mem", rest)) => Ok(memory::open(&self.memory(rest), request)),
-            Some(("memif", rest)) => memif::open(rest, request, &self.events),
-            Some(("null", rest)) => null::open(rest, request),
-            Some(("pcap", rest)) => pcap::open(rest, request, &self.events),
-            Some(("ring", rest)) => ring::open(rest, request),
-            Some(("tap", rest)) => self.open_tap(rest, request),
-            Some(("tun", rest)) => tun::open(rest, request),
-            _ => linux(Kind::Best, name),
-        }
+        self.memory.get(name)
     }
 }
 
@@ -433,19 +400,12 @@ impl PortDirectory for Directory {
     fn probe(&self, name: &str) -> Result<PortInfo, String> {
         match self.get(name) {
             Some(open) => Ok(open.port.info()),
-            None => self.probe_driver(name),
+            None => Lookup::new(self).probe(name),
         }
     }
 
     fn keeps_annotations(&self, name: &str) -> bool {
-        if let Ok(Some(Joint::Link(_))) = self.joint(name) {
-            return true; // packets count the links that they cross
-        }
-        match wrap::parse(self.meant(name)) {
-            Ok(Some((wrap::Wrap::Record(_), _))) => true,
-            Ok(Some((_, inside))) => self.keeps_annotations(inside),
-            _ => name.starts_with("pcap:"),
-        }
+        Lookup::new(self).keeps_annotations(name)
     }
 
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
@@ -454,7 +414,7 @@ impl PortDirectory for Directory {
             return enough(name, "open with", (open.rx.len(), open.tx.len()), request)
                 .map(|()| open.clone());
         }
-        let info = self.probe_driver(name)?;
+        let info = Lookup::new(self).probe(name)?;
         enough(
             name,
             "made for",
@@ -463,7 +423,7 @@ impl PortDirectory for Directory {
         )?;
         self.take(name)?;
         self.claim_device(name).inspect_err(|_| self.leave(name))?;
-        let opened = self.open_driver(name, request);
+        let opened = Lookup::new(self).open(name, request);
         let opened = opened.and_then(|parts| {
             // Some devices report their number of queues only once they are open. Dropping the parts here closes the
             // device.

@@ -5,13 +5,14 @@ use sync::Lock;
 
 /// Events of ports that an operator should read: a link that went down, a file that cannot be written. Oldest first.
 #[derive(Clone, Default)]
-pub(crate) struct Events(pub(crate) Arc<Lock<Vec<String>>>);
+pub struct Events(pub(crate) Arc<Lock<Vec<String>>>);
 
 /// Maximum number of events that are kept uncollected.
 const MAX_EVENTS: usize = 1000;
 
 impl Events {
-    pub(crate) fn say(&self, text: String) {
+    /// Adds an event: one sentence. Events that nobody collects are dropped from 1000 on.
+    pub fn say(&self, text: String) {
         let mut list = self.0.lock();
         if list.len() < MAX_EVENTS {
             list.push(text);

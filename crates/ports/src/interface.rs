@@ -1,14 +1,14 @@
-//! Linux interfaces: which of AF_PACKET and AF_XDP a bare name takes.
+//! Linux interfaces, by AF_PACKET (`af_packet:eth0`), by AF_XDP (`af_xdp:eth0`), or by the better of both (`eth0`).
 
 use crate::events::Events;
 use crate::facts::Facts;
-use crate::parts::Parts;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use crate::{af_packet, af_xdp};
 use engine::port::{PortInfo, PortRequest};
 
 /// Method of opening an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+enum Kind {
     /// The best method for the interface.
     Best,
     /// AF_PACKET in any case.
@@ -50,25 +50,57 @@ fn by_af_packet(name: &str, facts: &Facts, why: &str) -> PortInfo {
     info
 }
 
-/// Description of an interface as a port.
-///
-/// # Errors
-/// There is no such interface, or it carries no Ethernet frames.
-pub(crate) fn probe(name: &str, kind: Kind) -> Result<PortInfo, String> {
-    let facts = Facts::of(name)?;
-    Ok(choose(name, &facts, kind, None).1)
+/// The kinds of port: Linux interfaces by one method.
+pub(crate) struct Interface(Kind);
+
+impl Interface {
+    /// A bare interface name.
+    pub(crate) const BEST: Interface = Interface(Kind::Best);
+    /// AF_PACKET in any case.
+    pub(crate) const PACKET: Interface = Interface(Kind::Packet);
+    /// AF_XDP in any case.
+    pub(crate) const XDP: Interface = Interface(Kind::Xdp);
+}
+
+impl Scheme for Interface {
+    fn form(&self) -> &'static str {
+        match self.0 {
+            Kind::Best => "INTERFACE",
+            Kind::Packet => "af_packet:INTERFACE",
+            Kind::Xdp => "af_xdp:INTERFACE",
+        }
+    }
+
+    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
+        match self.form().split_once(':') {
+            // Linux allows no colon in an interface's name.
+            None => (!name.contains(':')).then_some(name),
+            Some((scheme, _)) => name.strip_prefix(scheme)?.strip_prefix(':'),
+        }
+    }
+
+    fn resource(&self, name: &str) -> Resource {
+        match self.0 {
+            Kind::Xdp => Resource::Xdp(name.to_owned()),
+            _ => Resource::Interface(name.to_owned()),
+        }
+    }
+
+    fn probe(&self, name: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        let facts = Facts::of(name)?;
+        Ok(choose(name, &facts, self.0, None).1)
+    }
+
+    fn open(&self, name: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        open(name, self.0, request, site.events())
+    }
 }
 
 /// Opens an interface.
 ///
 /// # Errors
 /// A sentence: no such interface, no permission, too many queues asked.
-pub(crate) fn open(
-    name: &str,
-    kind: Kind,
-    request: &PortRequest,
-    events: &Events,
-) -> Result<Parts, String> {
+fn open(name: &str, kind: Kind, request: &PortRequest, events: &Events) -> Result<Parts, String> {
     let facts = Facts::of(name)?;
     match choose(name, &facts, kind, Some(request)) {
         (Kind::Xdp, info) => match af_xdp::open(name, info, request, events) {

@@ -1,6 +1,7 @@
 //! The ports of the router: where packets come from and go to.
 //!
-//! [`Directory`] opens them by name:
+//! [`Directory`] opens them by name. A kind of port is a [`Scheme`](scheme::Scheme), and only the kind's own file knows
+//! its names. A program may [add](scheme::add) kinds of its own. The crate's own kinds:
 //!
 //! | name | port |
 //! |---|---|
@@ -46,22 +47,20 @@ mod interface;
 pub mod joint;
 mod memif;
 pub mod memory;
-mod names;
 mod napi;
 pub mod netns;
 mod null;
 mod offload;
-mod parts;
 pub use offload::{fold, unfold};
 pub mod pcap;
 mod region;
 mod ring;
+pub mod scheme;
 
 mod sys;
 mod tap;
 mod tun;
 mod unix_diag;
-mod vhost;
 pub mod waiter;
 mod watch;
 mod wrap;
@@ -69,8 +68,9 @@ mod wrap;
 pub use claim::user_of;
 pub use directory::{Directory, Queues};
 pub use dpdk::DpdkSizes;
-pub use names::{Means, identity, means};
+pub use events::Events;
 pub use netns::{Named, Namespace};
+pub use scheme::Resource;
 pub use tap::Tap;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -3,13 +3,13 @@
 //! Frames cross as bytes and under a lock, since the far end may live on any thread: made for tests
 //! and demonstrations, not for speed. Sleeping workers wake as they would for a real port.
 
-use crate::parts::Parts;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use crate::sys;
 use engine::packet::anno::PacketType;
 use engine::packet::super_frame::{Shape, cut_all};
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -207,7 +207,7 @@ impl Port for Memory {
     fn info(&self) -> PortInfo {
         PortInfo {
             super_frames: self.lock().super_frames,
-            ..probe()
+            ..info()
         }
     }
 
@@ -372,8 +372,37 @@ impl TxQueue for Tx {
 }
 
 /// Description of a memory port.
-pub(crate) fn probe() -> PortInfo {
+pub(crate) fn info() -> PortInfo {
     PortInfo::of_process("memory", MAX_QUEUES)
+}
+
+/// The memory ports of a directory, by name.
+#[derive(Default)]
+pub(crate) struct Memories(Lock<BTreeMap<String, Memory>>);
+
+impl Memories {
+    /// The far end of a port, made at the first call.
+    pub(crate) fn get(&self, name: &str) -> Memory {
+        self.0.lock().entry(name.to_owned()).or_default().clone()
+    }
+}
+
+impl Scheme for Memories {
+    fn form(&self) -> &'static str {
+        "mem:NAME"
+    }
+
+    fn resource(&self, _: &str) -> Resource {
+        Resource::Nothing
+    }
+
+    fn probe(&self, name: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        Ok(self.get(name).info())
+    }
+
+    fn open(&self, name: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+        Ok(open(&self.get(name), request))
+    }
 }
 
 /// Opens the router's end.

@@ -1,7 +1,7 @@
 //! `null:` discards the frames sent to it and receives nothing; `null:LENGTH` receives, without end, UDP frames of that
 //! many bytes. The port serves to measure the cost of a router without a device.
 
-use crate::parts::Parts;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
@@ -70,27 +70,32 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// Description of the port.
-///
-/// # Errors
-/// The text after `null:` is not a frame length.
-pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
-    length(rest)?;
-    Ok(PortInfo::of_process("null", MAX_QUEUES))
-}
+/// The kind of port.
+pub(crate) struct Null;
 
-/// Opens the port.
-///
-/// # Errors
-/// The arguments are wrong; see [`probe`].
-pub(crate) fn open(rest: &str, request: &PortRequest) -> Result<Parts, String> {
-    let (info, len) = (probe(rest)?, length(rest)?);
-    let rx = (0..request.rx_queues)
-        .map(|queue| Box::new(Rx(len.map(|len| frame(len, queue)))) as Box<dyn RxQueue>);
-    let tx = (0..request.tx_queues).map(|_| Box::new(Tx) as Box<dyn TxQueue>);
-    Ok(Parts {
-        port: Arc::new(info),
-        rx: rx.collect(),
-        tx: tx.collect(),
-    })
+impl Scheme for Null {
+    fn form(&self) -> &'static str {
+        "null:LENGTH"
+    }
+
+    fn resource(&self, _: &str) -> Resource {
+        Resource::Nothing
+    }
+
+    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        length(rest)?;
+        Ok(PortInfo::of_process("null", MAX_QUEUES))
+    }
+
+    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        let (info, len) = (self.probe(rest, site)?, length(rest)?);
+        let rx = (0..request.rx_queues)
+            .map(|queue| Box::new(Rx(len.map(|len| frame(len, queue)))) as Box<dyn RxQueue>);
+        let tx = (0..request.tx_queues).map(|_| Box::new(Tx) as Box<dyn TxQueue>);
+        Ok(Parts {
+            port: Arc::new(info),
+            rx: rx.collect(),
+            tx: tx.collect(),
+        })
+    }
 }

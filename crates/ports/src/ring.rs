@@ -1,7 +1,7 @@
 //! `ring:NAME`: packets sent to transmit queue n are received from receive queue n, in this process. It joins two parts
 //! of a configuration, on the same or on other cores, as a cable would.
 
-use crate::parts::Parts;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use crate::sys;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
@@ -66,45 +66,57 @@ impl TxQueue for Tx {
     }
 }
 
-/// Description of the port.
-pub(crate) fn probe() -> PortInfo {
-    PortInfo {
-        mtu: engine::packet::pool::data_bytes() - 14,
-        ..PortInfo::of_process("ring", MAX_QUEUES)
-    }
-}
+/// The kind of port.
+pub(crate) struct Ring;
 
-/// Makes the rings.
-///
-/// # Errors
-/// Queues that would have no other end, or no descriptors left.
-pub(crate) fn open(name: &str, request: &PortRequest) -> Result<Parts, String> {
-    let (rx_queues, tx_queues) = (request.rx_queues, request.tx_queues);
-    if rx_queues != tx_queues {
-        return Err(format!(
-            "ring:{name} is received from by {rx_queues} queues and sent to by {tx_queues}: give \
-             both sides as many (QUEUES)"
-        ));
+impl Scheme for Ring {
+    fn form(&self) -> &'static str {
+        "ring:NAME"
     }
-    let frames = if request.descriptors == 0 {
-        DESCRIPTORS
-    } else {
-        request.descriptors
-    };
-    let (mut rx, mut tx) = (Vec::new(), Vec::new());
-    for _ in 0..rx_queues {
-        let (tail, head) = ring(frames);
-        let bell = sys::eventfd().map_err(|e| format!("cannot open ring:{name}: {e}"))?;
-        let bell = Arc::new(bell);
-        rx.push(Box::new(Rx {
-            head,
-            bell: Arc::clone(&bell),
-        }) as Box<dyn RxQueue>);
-        tx.push(Box::new(Tx { tail, bell }) as Box<dyn TxQueue>);
+
+    fn resource(&self, _: &str) -> Resource {
+        Resource::Nothing
     }
-    Ok(Parts {
-        port: Arc::new(probe()),
-        rx,
-        tx,
-    })
+
+    fn probe(&self, _: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        Ok(PortInfo {
+            mtu: engine::packet::pool::data_bytes() - 14,
+            ..PortInfo::of_process("ring", MAX_QUEUES)
+        })
+    }
+
+    /// Makes the rings.
+    ///
+    /// # Errors
+    /// Queues that would have no other end, or no descriptors left.
+    fn open(&self, name: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        let (rx_queues, tx_queues) = (request.rx_queues, request.tx_queues);
+        if rx_queues != tx_queues {
+            return Err(format!(
+                "ring:{name} is received from by {rx_queues} queues and sent to by {tx_queues}: give \
+                 both sides as many (QUEUES)"
+            ));
+        }
+        let frames = if request.descriptors == 0 {
+            DESCRIPTORS
+        } else {
+            request.descriptors
+        };
+        let (mut rx, mut tx) = (Vec::new(), Vec::new());
+        for _ in 0..rx_queues {
+            let (tail, head) = ring(frames);
+            let bell = sys::eventfd().map_err(|e| format!("cannot open ring:{name}: {e}"))?;
+            let bell = Arc::new(bell);
+            rx.push(Box::new(Rx {
+                head,
+                bell: Arc::clone(&bell),
+            }) as Box<dyn RxQueue>);
+            tx.push(Box::new(Tx { tail, bell }) as Box<dyn TxQueue>);
+        }
+        Ok(Parts {
+            port: Arc::new(self.probe(name, site)?),
+            rx,
+            tx,
+        })
+    }
 }

@@ -8,17 +8,19 @@
 //! super-frames before a frame gets here. One frame is one system call: a TAP has nothing like `recvmmsg`.
 
 use crate::counts::Count;
-use crate::parts::Parts;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use crate::sys;
 use engine::clock::{Clock, Time};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+use sync::Lock;
 
 pub(crate) const MAX_QUEUES: usize = 64;
 /// Pause after a queue was found empty. A worker that forwards other ports' packets comes by every few microseconds,
@@ -154,7 +156,7 @@ pub(crate) enum Layer {
 
 impl Port for Tap {
     fn info(&self) -> PortInfo {
-        let mut info = probe();
+        let mut info = info();
         if let Ok(now) = sys::interface(&self.control, &self.known_as()) {
             (info.mac, info.mtu) = (now.mac, now.mtu);
         }
@@ -248,8 +250,86 @@ impl TxQueue for Tx {
     }
 }
 
+/// Open queues of TAP interfaces that the previous process passed on, by [key](Taps::key).
+type Inherited = BTreeMap<String, Vec<OwnedFd>>;
+
+/// The TAP interfaces of a router.
+#[derive(Default)]
+pub(crate) struct Taps {
+    /// The router's name, where there are several.
+    router: Option<String>,
+    open: Lock<BTreeMap<String, Weak<Tap>>>,
+    /// Shared by all routers of the process.
+    inherited: Arc<Lock<Inherited>>,
+}
+
+impl Taps {
+    /// The TAP interfaces of another router of the process, none of them open.
+    pub(crate) fn of_router(&self, router: &str) -> Taps {
+        Taps {
+            router: Some(router.to_owned()),
+            open: Lock::default(),
+            inherited: Arc::clone(&self.inherited),
+        }
+    }
+
+    /// Takes over queues that the previous process passed on.
+    pub(crate) fn inherit(&self, queues: Inherited) {
+        *self.inherited.lock() = queues;
+    }
+
+    /// Closes the inherited queues that no port has taken up; their keys.
+    pub(crate) fn close_inherited(&self) -> Vec<String> {
+        let queues = std::mem::take(&mut *self.inherited.lock());
+        queues.into_keys().collect()
+    }
+
+    /// Key under which an interface's queues are kept while the process is replaced: its name, after the router's if
+    /// there are several.
+    pub(crate) fn key(&self, tap: &str) -> String {
+        match &self.router {
+            None => tap.to_owned(),
+            Some(router) => format!("{router}/{tap}"),
+        }
+    }
+
+    /// The interface of an open port.
+    pub(crate) fn get(&self, name: &str) -> Option<Arc<Tap>> {
+        self.open.lock().get(name)?.upgrade()
+    }
+}
+
+impl Scheme for Taps {
+    fn form(&self) -> &'static str {
+        "tap:NAME"
+    }
+
+    fn resource(&self, name: &str) -> Resource {
+        Resource::Tap(name.to_owned())
+    }
+
+    fn probe(&self, _: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        Ok(info())
+    }
+
+    fn open(&self, name: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        let inherited = self.inherited.lock().remove(&self.key(name));
+        let inherited = inherited.unwrap_or_default();
+        let (tap, parts) = match site.namespace() {
+            None => open(name, request, inherited)?,
+            Some(namespace) => {
+                let (name, request) = (name.to_owned(), request.clone());
+                namespace.within(move || open(&name, &request, inherited))?
+            }
+        };
+        let mut taps = self.open.lock();
+        taps.insert(name.to_owned(), Arc::downgrade(&tap));
+        Ok(parts)
+    }
+}
+
 /// Description of the port.
-pub(crate) fn probe() -> PortInfo {
+pub(crate) fn info() -> PortInfo {
     PortInfo {
         mac: [0; 6],
         ..PortInfo::of_process("tap", MAX_QUEUES)
@@ -261,7 +341,7 @@ pub(crate) fn probe() -> PortInfo {
 ///
 /// # Errors
 /// A sentence: no permission, no TUN driver, a name that is taken or too long.
-pub(crate) fn open(
+fn open(
     name: &str,
     request: &PortRequest,
     open: Vec<OwnedFd>,

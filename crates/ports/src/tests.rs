@@ -329,7 +329,7 @@ fn a_paced_port_gives_no_more_than_its_burst_at_once() {
 #[test]
 fn a_port_of_who_embeds_the_router_is_found_by_its_name_and_made_for_the_request() {
     let memory = crate::memory::Memory::default();
-    let (info, far) = (crate::memory::probe(), memory.clone());
+    let (info, far) = (crate::memory::info(), memory.clone());
     let directory = Directory::new().with_port("stand", info.clone(), move |request| {
         let parts = crate::memory::open(&memory, request);
         (parts.rx, parts.tx)
@@ -354,7 +354,7 @@ fn a_port_of_who_embeds_the_router_is_found_by_its_name_and_made_for_the_request
 #[test]
 fn a_port_that_turns_out_to_have_fewer_queues_than_asked_for_is_not_opened() {
     let memory = crate::memory::Memory::default();
-    let info = crate::memory::probe();
+    let info = crate::memory::info();
     let directory = Directory::new().with_port("stand", info, move |_| {
         let parts = crate::memory::open(&memory, &request(1, 1));
         (parts.rx, parts.tx)

@@ -5,7 +5,7 @@
 //! `gateway=ADDRESS` of a default route, `mtu=`, `ether=` address. Queues are the kernel's; each serves
 //! both directions, so the port has as many to send by as to receive from.
 
-use crate::parts::Parts;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use crate::sys;
 use crate::tap::{self, Layer};
 use engine::port::{PortInfo, PortRequest};
@@ -68,21 +68,37 @@ fn settings(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// Description of the port.
-pub(crate) fn probe(text: &str) -> Result<PortInfo, String> {
-    let settings = settings(text)?;
-    Ok(PortInfo {
-        driver: "tun".into(),
-        mtu: settings.mtu.unwrap_or(1500),
-        ..tap::probe()
-    })
+/// The kind of port.
+pub(crate) struct Tun;
+
+impl Scheme for Tun {
+    fn form(&self) -> &'static str {
+        "tun:LAYER,SETTINGS"
+    }
+
+    fn resource(&self, _: &str) -> Resource {
+        Resource::Tun
+    }
+
+    fn probe(&self, text: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        let settings = settings(text)?;
+        Ok(PortInfo {
+            driver: "tun".into(),
+            mtu: settings.mtu.unwrap_or(1500),
+            ..tap::info()
+        })
+    }
+
+    fn open(&self, text: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+        open(text, request)
+    }
 }
 
 /// Makes the interface, sets it up and brings it up.
 ///
 /// # Errors
 /// A sentence: a wrong setting, no permission, no TUN driver, a name or address that is taken.
-pub(crate) fn open(text: &str, request: &PortRequest) -> Result<Parts, String> {
+fn open(text: &str, request: &PortRequest) -> Result<Parts, String> {
     let settings = settings(text)?;
     let kind = match settings.layer {
         Layer::Ip => libc::IFF_TUN,

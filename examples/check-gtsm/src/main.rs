@@ -1,13 +1,17 @@
-//! Ashlar with one class more.
+//! Ashlar with one class and one kind of port more.
 
 mod check_gtsm;
+mod udp_port;
 
 /// The classes that are added.
 const CLASSES: &[&[engine::prelude::Class]] =
     &[&[engine::prelude::Class::of::<check_gtsm::CheckGtsm>()]];
 
+/// The kinds of ports that are added.
+const SCHEMES: &[&dyn ports::scheme::Scheme] = &[&udp_port::Udp];
+
 fn main() -> std::process::ExitCode {
-    ashlar::main(CLASSES)
+    ashlar::main(CLASSES, SCHEMES)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The program with the class of this crate.
+//! The program with the class and the kind of port of this crate.
 
 use std::process::Command;
 
@@ -31,4 +31,30 @@ fn the_program_knows_its_manual_page() {
         assert!(page.contains(word), "{word}: {page}");
     }
     assert!(said(&["doc"]).contains("CheckGTSM"));
+}
+
+#[test]
+fn frames_cross_a_port_of_the_added_kind() {
+    // Addresses that no other program uses: each process has its own of the 127.0.0.0/8.
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let [a, b] = [7001, 7002].map(|port| format!("127.{high}.{low}.9:{port}"));
+    let (a, b) = (format!("A={a}"), format!("B={b}"));
+    let counts = said(&["click", "tunnel.click", &a, &b, "-h", "received.count"]);
+    assert!(counts.lines().any(|line| line == "100"), "{counts}");
+}
+
+#[test]
+fn names_of_unknown_kinds_are_refused_with_those_that_there_are() {
+    let file = std::env::temp_dir().join(format!("upd-{}.click", std::process::id()));
+    let text = "FromDevice(\"upd:127.0.0.1:7001,127.0.0.1:7002\") -> Discard;";
+    std::fs::write(&file, text).expect("the folder takes files");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_check-gtsm"));
+    let output = program.arg("check").arg(&file).output();
+    let output = output.expect("the program starts");
+    std::fs::remove_file(&file).expect("it is there");
+    let errors = String::from_utf8(output.stderr).expect("it is text");
+    assert!(!output.status.success());
+    for form in ["udp:LOCAL,REMOTE", "memif:WORDS", "INTERFACE"] {
+        assert!(errors.contains(form), "{form}: {errors}");
+    }
 }

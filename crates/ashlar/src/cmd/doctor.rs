@@ -12,7 +12,7 @@ use machine::Machine;
 use machine::doctor::{Finding, Level, Mend, Wanted};
 use planner::Registry;
 use ports::joint::Joints;
-use ports::{Directory, DpdkSizes, Means};
+use ports::{Directory, DpdkSizes, Resource};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
@@ -181,26 +181,27 @@ fn port_of(name: &str) -> &str {
 
 fn wanted(names: &[String], buffers: usize) -> Wanted {
     let mut wanted = Wanted::default();
+    let ports = Directory::new();
     for name in names {
-        let dpdk = match ports::means(port_of(name)) {
-            Means::Card(address) => {
+        let dpdk = match ports.resource(port_of(name)) {
+            Resource::Card(address) => {
                 wanted.cards.push(address);
                 true
             }
-            Means::Xdp(interface) => {
+            Resource::Xdp(interface) => {
                 wanted.xdp.push(interface);
                 false
             }
-            Means::Interface(interface) => {
+            Resource::Interface(interface) => {
                 wanted.interfaces.push(interface);
                 false
             }
-            Means::Tap => {
+            Resource::Tap(_) | Resource::Tun => {
                 wanted.taps = true;
                 false
             }
-            Means::Dpdk => true,
-            Means::Nothing => false,
+            Resource::Dpdk(_) => true,
+            Resource::Nothing | Resource::Other => false,
         };
         if dpdk {
             wanted.memory = DpdkSizes::with_buffers(buffers).bytes();

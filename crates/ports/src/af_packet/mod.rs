@@ -22,7 +22,7 @@ mod tx;
 use crate::counts::{Count, Counts};
 use crate::events::Events;
 use crate::facts::Facts;
-use crate::parts::Parts;
+use crate::scheme::Parts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};

@@ -25,7 +25,7 @@ use crate::counts::Counts;
 use crate::end::{Current, End};
 use crate::events::Events;
 use crate::facts::Facts;
-use crate::parts::Parts;
+use crate::scheme::Parts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::packet::Batch;

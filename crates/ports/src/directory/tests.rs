@@ -1,9 +1,9 @@
 use super::*;
-use crate::names::{Means, means};
 
 #[test]
 fn a_device_has_one_identity_whatever_it_is_called() {
-    let is = |name: &str| identity(name, Some("red"));
+    let directory = Directory::new();
+    let is = |name: &str| directory.identity(name, Some("red"));
     for name in [
         "eth0",
         "af_packet:eth0",
@@ -13,9 +13,16 @@ fn a_device_has_one_identity_whatever_it_is_called() {
     ] {
         assert_eq!(is(name).as_deref(), Some("eth0"), "{name}");
     }
-    assert_eq!(is("0000:01:00.0,x=1"), is("dpdk:0000:01:00.0"));
+    for name in [
+        "0000:01:00.0",
+        "dpdk:0000:01:00.0",
+        "01:00.0",
+        "dpdk:01:00.0,x=1",
+    ] {
+        assert_eq!(is(name), is("0000:01:00.0,x=1"), "{name}");
+    }
     assert_ne!(is("tap:eth0"), is("eth0"));
-    assert_ne!(is("tap:eth0"), identity("tap:eth0", None));
+    assert_ne!(is("tap:eth0"), directory.identity("tap:eth0", None));
     assert_ne!(is("pcap:a.pcap"), is("pcap:b.pcap"));
     for name in ["null:", "mem:0", "ring:a"] {
         assert_eq!(is(name), None, "{name}");
@@ -44,6 +51,17 @@ fn a_name_means_the_device_that_it_was_given() {
             .ok(),
         Some(1)
     );
+    // A name may stand for a device around the port of the same name.
+    let names = [
+        ("null:64", "pace:1k/null:64"),
+        ("log", "record:/log.pcap/null:"),
+    ];
+    let names = names.map(|(name, device)| (name.to_owned(), device.to_owned()));
+    let around = Directory::new().with_names(names.into());
+    assert_eq!(around.identity("null:64", None), None);
+    assert!(around.probe("null:64").is_ok());
+    assert!(around.open("null:64", &request).is_ok());
+    assert!(around.keeps_annotations("log") && !around.keeps_annotations("null:64"));
     let eth0 = Directory::new().with_names([("wan".to_owned(), "af_xdp:eth0".to_owned())].into());
     assert_eq!(eth0.linux_interface("wan").as_deref(), Some("eth0"));
     assert_eq!(eth0.identity("wan", None).as_deref(), Some("eth0"));
@@ -69,19 +87,23 @@ fn a_claim_lasts_as_long_as_its_device_is_open_by_any_name() {
 }
 
 #[test]
-fn a_name_means_a_card_an_interface_or_nothing_of_the_machine() {
+fn a_name_means_a_resource_of_the_machine() {
+    let directory = Directory::new();
     for (name, what) in [
-        ("0000:01:00.0", Means::Card("0000:01:00.0".into())),
-        ("dpdk:01:00.0,x=1", Means::Card("01:00.0".into())),
-        ("net_null0", Means::Dpdk),
-        ("memif:id=0", Means::Nothing),
-        ("vhost:/run/vm.sock,queues=2", Means::Dpdk),
-        ("eth0", Means::Interface("eth0".into())),
-        ("pace:1k/af_xdp:eth0", Means::Xdp("eth0".into())),
-        ("tap:eth0", Means::Tap),
-        ("null:64", Means::Nothing),
+        ("0000:01:00.0", Resource::Card("0000:01:00.0".into())),
+        ("dpdk:01:00.0,x=1", Resource::Card("01:00.0".into())),
+        ("net_null0", Resource::Dpdk("net_null0".into())),
+        ("memif:id=0", Resource::Other),
+        (
+            "vhost:/run/vm.sock,queues=2",
+            Resource::Dpdk("vhost:/run/vm.sock".into()),
+        ),
+        ("eth0", Resource::Interface("eth0".into())),
+        ("pace:1k/af_xdp:eth0", Resource::Xdp("eth0".into())),
+        ("tap:eth0", Resource::Tap("eth0".into())),
+        ("null:64", Resource::Nothing),
     ] {
-        assert_eq!(means(name), what, "{name}");
+        assert_eq!(directory.resource(name), what, "{name}");
     }
 }
 

@@ -10,11 +10,11 @@ mod eal;
 mod flow;
 mod plug;
 mod sys;
+mod vhost;
 
 use crate::counts::Count;
 use crate::events::Events;
-use crate::parts::Parts;
-use crate::vhost::Vhost;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use card::Card;
 use door::Visitor;
 use engine::packet::Batch;
@@ -23,9 +23,45 @@ use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, Rx
 use plug::Watcher;
 use std::sync::Arc;
 use sys::{Device, Facts};
+use vhost::Socket;
 
 pub use eal::DpdkSizes;
+pub(crate) use vhost::Vhost;
 
+/// The kind of port: PCI addresses, virtual devices such as `net_null0`, and `dpdk:ARGS`.
+#[derive(Default)]
+pub(crate) struct Devices(pub(crate) DpdkSizes);
+
+impl Scheme for Devices {
+    fn form(&self) -> &'static str {
+        "dpdk:DEVICE"
+    }
+
+    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
+        if name.starts_with("net_") || is_pci(name) {
+            return Some(name);
+        }
+        name.strip_prefix("dpdk:")
+    }
+
+    fn resource(&self, devargs: &str) -> Resource {
+        let name = name_of(devargs).to_owned();
+        match is_pci(&name) {
+            true => Resource::Card(name),
+            false => Resource::Dpdk(name),
+        }
+    }
+
+    fn probe(&self, devargs: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        probe(devargs, self.0)
+    }
+
+    fn open(&self, devargs: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        open(devargs, request, self.0, site.events())
+    }
+}
+
+/// An open port.
 struct Dpdk {
     card: Arc<Card>,
     info: PortInfo,
@@ -245,11 +281,11 @@ pub(crate) fn open(
     events: &Events,
 ) -> Result<Parts, String> {
     let info = probe(devargs, sizes)?;
-    let card = match Vhost::of(devargs) {
+    let card = match Socket::of(devargs) {
         None => Card::open(devargs, request)?,
-        Some(vhost) => {
-            vhost.check().map_err(|why| format!("{devargs}: {why}"))?;
-            vhost.open(|| Card::open(devargs, request))?
+        Some(socket) => {
+            socket.check().map_err(|why| format!("{devargs}: {why}"))?;
+            socket.open(|| Card::open(devargs, request))?
         }
     };
     let card = Arc::new(card);
@@ -291,7 +327,7 @@ fn name_of(devargs: &str) -> &str {
 }
 
 /// True if a name is a PCI address: `[0000:]01:00.0`.
-pub(crate) fn is_pci(name: &str) -> bool {
+fn is_pci(name: &str) -> bool {
     let name = name_of(name);
     let Some((rest, function)) = name.split_once('.') else {
         return false;

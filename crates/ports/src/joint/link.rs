@@ -3,7 +3,7 @@
 
 use super::lane::{Lane, Lanes, Open, Producer};
 use crate::counts::Counts;
-use crate::parts::Parts;
+use crate::scheme::Parts;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};

@@ -13,7 +13,7 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-use crate::parts::Parts;
+use crate::scheme::Parts;
 use engine::port::{PortInfo, PortRequest};
 use link::{End, Link};
 pub use select::{By, Kind, Tunnel};

@@ -13,7 +13,7 @@ use super::lane::{Bell, Lane, Lanes, Open, Producer, Ringer};
 use super::select::{By, Goes, Table};
 use super::spec::ShareOf;
 use crate::counts::{Count, Counts};
-use crate::parts::Parts;
+use crate::scheme::Parts;
 use engine::clock::Clock;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};

@@ -58,7 +58,7 @@ type Queues = (Box<dyn RxQueue>, Box<dyn TxQueue>, Arc<dyn Port>);
 
 /// Opens the port that has this name in a router.
 fn open(joints: &Joints, router: &str, name: &str) -> Queues {
-    let device = |_: &str| Ok(crate::memory::probe());
+    let device = |_: &str| Ok(crate::memory::info());
     let joint = joints.find(router, name).expect("it has a part");
     let joint = joint.expect("it is no port of its own");
     let mut parts = joint.open(&request(1), device).expect("it opens");
@@ -136,7 +136,7 @@ fn a_link_hands_over_the_same_buffers_and_has_a_bound_for_loops() {
 #[test]
 fn link_that_is_used_one_way_is_up_at_both_ends() {
     let joints = joints(&link(16));
-    let device = |_: &str| Ok(crate::memory::probe());
+    let device = |_: &str| Ok(crate::memory::info());
     let open = |router: &str, rx_queues, tx_queues| {
         let joint = joints.find(router, "up").expect("it has a part");
         let request = PortRequest {
@@ -321,7 +321,7 @@ fn device(joints: &Joints, frames: &[Vec<u8>]) -> (Parts, std::sync::mpsc::Recei
     let parts = Parts {
         rx: vec![Box::new(queue(frames))],
         tx: vec![Box::new(queue(&[]))],
-        port: Arc::new(crate::memory::probe()),
+        port: Arc::new(crate::memory::info()),
     };
     (joints.opened("wan", "eth0", parts), looks)
 }

@@ -19,7 +19,7 @@ mod words;
 use crate::counts::{Count, Counts};
 use crate::end::{Current, End, Given};
 use crate::events::Events;
-use crate::parts::Parts;
+use crate::scheme::{Parts, Scheme, Site};
 use crate::sys as system;
 use connector::Connector;
 use engine::packet::Batch;
@@ -230,13 +230,25 @@ impl Drop for Memif {
     }
 }
 
-/// Description of the port.
-///
-/// # Errors
-/// A sentence: a word is wrong.
-pub(crate) fn probe(text: &str) -> Result<PortInfo, String> {
-    let words = words::read(text)?;
-    Ok(info(&words))
+/// The kind of port.
+pub(crate) struct SharedMemory;
+
+impl Scheme for SharedMemory {
+    fn form(&self) -> &'static str {
+        "memif:WORDS"
+    }
+
+    fn is_shared_memory(&self) -> bool {
+        true
+    }
+
+    fn probe(&self, text: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        Ok(info(&words::read(text)?))
+    }
+
+    fn open(&self, text: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        open(text, request, site.events())
+    }
 }
 
 fn info(words: &Words) -> PortInfo {
@@ -251,7 +263,7 @@ fn info(words: &Words) -> PortInfo {
 ///
 /// # Errors
 /// A sentence: a wrong word, no room for the server's socket, no descriptors left.
-pub(crate) fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
+fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
     let words = words::read(text)?;
     let info = info(&words);
     let name = format!("memif:{text}");

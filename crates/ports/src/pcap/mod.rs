@@ -5,7 +5,7 @@ pub use captures as format;
 
 use crate::counts::Count;
 use crate::events::Events;
-use crate::parts::Parts;
+use crate::scheme::{Parts, Scheme, Site};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
@@ -176,26 +176,44 @@ fn files(rest: &str) -> (&str, &str) {
     }
 }
 
-/// Description of the port: one queue each way.
-///
-/// # Errors
-/// The name has no file.
-pub(crate) fn probe(rest: &str) -> Result<PortInfo, String> {
-    if rest.is_empty() {
-        return Err("pcap: needs a file: pcap:FILE, or pcap:IN,OUT".into());
+/// The kind of port.
+pub(crate) struct Files;
+
+impl Scheme for Files {
+    fn form(&self) -> &'static str {
+        "pcap:FILE"
     }
-    Ok(PortInfo {
-        mtu: engine::packet::pool::data_bytes() - 14,
-        ..PortInfo::of_process("pcap", 1)
-    })
+
+    fn keeps_annotations(&self) -> bool {
+        true
+    }
+
+    /// Describes the port: one queue each way.
+    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        if rest.is_empty() {
+            return Err("pcap: needs a file: pcap:FILE, or pcap:IN,OUT".into());
+        }
+        Ok(PortInfo {
+            mtu: engine::packet::pool::data_bytes() - 14,
+            ..PortInfo::of_process("pcap", 1)
+        })
+    }
+
+    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        open(rest, self.probe(rest, site)?, request, site.events())
+    }
 }
 
 /// Opens the files that the request needs.
 ///
 /// # Errors
 /// A file cannot be read as a capture of Ethernet frames, cannot be made, or is both input and output.
-pub(crate) fn open(rest: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
-    let info = probe(rest)?;
+fn open(
+    rest: &str,
+    info: PortInfo,
+    request: &PortRequest,
+    events: &Events,
+) -> Result<Parts, String> {
     let (input, output) = files(rest);
     if request.rx_queues > 0 && request.tx_queues > 0 && input == output {
         return Err(format!(

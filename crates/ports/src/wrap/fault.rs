@@ -1,17 +1,47 @@
 //! `fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT`: loses, duplicates and damages frames in both directions; equal
 //! seeds choose equal frames.
 
-use super::Wrapped;
+use super::{Wrapped, split};
 use crate::counts::Count;
-use crate::parts::Parts;
+use crate::scheme::{Parts, Scheme, Site};
 use engine::packet::{Batch, Packet};
-use engine::port::{PortCounter, RxQueue, TxQueue};
+use engine::port::{PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
+/// The kind of port.
+pub(crate) struct Fault;
+
+impl Fault {
+    /// The settings, and the inner port.
+    fn parse<'n>(&self, rest: &'n str) -> Result<(Rates, &'n str), String> {
+        let (rates, port) = split(rest, "/", self.form())?;
+        Ok((Rates::parse(rates)?, port))
+    }
+}
+
+impl Scheme for Fault {
+    fn form(&self) -> &'static str {
+        "fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT"
+    }
+
+    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
+        Some(rest.split_once('/')?.1)
+    }
+
+    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String> {
+        site.probe(self.parse(rest)?.1)
+    }
+
+    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        let (rates, port) = self.parse(rest)?;
+        Ok(around(rates, site.open(port, request)?))
+    }
+}
+
 /// Probabilities per frame, from 0 to 1, and the seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Rates {
+struct Rates {
     loss: f64,
     dup: f64,
     corrupt: f64,
@@ -20,7 +50,7 @@ pub(crate) struct Rates {
 
 impl Rates {
     /// Reads `NAME=VALUE,...`.
-    pub(super) fn parse(text: &str) -> Result<Rates, String> {
+    fn parse(text: &str) -> Result<Rates, String> {
         let mut rates = Rates::default();
         for setting in text.split(',').filter(|s| !s.is_empty()) {
             let wrong =
@@ -151,7 +181,7 @@ impl TxQueue for Tx {
 }
 
 /// Puts the wrapper around a port.
-pub(super) fn around(rates: Rates, parts: Parts) -> Parts {
+fn around(rates: Rates, parts: Parts) -> Parts {
     let counts = Arc::new(Counters::default());
     let dice = |side: u64, queue: usize| Dice {
         rates,

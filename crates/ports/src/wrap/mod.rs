@@ -5,64 +5,20 @@ mod fault;
 mod pace;
 mod record;
 
-use crate::events::Events;
-use crate::parts::Parts;
 use engine::port::{Port, PortCounter, PortInfo};
+pub(crate) use fault::Fault;
+pub(crate) use pace::Pace;
+pub(crate) use record::Record;
 use std::sync::Arc;
 
-/// A wrapper with its settings.
-pub(crate) enum Wrap {
-    Fault(fault::Rates),
-    Record(String),
-    Pace(f64),
-}
-
-/// Splits the name of a wrapped port into the wrapper and the port inside; `None` if the name means
-/// no wrapper.
+/// Splits the part of a name behind the scheme into the settings and the inner port, at `separator`.
 ///
 /// # Errors
-/// The wrapper's settings are wrong; a sentence.
-pub(crate) fn parse(name: &str) -> Result<Option<(Wrap, &str)>, String> {
-    let Some((kind, rest)) = name.split_once(':') else {
-        return Ok(None);
-    };
-    let inside = |settings: Option<(_, _)>, form: &str| {
-        settings.ok_or_else(|| format!("{name} names no port to work on: write {form}"))
-    };
-    let wrapped = match kind {
-        "fault" => {
-            let (rates, port) = inside(
-                rest.split_once('/'),
-                "fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT",
-            )?;
-            (Wrap::Fault(fault::Rates::parse(rates)?), port)
-        }
-        "record" => {
-            // Paths also contain slashes, so the path ends with the file's extension.
-            let (file, port) = inside(rest.split_once(".pcap/"), "record:FILE.pcap/PORT")?;
-            (Wrap::Record(format!("{file}.pcap")), port)
-        }
-        "pace" => {
-            let (rate, port) = inside(rest.split_once('/'), "pace:PACKETS_PER_SECOND/PORT")?;
-            (Wrap::Pace(pace::parse(rate)?), port)
-        }
-        _ => return Ok(None),
-    };
-    Ok(Some(wrapped))
-}
-
-impl Wrap {
-    /// Puts the wrapper around an open port.
-    ///
-    /// # Errors
-    /// The recording cannot be written.
-    pub(crate) fn around(&self, parts: Parts, events: &Events) -> Result<Parts, String> {
-        match self {
-            Wrap::Fault(rates) => Ok(fault::around(*rates, parts)),
-            Wrap::Record(file) => record::around(file, parts, events),
-            Wrap::Pace(rate) => Ok(pace::around(*rate, parts)),
-        }
-    }
+/// The name has no inner port; the sentence shows `form`.
+fn split<'n>(rest: &'n str, separator: &str, form: &str) -> Result<(&'n str, &'n str), String> {
+    let (scheme, _) = form.split_once(':').unwrap_or_default();
+    let parts = rest.split_once(separator);
+    parts.ok_or_else(|| format!("{scheme}:{rest} names no port to work on: write {form}"))
 }
 
 /// The control side of a wrapped port: the inner one, with more counters.

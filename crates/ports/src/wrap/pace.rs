@@ -1,17 +1,47 @@
 //! `pace:RATE/PORT`: receives no more than RATE packets per second and queue (`100000`, `100k`, `2M`).
 
-use super::Wrapped;
-use crate::parts::Parts;
+use super::{Wrapped, split};
+use crate::scheme::{Parts, Scheme, Site};
 use engine::packet::Batch;
-use engine::port::RxQueue;
+use engine::port::{PortInfo, PortRequest, RxQueue};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Number of packets that may arrive at once after a pause.
 const BURST: f64 = 256.0;
 
+/// The kind of port.
+pub(crate) struct Pace;
+
+impl Pace {
+    /// The rate in packets per second, and the inner port.
+    fn parse<'n>(&self, rest: &'n str) -> Result<(f64, &'n str), String> {
+        let (rate, port) = split(rest, "/", self.form())?;
+        Ok((parse(rate)?, port))
+    }
+}
+
+impl Scheme for Pace {
+    fn form(&self) -> &'static str {
+        "pace:PACKETS_PER_SECOND/PORT"
+    }
+
+    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
+        Some(rest.split_once('/')?.1)
+    }
+
+    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String> {
+        site.probe(self.parse(rest)?.1)
+    }
+
+    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        let (rate, port) = self.parse(rest)?;
+        Ok(around(rate, site.open(port, request)?))
+    }
+}
+
 /// Reads a rate in packets per second.
-pub(super) fn parse(text: &str) -> Result<f64, String> {
+fn parse(text: &str) -> Result<f64, String> {
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1e3),
         Some(b'm' | b'M') => (&text[..text.len() - 1], 1e6),
@@ -57,7 +87,7 @@ impl RxQueue for Rx {
 }
 
 /// Puts the wrapper around a port.
-pub(super) fn around(rate: f64, parts: Parts) -> Parts {
+fn around(rate: f64, parts: Parts) -> Parts {
     let rx = parts.rx.into_iter().map(|inner| {
         Box::new(Rx {
             inner,

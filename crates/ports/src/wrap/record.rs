@@ -1,19 +1,49 @@
 //! `record:FILE.pcap/PORT`: writes what crosses a port, both ways, into a capture file, in the order of
 //! the calls. Queues share the file under a lock: not for measuring.
 
-use super::Wrapped;
+use super::{Wrapped, split};
 use crate::counts::Count;
 use crate::events::Events;
-use crate::parts::Parts;
 use crate::pcap::format::Writer;
+use crate::scheme::{Parts, Scheme, Site};
 use engine::packet::{Batch, Packet};
-use engine::port::{RxQueue, TxQueue};
+use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::fs::File;
 use std::io::BufWriter;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use sync::Lock;
+
+/// End of a file's name. Paths have slashes too, so it separates the file from the inner port.
+const END: &str = ".pcap/";
+
+/// The kind of port.
+pub(crate) struct Record;
+
+impl Scheme for Record {
+    fn form(&self) -> &'static str {
+        "record:FILE.pcap/PORT"
+    }
+
+    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
+        Some(rest.split_once(END)?.1)
+    }
+
+    fn keeps_annotations(&self) -> bool {
+        true
+    }
+
+    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String> {
+        site.probe(split(rest, END, self.form())?.1)
+    }
+
+    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        let (file, port) = split(rest, END, self.form())?;
+        let parts = site.open(port, request)?;
+        around(&format!("{file}.pcap"), parts, site.events())
+    }
+}
 
 struct Tape {
     name: String,
@@ -99,7 +129,7 @@ impl TxQueue for Tx {
 ///
 /// # Errors
 /// The file cannot be made.
-pub(super) fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
+fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
     let writer = File::create(file).and_then(|made| Writer::new(BufWriter::new(made)));
     let writer = writer.map_err(|e| format!("cannot write {file}: {e}"))?;
     let tape = Arc::new(Tape {

@@ -224,7 +224,7 @@ fn queues(of: &Description, device: &str) -> &'static str {
 
 /// True if the device is shared memory.
 pub(crate) fn is_memory(device: &str) -> bool {
-    device.trim_start_matches('"').starts_with("memif:")
+    ports::Directory::new().is_shared_memory(device.trim_matches('"'))
 }
 
 /// A device as one argument, whatever commas and comment signs are in it.

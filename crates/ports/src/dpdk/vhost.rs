@@ -5,7 +5,10 @@
 //! the socket, however, hands over the memory itself, so only this user and root may: QEMU of another user needs
 //! `chown`.
 
+use super::DpdkSizes;
+use crate::scheme::{Parts, Resource, Scheme, Site};
 use crate::sys;
+use engine::port::{PortInfo, PortRequest};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -14,28 +17,53 @@ use std::path::PathBuf;
 /// A name in the file system that a socket can have, and its end.
 const PATH_MAX: usize = 107;
 
-/// A device of net_vhost.
+/// The kind of port.
+#[derive(Default)]
+pub(crate) struct Vhost(pub(crate) DpdkSizes);
+
+/// Arguments of DPDK for `vhost:REST`. The device is named after the digest of the port's name, so that the same name
+/// means the same device.
+fn devargs(rest: &str) -> String {
+    let step = |d: u32, b: u8| d.wrapping_mul(31).wrapping_add(b.into());
+    let number = rest.bytes().fold(0, step) % 1_000_000;
+    format!("net_vhost{number},iface={rest}")
+}
+
+impl Scheme for Vhost {
+    fn form(&self) -> &'static str {
+        "vhost:SOCKET"
+    }
+
+    fn resource(&self, rest: &str) -> Resource {
+        Resource::Dpdk(format!("vhost:{}", super::name_of(rest)))
+    }
+
+    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+        super::probe(&devargs(rest), self.0)
+    }
+
+    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+        super::open(&devargs(rest), request, self.0, site.events())
+    }
+}
+
+/// The socket of a device of net_vhost.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Vhost {
+pub(super) struct Socket {
     socket: PathBuf,
     /// The virtual machine makes the socket.
     is_client: bool,
 }
 
-/// Arguments of DPDK for `vhost:PATH,WORDS`.
-pub(crate) fn words(rest: &str) -> String {
-    format!("iface={rest}")
-}
-
-impl Vhost {
+impl Socket {
     /// Settings of a DPDK device `NAME,WORD=VALUE,...`, if net_vhost drives it.
-    pub(crate) fn of(devargs: &str) -> Option<Vhost> {
+    pub(super) fn of(devargs: &str) -> Option<Socket> {
         let mut words = devargs.split(',');
         let name = words.next()?;
         if !name.starts_with("net_vhost") && !name.starts_with("eth_vhost") {
             return None;
         }
-        let mut vhost = Vhost {
+        let mut vhost = Socket {
             socket: PathBuf::new(),
             is_client: false,
         };
@@ -53,7 +81,7 @@ impl Vhost {
     ///
     /// # Errors
     /// The path is invalid, its folder does not exist, or another program listens there; a sentence.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), String> {
         let path = self.socket.display();
         if !self.socket.is_absolute() || self.socket.as_os_str().len() > PATH_MAX {
             return Err(format!(
@@ -92,7 +120,7 @@ impl Vhost {
     ///
     /// # Errors
     /// The arguments are wrong, or DPDK cannot open the device; a sentence says which.
-    pub(crate) fn open<T: Send>(
+    pub(super) fn open<T: Send>(
         &self,
         open: impl FnOnce() -> Result<T, String> + Send,
     ) -> Result<T, String> {
@@ -115,7 +143,7 @@ mod tests {
         let path = folder.join("vm.sock");
         let of = |more: &str| {
             let devargs = format!("net_vhost7,iface={}{more}", path.display());
-            Vhost::of(&devargs).expect("it is of net_vhost")
+            Socket::of(&devargs).expect("it is of net_vhost")
         };
         assert_eq!(of("").check(), Ok(()));
         let listener = UnixListener::bind(&path).expect("the folder is ours");
@@ -132,9 +160,9 @@ mod tests {
         std::fs::remove_dir_all(&folder).expect("the folder is ours");
         let refused = of("").check().expect_err("it is gone");
         assert!(refused.contains("there is no folder"), "{refused}");
-        let relative = Vhost::of("net_vhost1,iface=vm.sock").expect("it is of net_vhost");
+        let relative = Socket::of("net_vhost1,iface=vm.sock").expect("it is of net_vhost");
         let refused = relative.check().expect_err("it is relative");
         assert!(refused.contains("must be absolute"), "{refused}");
-        assert_eq!(Vhost::of("net_null0"), None);
+        assert_eq!(Socket::of("net_null0"), None);
     }
 }

@@ -1,0 +1,157 @@
+//! Meaning of a port's name: a shared port or link, a name that was given to a device, or a scheme.
+
+use super::Directory;
+use crate::joint::Joint;
+use crate::scheme::{Inner, Parts, Scheme, Site};
+use engine::port::{PortInfo, PortRequest};
+
+/// Look-up of names in a directory. A name may be given to a device around the port of the same name, as in
+/// `--port eth0=pace:100k/eth0`. So each step of the look-up that has applied is left out for the inner port.
+#[derive(Clone, Copy)]
+pub(super) struct Lookup<'d> {
+    directory: &'d Directory,
+    /// True if shared ports and links are looked up.
+    has_joints: bool,
+    /// True if names given to devices are looked up.
+    has_names: bool,
+}
+
+/// A port that was found by its name.
+pub(super) struct Found<'n> {
+    /// Name of the device.
+    pub(super) name: &'n str,
+    pub(super) scheme: &'n dyn Scheme,
+    /// Part of the name that the scheme reads.
+    pub(super) rest: &'n str,
+    /// Look-up of an inner port.
+    inner: Lookup<'n>,
+}
+
+impl Found<'_> {
+    fn site(&self) -> Site<'_> {
+        let directory = self.inner.directory;
+        Site {
+            events: &directory.events,
+            namespace: directory.namespace(),
+            inner: &self.inner,
+        }
+    }
+}
+
+impl<'d> Lookup<'d> {
+    pub(super) fn new(directory: &'d Directory) -> Lookup<'d> {
+        Lookup {
+            directory,
+            has_joints: true,
+            has_names: true,
+        }
+    }
+
+    fn without_joints(self) -> Lookup<'d> {
+        Lookup {
+            has_joints: false,
+            ..self
+        }
+    }
+
+    fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
+        match self.has_joints {
+            true => self.directory.joint(name),
+            false => Ok(None),
+        }
+    }
+
+    /// The device for a name that is no shared port or link.
+    ///
+    /// # Errors
+    /// The name's scheme is unknown; a sentence.
+    fn device<'n>(self, name: &'n str) -> Result<Found<'n>, String>
+    where
+        'd: 'n,
+    {
+        let mut inner = self;
+        let mut device = name;
+        if self.has_names
+            && let Some(given) = self.directory.names.get(name)
+        {
+            inner.has_names = false;
+            device = given;
+        }
+        if let Some(devargs) = self.directory.vdevs.get(device) {
+            return Ok(Found {
+                name: device,
+                scheme: &self.directory.dpdk,
+                rest: devargs,
+                inner,
+            });
+        }
+        let schemes = self.directory.schemes();
+        let found = schemes
+            .iter()
+            .find_map(|scheme| Some((*scheme, scheme.rest(device)?)));
+        let Some((scheme, rest)) = found else {
+            let forms: Vec<&str> = schemes.iter().map(|scheme| scheme.form()).collect();
+            return Err(format!(
+                "no kind of port has names such as {device}: there are {}",
+                forms.join(", ")
+            ));
+        };
+        Ok(Found {
+            name: device,
+            scheme,
+            rest,
+            inner,
+        })
+    }
+
+    /// The port that uses a resource: for a port around another one, the inner port. `None` for a shared port, a link,
+    /// or an unknown scheme.
+    pub(super) fn innermost<'n>(self, name: &'n str) -> Option<Found<'n>>
+    where
+        'd: 'n,
+    {
+        let Ok(None) = self.joint(name) else {
+            return None;
+        };
+        let found = self.device(name).ok()?;
+        match found.scheme.inside(found.rest) {
+            Some(inside) => found.inner.innermost(inside),
+            None => Some(found),
+        }
+    }
+
+    /// True if the port keeps annotations with the packets sent to it.
+    pub(super) fn keeps_annotations(self, name: &str) -> bool {
+        if let Ok(Some(Joint::Link(_))) = self.joint(name) {
+            return true; // packets count the links that they cross
+        }
+        let Ok(found) = self.device(name) else {
+            return false;
+        };
+        let inside = found.scheme.inside(found.rest);
+        found.scheme.keeps_annotations()
+            || inside.is_some_and(|inside| found.inner.keeps_annotations(inside))
+    }
+
+    fn probe_device(self, name: &str) -> Result<PortInfo, String> {
+        let found = self.device(name)?;
+        found.scheme.probe(found.rest, &found.site())
+    }
+}
+
+impl Inner for Lookup<'_> {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        match self.joint(name)? {
+            Some(joint) => joint.probe(|device| self.without_joints().probe_device(device)),
+            None => self.probe_device(name),
+        }
+    }
+
+    fn open(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
+        if let Some(joint) = self.joint(name)? {
+            return joint.open(request, |device| self.without_joints().probe_device(device));
+        }
+        let found = self.device(name)?;
+        found.scheme.open(found.rest, request, &found.site())
+    }
+}
