@@ -21,9 +21,13 @@ use text_file::Seen;
 
 mod around;
 mod entries;
+pub mod icmp;
 mod names;
 pub mod near;
+pub mod protocol;
 pub mod router_wide;
+pub mod service;
+pub mod show;
 pub mod text_file;
 pub mod units;
 

@@ -14,6 +14,13 @@ use std::path::{Path, PathBuf};
 /// Maximum length of a file in bytes: enough for some million routes in text.
 const MOST: u64 = 256 << 20;
 
+/// Non-empty lines with their numbers, counted from 1. `#` starts a comment.
+pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().enumerate();
+    let bare = lines.map(|(i, l)| (i + 1, l.split('#').next().unwrap_or(l).trim()));
+    bare.filter(|(_, line)| !line.is_empty())
+}
+
 /// Reads a file named on the command line, such as `/dev/stdin`.
 ///
 /// # Errors

@@ -1,8 +1,12 @@
 //! Capture files: pcap (microseconds or nanoseconds, either byte order) and pcapng are read, pcap is
 //! written. Formats: draft-ietf-opsawg-pcap, draft-ietf-opsawg-pcapng.
 //!
-//! The crate works on readers and writers that it is given: it opens no files, and knows neither
-//! packets nor ports. `pcap:` ports and the elements FromDump and ToDump share it.
+//! `pcap:` ports and the elements FromDump and ToDump share the crate. [`summary`] is Click's text format, of
+//! FromIPSummaryDump and ToIPSummaryDump. The crate works on readers and writers that it is given: it opens no files.
+
+pub mod date;
+pub mod summary;
+pub mod when;
 
 use std::io::{self, BufRead, ErrorKind, Write};
 
@@ -20,6 +24,15 @@ const SECTION_ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE: u32 = 1;
 const SIMPLE: u32 = 3;
 const ENHANCED: u32 = 6;
+
+/// System's text for an error, without its number.
+pub fn reason(e: &io::Error) -> String {
+    let text = e.to_string();
+    match text.split_once(" (os error") {
+        Some((words, _)) => words.to_owned(),
+        None => text,
+    }
+}
 
 /// A file's information about a frame, beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

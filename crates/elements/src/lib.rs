@@ -65,12 +65,8 @@ pub mod route;
 pub mod sched;
 /// Scripts, and what else has to do with the driver.
 pub mod script;
-/// Ports of TCP and UDP as arguments.
-mod service;
 /// Classes that hold traffic to a rate or delay it, and those that drop it early.
 pub mod shape;
-/// Click's notation of values.
-mod show;
 /// Classes that exchange packets with other programs over sockets.
 pub mod sockets;
 /// Classes that make packets.

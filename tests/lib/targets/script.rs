@@ -6,7 +6,7 @@ const TEXT_BYTES_MAX: usize = 4 << 10;
 /// Runs bytes as a script, without effect.
 pub fn run(data: &[u8]) {
     let text = String::from_utf8_lossy(&data[..data.len().min(TEXT_BYTES_MAX)]);
-    let said = elements::script::dry_run(&text);
+    let said = scripts::dry_run(&text);
     // The same text gives the same result.
-    assert_eq!(said, elements::script::dry_run(&text));
+    assert_eq!(said, scripts::dry_run(&text));
 }

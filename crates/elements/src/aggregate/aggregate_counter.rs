@@ -24,8 +24,9 @@
 //! - `BANNER`: first line of written files.
 
 use crate::basic::counter::Call;
-use crate::dump::file::{Output, reason};
+use crate::dump::file::Output;
 use crate::prelude::*;
+use captures::reason;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;

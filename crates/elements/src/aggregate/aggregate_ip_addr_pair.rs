@@ -20,8 +20,8 @@
 
 use super::kept::Kept;
 use super::notice::Notifier;
-use crate::dump::when::Span;
 use crate::prelude::*;
+use captures::when::Span;
 
 const NOT_IP: u8 = 0;
 

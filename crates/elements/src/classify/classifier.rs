@@ -24,11 +24,8 @@
 //!
 //! - `PATTERN`: one per output, at most 255.
 
-use super::compiled::{Compiled, HEADER, Headers};
-use super::expr::{Expr, View, Within};
-use super::pattern;
-use super::program::{Outcome, Program};
 use crate::prelude::*;
+use rules::{Compiled, Expr, HEADER, Headers, Outcome, Program, View, Within, pattern};
 
 pub(crate) struct Config {
     program: Compiled,

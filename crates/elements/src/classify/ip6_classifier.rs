@@ -39,8 +39,8 @@
 //! - `PATTERN`: one per output, at most 255.
 
 use super::ip_classifier::Kind;
-use super::rules::V6;
 use crate::prelude::*;
+use rules::V6;
 
 impl Kind for V6 {
     const CLASS: &'static str = "IP6Classifier";

@@ -25,8 +25,8 @@
 //!   again.
 
 use super::ip_filter::Kind;
-use super::rules::V6;
 use crate::prelude::*;
+use rules::V6;
 
 impl Kind for V6 {
     /// The compiled rules begin with this question.

@@ -41,10 +41,9 @@
 //!
 //! - `PATTERN`: one per output, at most 255.
 
-use super::ip_pattern;
-use super::rules::{Rules, V4, Version};
 use crate::prelude::*;
 use engine::dynamic::{self, DynamicHandlers};
+use rules::{Rules, V4, Version, ip_pattern};
 use std::marker::PhantomData;
 
 /// Constants of a class of classifiers.
@@ -94,7 +93,7 @@ impl<K: Kind> Element for Classifier<K> {
         }
         let mut rules = Vec::new();
         for (output, arg) in (0..=u32::from(u8::MAX)).zip(&given) {
-            match ip_pattern::parse(&arg.unquoted(), args.names(), K::FAMILY) {
+            match ip_pattern(&arg.unquoted(), args.names(), K::FAMILY) {
                 Ok(expr) => rules.push((arg.unquoted(), (Some(output), expr))),
                 Err(wrong) => args.error(arg, format!("pattern {output}: {wrong}")),
             }
@@ -113,7 +112,13 @@ impl<K: Kind> Element for Classifier<K> {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.rules.sort::<K>(batch, &mut self.verdicts, cx);
+        self.verdicts.clear();
+        self.rules
+            .run::<K>(batch.iter(), &mut self.verdicts, cx.reader());
+        let mut verdicts = self.verdicts.iter();
+        cx.sort(batch, |_, _| {
+            verdicts.next().copied().unwrap_or(Verdict::drop(0))
+        });
     }
 
     const HANDLERS: &'static [Handler<Classifier<K>>] = &patterns();
@@ -121,7 +126,7 @@ impl<K: Kind> Element for Classifier<K> {
 
 impl<K: Kind> Resources for Classifier<K> {
     fn port_count(rules: &Rules) -> (Option<usize>, Option<usize>) {
-        (None, Some(rules.len()))
+        (None, Some(rules.count()))
     }
 }
 
@@ -134,7 +139,7 @@ fn number_of(name: &str) -> Option<usize> {
 
 impl<K: Kind> DynamicHandlers for Classifier<K> {
     fn offers(rules: &Rules, name: &str, _: Use) -> bool {
-        number_of(name).is_some_and(|number| number < rules.len())
+        number_of(name).is_some_and(|number| number < rules.count())
     }
 
     fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {

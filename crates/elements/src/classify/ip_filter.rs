@@ -28,12 +28,9 @@
 //! - `RULES`: a file with a rule per line; `#` starts a comment. They follow the rules given here. A reload reads it
 //!   again. Rules changed at run time stay as they are if neither the file nor the text has changed.
 
-use super::filter_rules::{FilterRules, Lane, Line, twice};
-use super::ip_primitive::Family;
-use super::ip6_headers::least;
-use super::rules::{V4, Version};
 use crate::prelude::*;
-use crate::route::lookup::lines;
+use arguments::text_file::lines;
+use rules::{Family, FilterRules, Lane, Line, V4, Version, least, twice};
 use std::marker::PhantomData;
 use wire::Ipv4;
 use wire::ipv4::{MF, OFFSET_MASK};

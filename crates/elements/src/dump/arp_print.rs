@@ -20,8 +20,8 @@
 //! - `ACTIVE`: if false, writes nothing. Default true.
 
 use super::printer::Style;
-use super::summary::show::push_ether;
 use crate::prelude::*;
+use captures::summary::show::push_ether;
 use std::io::Write as _;
 use wire::EtherAddr;
 use wire::arp::{Arp, REPLY, REQUEST};

@@ -1,5 +1,6 @@
 //! Files that dump elements read and write. `-` is the standard input or output.
 
+use captures::reason;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
 use std::process::{Child, Stdio};
@@ -34,15 +35,6 @@ impl Drop for Unpacker {
         // The child may have ended by itself: then only its status is collected.
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// System's text for an error, without its number.
-pub(crate) fn reason(e: &io::Error) -> String {
-    let text = e.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
     }
 }
 

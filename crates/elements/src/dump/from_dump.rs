@@ -30,10 +30,10 @@
 use super::file::Input;
 use super::link::{Encap, mark_ip};
 use super::playback::{self, Manner, Next, Playback, Plays};
-use super::when::{self, Place, Span, Window};
 use crate::complain::complain;
 use crate::prelude::*;
 use crate::source::end::End;
+use captures::when::{self, Place, Span, Window};
 use captures::{ETHERNET, Reader};
 use engine::notify::Notifies;
 use engine::port::Slot;

@@ -36,14 +36,14 @@
 
 use super::file::Input;
 use super::playback::{self, Manner, Next, Playback, Plays};
-use super::summary::Field;
-use super::summary::build::{self, Fault, Flow};
-use super::summary::reader::{Columns, Found, Reader, columns};
-use super::summary::record::Record;
 use crate::complain::complain;
-use crate::ip4::protocol::Protocol;
 use crate::prelude::*;
+use arguments::protocol::Protocol;
 use arguments::units::{Bytes, FromArg};
+use captures::summary::Field;
+use captures::summary::build::{self, Fault, Flow};
+use captures::summary::reader::{Columns, Found, Reader, columns};
+use captures::summary::record::Record;
 use engine::notify::Notifies;
 use engine::port::Slot;
 use std::io::BufRead;
@@ -258,7 +258,7 @@ impl Element for FromIpSummaryDump {
         );
         let flow = flow.unwrap_or_default();
         // Ports may be names of PortInfo, or well-known ones.
-        let port = |word: &str| crate::service::port(word, None, args.names());
+        let port = |word: &str| arguments::service::port(word, None, args.names());
         let words = flow.split_whitespace().enumerate().map(|(at, word)| {
             let port = matches!(at, 1 | 3).then(|| port(word)).flatten();
             port.map_or_else(|| word.to_owned(), |port| port.to_string())

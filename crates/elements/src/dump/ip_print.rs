@@ -26,8 +26,8 @@
 
 use super::contents::{Contents, max_length};
 use super::printer::Style;
-use crate::icmp::names as icmp;
 use crate::prelude::*;
+use arguments::icmp;
 use std::io::Write as _;
 use wire::icmp::{Icmp, PARAMETER_PROBLEM, REDIRECT, TIME_EXCEEDED, UNREACHABLE};
 use wire::ipv4::Ipv4;

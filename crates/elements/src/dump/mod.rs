@@ -2,7 +2,6 @@
 
 mod arp_print;
 mod contents;
-mod date;
 pub(crate) mod file;
 mod from_dump;
 mod from_ip_summary_dump;
@@ -13,13 +12,9 @@ mod playback;
 mod print;
 mod printer;
 mod sink;
-/// The text format of packets.
-mod summary;
 mod talk;
 mod to_dump;
 mod to_ip_summary_dump;
-/// Times as arguments.
-pub(crate) mod when;
 
 use engine::element::Class;
 use printer::Printer;

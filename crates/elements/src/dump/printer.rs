@@ -1,8 +1,8 @@
 //! Common element of the classes that write lines about packets.
 
-use super::summary::{Stamp, record};
 use super::talk::{Talk, Target};
 use crate::prelude::*;
+use captures::summary::{Stamp, record};
 
 /// A class of the family, and what its configuration says about its lines.
 pub(super) trait Style: Sized + Send + Sync + 'static {

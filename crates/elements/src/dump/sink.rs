@@ -1,8 +1,9 @@
 //! Common part of elements that write packets to a file, and then pass them on or drop them.
 
-use super::file::{Output, reason};
+use super::file::Output;
 use crate::complain::complain;
 use crate::prelude::*;
+use captures::reason;
 use engine::port::Slot;
 
 /// A file that packets are written to.

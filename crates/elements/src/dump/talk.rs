@@ -1,8 +1,9 @@
 //! Lines about packets, on the standard error stream or in a file.
 
-use super::file::{Output, reason};
+use super::file::Output;
 use crate::complain::complain;
 use arguments::Args;
+use captures::reason;
 use engine::port::Slot;
 use std::io::Write as _;
 

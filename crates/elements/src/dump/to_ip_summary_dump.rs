@@ -36,13 +36,14 @@
 //! - `CAREFUL_TRUNC`: true to write a `!bad` line for a packet with missing bytes. Default true.
 //! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.
 
-use super::date;
-use super::file::{Output, reason};
+use super::file::Output;
 use super::sink::{self, Sink, Writes};
-use super::summary::reader::{Columns, columns};
-use super::summary::show::{View, push_quoted};
-use super::summary::{Field, Size, binary, record};
 use crate::prelude::*;
+use captures::date;
+use captures::reason;
+use captures::summary::reader::{Columns, columns};
+use captures::summary::show::{View, push_quoted};
+use captures::summary::{Field, Size, binary, record};
 use engine::port::Slot;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -104,7 +105,7 @@ impl Config {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let nanos = now.map_or(0, |d| d.as_nanos() as i64);
         out.extend(b"!runtime ");
-        record::push_time(nanos, super::summary::Stamp::Micro, out);
+        record::push_time(nanos, captures::summary::Stamp::Micro, out);
         out.extend(b" (");
         date::push((nanos / 1_000_000_000) as u64, out);
         out.extend(b")\n");

@@ -52,10 +52,10 @@
 //!   as well (RFC 4950). Default false.
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: true if FixIPSrc is to set the source. Default true.
 
-use super::names;
 use crate::ip4::{self, Addresses, Interfaces, PARAMETER, Reversed, SOURCE_ROUTED};
 use crate::limit::Limit;
 use crate::prelude::*;
+use arguments::icmp::kind_and_code;
 use engine::packet::anno::{Anno, PacketType};
 use std::net::Ipv4Addr;
 use wire::icmp::{PARAMETER_PROBLEM, REDIRECT, UNREACHABLE, unreachable};
@@ -147,7 +147,7 @@ impl Element for ICMPError {
         let fix_src = args.key("SET_FIX_ANNO", fix_src, "another name of USE_FIX_ANNO");
         let mpls = args.key("MPLS", false, "true if labels stand before the IP header");
         let src = args.required("SRC", "source address, if no FixIPSrc follows");
-        let (kind, code) = names::kind_and_code(args, false);
+        let (kind, code) = kind_and_code(args, false);
         if !icmp::is_error(kind) {
             let names = "unreachable, sourcequench, redirect, timeexceeded, parameterproblem";
             args.error_in_whole(

@@ -19,8 +19,8 @@
 //! - `IDENTIFIER`: the identifier, if the type has one. Default 0.
 
 use super::encap::Family;
-use super::names;
 use crate::prelude::*;
+use arguments::icmp::kind_and_code;
 
 pub(super) struct ICMPIPEncap;
 
@@ -29,7 +29,7 @@ impl Family for ICMPIPEncap {
     const MANUAL: &'static str = manual!();
 
     fn kind_and_code(args: &mut Args) -> (u8, u8) {
-        names::kind_and_code(args, true)
+        kind_and_code(args, true)
     }
 }
 

@@ -5,7 +5,6 @@ mod icmp_ip_encap;
 mod icmp_ping_encap;
 mod icmp_ping_responder;
 mod icmp_ping_source;
-pub(crate) mod names;
 mod trips;
 
 use crate::ip4::check_upper::Checker;

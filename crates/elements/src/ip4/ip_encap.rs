@@ -26,9 +26,9 @@
 //! - `DF`: true if routers must not fragment. Default false.
 
 use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
-use super::protocol::Protocol;
 use crate::prelude::*;
 use arguments::Names;
+use arguments::protocol::Protocol;
 use arguments::units::FromArg;
 
 const NO_ROOM: u8 = 0;

@@ -26,8 +26,6 @@ mod mark_ip_ce;
 mod mark_ip_header;
 mod options;
 mod pending;
-/// Names of protocols.
-pub(crate) mod protocol;
 mod set_ip_address;
 mod set_ip_checksum;
 mod set_ip_dscp;

@@ -22,8 +22,8 @@
 
 use super::encap::{Headed, Header, Idents, Order, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
-use crate::service::Port;
 use arguments::Names;
+use arguments::service::Port;
 use arguments::units::FromArg;
 use wire::{Udp, proto, udp};
 
@@ -239,5 +239,24 @@ mod tests {
         assert_eq!(bench.take("out")[0][26..28], [0, 0]);
         bench.push("u", &[b"x"]);
         assert_eq!(bench.drops("e", "no_room"), 1);
+    }
+
+    #[test]
+    fn a_port_has_a_name_of_its_own_compound_element_or_a_well_known_one() {
+        let text = "PortInfo(foo 10);
+            c :: { PortInfo(bar 12/udp, foo 13 baz);
+                Idle -> u :: UDPIPEncap(1.0.0.1, bar, 2.0.0.2, baz) -> output };
+            c -> v :: UDPIPEncap(1.0.0.1, foo, 2.0.0.2, domain) -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let ports = ["c/u.sport", "c/u.dport", "v.sport", "v.dport"].map(|path| bench.read(path));
+        assert_eq!(ports, ["12", "13", "10", "53"]);
+        bench.write("v.dport", "ntp");
+        assert_eq!(bench.read("v.dport"), "123");
+        let outside =
+            "c :: { PortInfo(bar 12); Idle -> output } -> UDPIPEncap(1.0.0.1, bar, 2.0.0.2, 5)
+            -> Discard";
+        assert!(testkit::errors(crate::CLASSES, outside).contains("SPORT must be a port"));
+        let other = "PortInfo(bar 12/tcp); Idle -> UDPIPEncap(1.0.0.1, 7, 2.0.0.2, bar) -> Discard";
+        assert!(testkit::errors(crate::CLASSES, other).contains("DPORT must be a port"));
     }
 }

@@ -58,7 +58,7 @@
 use super::queue::IDLE_POLLS_MAX;
 use super::share_tree::{By, Tree};
 use crate::prelude::*;
-use crate::route::lookup::lines;
+use arguments::text_file::lines;
 use arguments::units::{Bandwidth, FromArg, parse};
 use engine::clock::Time;
 use engine::notify::Notifies;

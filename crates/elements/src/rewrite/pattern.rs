@@ -75,7 +75,7 @@ impl PatternState {
 /// Parses a port: a number, or the name of a TCP or UDP service.
 fn port_of(word: &str, args: &Args) -> Option<u16> {
     let number = u16::from_arg(word, args.names()).ok();
-    number.or_else(|| crate::service::port(word, None, args.names()))
+    number.or_else(|| arguments::service::port(word, None, args.names()))
 }
 
 /// Parses a range of ports, or a single port. Returns the first and the last port.

@@ -7,6 +7,7 @@ use super::syntax::{Hops, PORTS_MAX, Parser, show_hops};
 use super::table::{Table, Which};
 use crate::prelude::*;
 use crate::secret;
+use arguments::text_file::lines;
 use arguments::{Arg, Names};
 use engine::outputs;
 use lang::Severity;
@@ -451,13 +452,6 @@ fn read_file<K: Kind<N>, const N: usize>(
             }
         }
     }
-}
-
-/// Non-empty lines with their numbers, counted from 1. `#` starts a comment.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let lines = text.lines().enumerate();
-    let bare = lines.map(|(i, l)| (i + 1, l.split('#').next().unwrap_or(l).trim()));
-    bare.filter(|(_, line)| !line.is_empty())
 }
 
 /// Empty answer to a change, as in Click.

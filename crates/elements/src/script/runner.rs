@@ -1,13 +1,10 @@
 //! Common part of Script and DriverManager: a script as an element of a router.
 
-use super::host::{Host, Sink};
-use super::machine::{Call, Ended, Machine};
-use super::program::Program;
-use super::signal;
 use crate::prelude::*;
 use arguments::text_file;
 use engine::graph::call::{Found, not_found};
 use engine::handler::Access;
+use scripts::{Call, Ended, Host, Machine, Program, Sink};
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -84,7 +81,7 @@ fn parse_type(text: &str) -> Result<Type, String> {
         "DRIVER" => Type::Driver,
         "SIGNAL" if signals.is_empty() => return Err("SIGNAL names no signal".to_owned()),
         "SIGNAL" => {
-            let number = |s: &String| signal::number(s).ok_or(format!("names no signal: '{s}'"));
+            let number = |s: &String| scripts::signal(s).ok_or(format!("names no signal: '{s}'"));
             return signals
                 .iter()
                 .map(number)
@@ -302,7 +299,11 @@ impl Host for Surroundings<'_, '_> {
         answer.map(|_| ()).map_err(|e| e.to_string())
     }
 
-    fn offers(&mut self, handler: &str, how: Use) -> bool {
+    fn offers(&mut self, handler: &str, how: scripts::Use) -> bool {
+        let how = match how {
+            scripts::Use::Read => Use::Read,
+            scripts::Use::Write => Use::Write,
+        };
         self.cx.find(handler, how).is_ok()
     }
 
@@ -473,13 +474,12 @@ table! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{functions, handlers};
     use super::*;
 
     #[test]
     fn every_function_is_a_handler() {
         let (reads, writes) = NAMES;
-        let all = functions::PURE.iter().chain(handlers::READS);
+        let all = scripts::PURE.iter().chain(scripts::READS);
         let mut expected: Vec<&str> = all.copied().collect();
         let mut listed = reads.to_vec();
         expected.sort_unstable();
@@ -487,7 +487,7 @@ mod tests {
         assert_eq!(listed, expected);
         let mut listed = writes.to_vec();
         listed.sort_unstable();
-        let mut expected = handlers::WRITES.to_vec();
+        let mut expected = scripts::WRITES.to_vec();
         expected.sort_unstable();
         assert_eq!(listed, expected);
     }

@@ -1,7 +1,7 @@
 //! Holding of a packet until some time after its timestamp.
 
 use crate::prelude::*;
-use crate::show;
+use arguments::show;
 use arguments::units;
 use std::time::Duration;
 

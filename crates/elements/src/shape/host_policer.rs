@@ -34,7 +34,7 @@
 
 use super::hosts::Hosts;
 use crate::prelude::*;
-use crate::route::lookup::lines;
+use arguments::text_file::lines;
 use arguments::units::{Bandwidth, Capacity, FromArg};
 use engine::publish::{Published, domain};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -15,7 +15,7 @@
 //! - `BANDWIDTH`: bandwidth, at least 100 bytes a second.
 
 use crate::prelude::*;
-use crate::show;
+use arguments::show;
 use arguments::units::Bandwidth;
 use std::collections::VecDeque;
 use std::time::Duration;

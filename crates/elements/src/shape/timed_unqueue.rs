@@ -13,7 +13,7 @@
 //! - `BURST`: packets at a time. Default 1.
 
 use crate::prelude::*;
-use crate::show;
+use arguments::show;
 use arguments::units;
 use std::marker::PhantomData;
 use std::time::Duration;

@@ -34,7 +34,7 @@
 use super::cannot;
 use super::exchange::{Came, Exchange, Link, Settings};
 use crate::prelude::*;
-use crate::service::Port;
+use arguments::service::Port;
 use engine::external::{self, External};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind};

@@ -40,7 +40,7 @@ use super::exchange::{Came, Exchange, Link, Settings};
 use super::guard::{Guard, Lists};
 use crate::complain::complain;
 use crate::prelude::*;
-use crate::service::Port;
+use arguments::service::Port;
 use engine::external::{self, External};
 use socket2::{SockAddr, Socket as Descriptor};
 use std::io::{self, ErrorKind, Read, Write};

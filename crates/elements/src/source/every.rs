@@ -1,7 +1,7 @@
 //! A timer that rings at every interval.
 
 use crate::prelude::*;
-use crate::show;
+use arguments::show;
 use arguments::units;
 use std::time::Duration;
 

@@ -13,8 +13,8 @@
 //! - `FIRST`: true if the FIRST_TIMESTAMP annotation is changed instead. Default false.
 //! - `ALL`: true if timestamps that are not set (zero) are changed too. Default false.
 
-use crate::dump::when::{self, Span};
 use crate::prelude::*;
+use captures::when::{self, Span};
 
 #[derive(Clone, Copy)]
 pub(super) struct AdjustTimestamp {

@@ -12,8 +12,8 @@
 //!
 //! - `FIRST`: true if the FIRST_TIMESTAMP annotation is set instead. Default false.
 
-use crate::dump::when::Moment;
 use crate::prelude::*;
+use captures::when::Moment;
 
 #[derive(Clone, Copy)]
 pub(super) struct SetTimestamp {

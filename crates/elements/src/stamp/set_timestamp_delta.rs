@@ -11,8 +11,8 @@
 //! - `TYPE`: `RANGE`, since the first timestamp that was not zero; `NOW`, from the packet's timestamp to the
 //!   time now; `FIRST`, since the packet's FIRST_TIMESTAMP annotation. Default RANGE.
 
-use crate::dump::when;
 use crate::prelude::*;
+use captures::when;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {

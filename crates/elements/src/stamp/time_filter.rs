@@ -20,9 +20,9 @@
 //! - `END_CALL`: a handler that this packet writes, instead of `STOP`; `$t` in the value is the packet's
 //!   timestamp. If the call extends the window, the packet passes.
 
-use crate::dump::when::{self, Moment, Place, Span, Window};
 use crate::prelude::*;
 use crate::source::end::End;
+use captures::when::{self, Moment, Place, Span, Window};
 use engine::graph::call::HandlerCall;
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -8,8 +8,8 @@
 //!
 //! - `SIMPLE`: true if packets come in the order of their timestamps, which saves a comparison. Default false.
 
-use crate::dump::when::show;
 use crate::prelude::*;
+use captures::when::show;
 
 #[derive(Clone, Copy)]
 pub(super) struct TimeRange {

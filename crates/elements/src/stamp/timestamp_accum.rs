@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> Queue -> Unqueue -> TimestampAccum -> Discard;
 //! ```
 
-use crate::dump::when::show;
 use crate::prelude::*;
+use captures::when::show;
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct TimestampAccum {

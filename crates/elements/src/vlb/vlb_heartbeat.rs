@@ -251,7 +251,7 @@ impl Element for VlbHeartbeat {
             |e, _| Ok(e.journal.iter().map(|line| format!("{line}\n")).collect()),
         ),
         Handler::text("interval", "see INTERVAL", |e, _| {
-            Ok(crate::show::interval(e.config.interval))
+            Ok(arguments::show::interval(e.config.interval))
         }),
     ];
 }

@@ -1,0 +1,288 @@
+//! Times as arguments: points in time, durations, and a window between two points.
+
+use crate::summary::{Stamp, record};
+use arguments::show::interval;
+use arguments::units::FromArg;
+use arguments::{Args, Names};
+use std::time::Duration;
+
+/// A moment: nanoseconds since the Unix epoch. Written as seconds with a fraction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub i64);
+
+/// A span of time in nanoseconds, perhaps negative. Written with a unit, or as seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Span(pub i64);
+
+/// A time as text, with six digits behind the point, or nine where these are needed.
+pub fn show(nanos: i64) -> String {
+    let mut out = Vec::new();
+    record::push_time(nanos, Stamp::Exact, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+impl Span {
+    /// The span as handlers of times show it: `-1.500000s`.
+    pub fn as_interval(self) -> String {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        format!(
+            "{sign}{}",
+            interval(Duration::from_nanos(self.0.unsigned_abs()))
+        )
+    }
+}
+
+impl FromArg for Moment {
+    const KIND: &'static str = "a time in seconds such as 996033261.451094";
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Moment, String> {
+        let nanos = record::time(raw).map(Moment);
+        nanos.ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
+    }
+
+    fn stand_in() -> Moment {
+        Moment(0)
+    }
+
+    fn show(&self) -> String {
+        show(self.0)
+    }
+}
+
+impl FromArg for Span {
+    const KIND: &'static str = "a time such as 10, -1.5s, 20ms or 3 min";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Span, String> {
+        // Plain seconds are exact; a unit is scaled as in other times.
+        if let Some(nanos) = record::time(raw) {
+            return Ok(Span(nanos));
+        }
+        let (sign, text) = match raw.strip_prefix('-') {
+            Some(text) => (-1, text),
+            None => (1, raw),
+        };
+        let time = Duration::from_arg(text, names)
+            .map_err(|_| format!("must be {}, not `{raw}`", Self::KIND))?;
+        Ok(Span(
+            sign * i64::try_from(time.as_nanos()).unwrap_or(i64::MAX),
+        ))
+    }
+
+    fn stand_in() -> Span {
+        Span(0)
+    }
+
+    fn show(&self) -> String {
+        show(self.0)
+    }
+}
+
+/// Parses the value of a handler.
+pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
+    arguments::units::parse(value)
+}
+
+/// An end of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Edge {
+    Open,
+    At(i64),
+    /// Nanoseconds after the first packet.
+    AfterFirst(i64),
+    /// Nanoseconds after the start of the router.
+    AfterStart(i64),
+    /// Nanoseconds after the start of the window.
+    Interval(i64),
+}
+
+/// A window of timestamps: from its start on, up to but not with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    start: Edge,
+    end: Edge,
+    /// The window starts with the first packet in it, not with the first of all (FromDump).
+    pub from_first_inside: bool,
+}
+
+/// Position relative to the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before the start.
+    Before,
+    /// From the start on, before the end.
+    Inside,
+    /// From the end on.
+    Behind,
+}
+
+impl Window {
+    /// Reads `START`, `START_AFTER`, `END`, `END_AFTER` and `INTERVAL`; with `filter`, `START` and
+    /// `END` by place too, `START_DELAY` and `END_DELAY`.
+    pub fn configure(args: &mut Args, filter: bool) -> Window {
+        let mut moment = |name, doc| -> Option<Moment> {
+            if filter {
+                args.maybe(name, doc)
+            } else {
+                args.key_maybe(name, doc)
+            }
+        };
+        let start = moment("START", "first timestamp in the window");
+        let end = moment("END", "first timestamp after the window");
+        let mut span = |name, doc| -> Option<Span> { args.key_maybe(name, doc) };
+        let start_after = span("START_AFTER", "the same, from the first timestamp on");
+        let end_after = span("END_AFTER", "the same, from the first timestamp on");
+        let interval = span("INTERVAL", "the same, from the start on");
+        let (mut start_delay, mut end_delay) = (None, None);
+        if filter {
+            start_delay = span("START_DELAY", "the same, from the router's start on");
+            end_delay = span("END_DELAY", "the same, from the router's start on");
+        }
+        let starts = [
+            start.map(|t| Edge::At(t.0)),
+            start_after.map(|t| Edge::AfterFirst(t.0)),
+            start_delay.map(|t| Edge::AfterStart(t.0)),
+        ];
+        let ends = [
+            end.map(|t| Edge::At(t.0)),
+            end_after.map(|t| Edge::AfterFirst(t.0)),
+            end_delay.map(|t| Edge::AfterStart(t.0)),
+            interval.map(|t| Edge::Interval(t.0)),
+        ];
+        let several = |edges: &[Option<Edge>]| edges.iter().flatten().count() > 1;
+        if several(&starts) {
+            let wrong = match filter {
+                true => "too many START options",
+                false => "'START' and 'START_AFTER' are mutually exclusive",
+            };
+            args.error_in_whole(wrong, "give one of them");
+        }
+        if several(&ends) {
+            let wrong = match filter {
+                true => "too many END options",
+                false => "'END', 'END_AFTER', and 'INTERVAL' are mutually exclusive",
+            };
+            args.error_in_whole(wrong, "give one of them");
+        }
+        Window {
+            start: starts.into_iter().flatten().next().unwrap_or(Edge::Open),
+            end: ends.into_iter().flatten().next().unwrap_or(Edge::Open),
+            from_first_inside: !filter,
+        }
+    }
+
+    /// Fixes bounds that are relative to the router's start.
+    pub fn begin(&mut self, now: i64) {
+        for edge in [&mut self.start, &mut self.end] {
+            if let Edge::AfterStart(span) = *edge {
+                *edge = Edge::At(now.saturating_add(span));
+            }
+        }
+    }
+
+    /// Position of a timestamp. The first one fixes the bounds relative to it.
+    pub fn place(&mut self, stamp: i64) -> Place {
+        for edge in [&mut self.start, &mut self.end] {
+            if let Edge::AfterFirst(span) = *edge {
+                *edge = Edge::At(stamp.saturating_add(span));
+            }
+        }
+        if let Edge::At(start) = self.start
+            && stamp < start
+        {
+            return Place::Before;
+        }
+        if let Edge::Interval(span) = self.end {
+            let start = match self.start {
+                Edge::At(start) if !self.from_first_inside => start,
+                _ => stamp,
+            };
+            self.end = Edge::At(start.saturating_add(span));
+        }
+        match self.end {
+            Edge::At(end) if stamp >= end => Place::Behind,
+            _ => Place::Inside,
+        }
+    }
+
+    /// Start of the window; 0 while it is open.
+    pub fn start(&self) -> i64 {
+        match self.start {
+            Edge::At(start) => start,
+            _ => 0,
+        }
+    }
+
+    /// The end; as Click writes it, the last time of a 32-bit clock if there is none, and 0 as long as it is not known.
+    pub fn end(&self) -> i64 {
+        match self.end {
+            Edge::At(end) => end,
+            Edge::Open => i64::from(i32::MAX) * 1_000_000_000,
+            _ => 0,
+        }
+    }
+
+    /// Sets the start.
+    pub fn set_start(&mut self, start: i64) {
+        self.start = Edge::At(start);
+    }
+
+    /// Sets the end.
+    pub fn set_end(&mut self, end: i64) {
+        self.end = Edge::At(end);
+    }
+
+    /// Moves the end, if there is one.
+    pub fn extend(&mut self, by: i64) {
+        match &mut self.end {
+            Edge::Open => {}
+            Edge::At(t) | Edge::AfterFirst(t) | Edge::AfterStart(t) | Edge::Interval(t) => {
+                *t = t.saturating_add(by);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(start: Edge, end: Edge, from_first_inside: bool) -> Window {
+        Window {
+            start,
+            end,
+            from_first_inside,
+        }
+    }
+
+    #[test]
+    fn windows_open_and_close_where_they_should() {
+        let places = |mut w: Window| [10, 12, 15, 19, 20].map(|t| w.place(t));
+        use Place::{Before, Behind, Inside};
+        assert_eq!(places(window(Edge::Open, Edge::Open, true)), [Inside; 5]);
+        assert_eq!(
+            places(window(Edge::At(12), Edge::At(19), true)),
+            [Before, Inside, Inside, Behind, Behind]
+        );
+        assert_eq!(
+            places(window(Edge::AfterFirst(3), Edge::AfterFirst(10), true)),
+            [Before, Before, Inside, Inside, Behind]
+        );
+        // From 11 on: the first packet inside is at 12.
+        let interval = |inside| places(window(Edge::At(11), Edge::Interval(8), inside));
+        assert_eq!(interval(true), [Before, Inside, Inside, Inside, Behind]);
+        assert_eq!(interval(false), [Before, Inside, Inside, Behind, Behind]);
+        let mut extended = window(Edge::Open, Edge::At(12), true);
+        extended.extend(4);
+        assert_eq!(places(extended), [Inside, Inside, Inside, Behind, Behind]);
+    }
+
+    #[test]
+    fn spans_have_units_and_signs() {
+        let span = |text: &str| Span::from_arg(text, &Names::default());
+        assert_eq!(span("-1.5"), Ok(Span(-1_500_000_000)));
+        assert_eq!(span("20ms"), Ok(Span(20_000_000)));
+        assert_eq!(span("-2min"), Ok(Span(-120_000_000_000)));
+        assert!(span("soon").is_err());
+        assert_eq!(show(1_500_000_000), "1.500000");
+    }
+}

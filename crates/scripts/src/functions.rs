@@ -1,0 +1,330 @@
+//! The functions that every script offers as handlers: arithmetic, comparison, texts.
+
+use super::number::{Number, boolean, integer};
+use super::sprintf::sprintf;
+use lang::args::{quote, unquote, unquoted_words, words};
+use std::cmp::Ordering;
+
+/// Largest number that `random` gives: C's `RAND_MAX`.
+const RANDOM_MAX: u32 = 0x7fff_ffff;
+
+/// The functions here, which need nothing but their argument.
+pub const PURE: &[&str] = &[
+    "add", "sub", "mul", "div", "idiv", "mod", "rem", "min", "max", "neg", "abs", "eq", "ne", "lt",
+    "gt", "le", "ge", "not", "and", "or", "nand", "nor", "if", "in", "sprintf", "length",
+    "unquote", "htons", "htonl", "ntohs", "ntohl",
+];
+
+/// Calls a function of [`PURE`]; `None` if it is none of them.
+pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>> {
+    Some(match name {
+        "add" | "sub" | "mul" | "div" | "idiv" | "min" | "max" => fold(name, argument),
+        "mod" | "rem" => remainder(name, argument),
+        "neg" | "abs" => one_number(argument).map(|n| sign(name, n).to_string()),
+        "eq" | "ne" | "lt" | "gt" | "le" | "ge" => compare(name, argument),
+        "not" | "and" | "or" | "nand" | "nor" => logic(name, argument),
+        "if" => choose(argument),
+        "in" => Ok(member(argument)),
+        "sprintf" => sprintf(&unquoted_words(argument)),
+        "length" => Ok(argument.len().to_string()),
+        "unquote" => Ok(unquote(argument).into_owned()),
+        "htons" | "ntohs" => swap(argument, 0xffff, |v| u64::from((v as u16).to_be())),
+        "htonl" | "ntohl" => swap(argument, 0xffff_ffff, |v| u64::from((v as u32).to_be())),
+        _ => return None,
+    })
+}
+
+fn numbers(argument: &str) -> Result<Vec<Number>, String> {
+    let all: Option<Vec<_>> = unquoted_words(argument)
+        .iter()
+        .map(|w| Number::parse(w))
+        .collect();
+    all.ok_or_else(|| "expected list of numbers".to_owned())
+}
+
+fn one_number(argument: &str) -> Result<Number, String> {
+    match numbers(argument).as_deref() {
+        Ok([number]) => Ok(*number),
+        _ => Err("expected number".to_owned()),
+    }
+}
+
+fn fold(name: &str, argument: &str) -> Result<String, String> {
+    let all = numbers(argument)?;
+    let Some((&first, others)) = all.split_first() else {
+        return Ok(if name == "mul" { "1" } else { "0" }.to_owned());
+    };
+    if name == "idiv" && others.iter().any(|n| n.real() == 0.0) {
+        // Click's result on this kind of processor.
+        return Ok(i64::MIN.to_string());
+    }
+    let exact = |a: i64, b: i64| (a.checked_rem(b)? == 0).then(|| a.checked_div(b))?;
+    let step = |a: Number, b: Number| match name {
+        "add" => a.apply(b, i64::checked_add, |a, b| a + b),
+        "sub" => a.apply(b, i64::checked_sub, |a, b| a - b),
+        "mul" => a.apply(b, i64::checked_mul, |a, b| a * b),
+        "div" => a.apply(b, exact, |a, b| a / b),
+        "idiv" => a.apply(b, i64::checked_div, |a, b| a / b),
+        "min" if b.compare(a) == Ordering::Less => b,
+        "max" if b.compare(a) == Ordering::Greater => b,
+        _ => a,
+    };
+    let result = others.iter().fold(first, |a, b| step(a, *b));
+    Ok(match result {
+        Number::Real(value) if name == "idiv" => Number::Real(value.trunc()).to_string(),
+        result => result.to_string(),
+    })
+}
+
+fn sign(name: &str, number: Number) -> Number {
+    let flip = name == "neg" || number.real() < 0.0;
+    if flip {
+        Number::Int(0).apply(number, i64::checked_sub, |a, b| a - b)
+    } else {
+        number
+    }
+}
+
+fn remainder(name: &str, argument: &str) -> Result<String, String> {
+    match (name, numbers(argument)?.as_slice()) {
+        (_, [Number::Int(_), Number::Int(0)]) => Ok(String::new()),
+        (_, [Number::Int(a), Number::Int(b)]) => Ok(a.wrapping_rem(*b).to_string()),
+        ("rem", [_, b]) if b.real() == 0.0 => Err("division by zero".to_owned()),
+        ("rem", [a, b]) => Ok(Number::Real(a.real() % b.real()).to_string()),
+        ("rem", _) => Err("expected two numbers".to_owned()),
+        _ => Err("expected two integers".to_owned()),
+    }
+}
+
+fn compare(name: &str, argument: &str) -> Result<String, String> {
+    let words = unquoted_words(argument);
+    let [a, b] = words.as_slice() else {
+        return Err("expected two numbers".to_owned());
+    };
+    let order = match (Number::parse(a), Number::parse(b)) {
+        (Some(a), Some(b)) => a.compare(b),
+        _ => a.as_bytes().cmp(b.as_bytes()),
+    };
+    let holds = match name {
+        "eq" => order.is_eq(),
+        "ne" => order.is_ne(),
+        "lt" => order.is_lt(),
+        "gt" => order.is_gt(),
+        "le" => order.is_le(),
+        _ => order.is_ge(),
+    };
+    Ok(holds.to_string())
+}
+
+fn logic(name: &str, argument: &str) -> Result<String, String> {
+    let all: Option<Vec<bool>> = unquoted_words(argument)
+        .iter()
+        .map(|w| boolean(w))
+        .collect();
+    let all = all.ok_or_else(|| "expected list of Booleans".to_owned())?;
+    Ok(match name {
+        "not" if all.len() != 1 => return Err("expected Boolean".to_owned()),
+        "not" | "nand" => !all.iter().all(|b| *b),
+        "and" => all.iter().all(|b| *b),
+        "or" => all.iter().any(|b| *b),
+        _ => !all.iter().any(|b| *b),
+    }
+    .to_string())
+}
+
+fn choose(argument: &str) -> Result<String, String> {
+    let mut words = unquoted_words(argument);
+    let condition = words.first().and_then(|w| boolean(w));
+    match (condition, words.len()) {
+        (Some(true), 2 | 3) => Ok(words.swap_remove(1)),
+        (Some(false), 3) => Ok(words.swap_remove(2)),
+        (Some(false), 2) => Ok(String::new()),
+        _ => Err("syntax error".to_owned()),
+    }
+}
+
+fn member(argument: &str) -> String {
+    let words = unquoted_words(argument);
+    let found = words
+        .split_first()
+        .map(|(first, rest)| rest.contains(first));
+    found.unwrap_or(false).to_string()
+}
+
+fn swap(argument: &str, max: i128, swap: fn(u64) -> u64) -> Result<String, String> {
+    let words = unquoted_words(argument);
+    let value = match words.as_slice() {
+        [word] => integer(word).filter(|v| (0..=max).contains(v)),
+        _ => None,
+    };
+    value
+        .map(|v| swap(v as u64).to_string())
+        .ok_or_else(|| format!("expected integer between 0 and {max}"))
+}
+
+/// `random`: a number up to C's `RAND_MAX`, below a bound, or between two.
+pub(crate) fn random(argument: &str, draw: &mut dyn FnMut() -> u32) -> Result<String, String> {
+    let bounds: Option<Vec<i64>> = unquoted_words(argument)
+        .iter()
+        .map(|w| integer(w).and_then(|v| i64::try_from(v).ok()))
+        .collect();
+    let (low, high) = match bounds.as_deref() {
+        Some([]) => return Ok((draw() & RANDOM_MAX).to_string()),
+        Some([n]) => (0, n.saturating_sub(1)),
+        Some([a, b]) => (*a, *b),
+        _ => return Err("expected at most two integers".to_owned()),
+    };
+    let span = i128::from(high) - i128::from(low) + 1;
+    if span <= 0 || span > 1 << 62 {
+        return Err("empty range".to_owned());
+    }
+    let bits = (u128::from(draw()) << 32 | u128::from(draw())) as i128;
+    Ok((i128::from(low) + bits % span).to_string())
+}
+
+/// Takes the first word off a text.
+pub(crate) fn shift(text: &str) -> (String, String) {
+    match words(text).into_iter().next() {
+        Some(first) => (
+            unquote(&text[first.clone()]).into_owned(),
+            text[first.end..].trim_start().to_owned(),
+        ),
+        None => (String::new(), String::new()),
+    }
+}
+
+/// A text in quotes, whatever it holds.
+pub(crate) fn quoted(text: &str) -> String {
+    quote(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(cases: &[(&str, &str)]) {
+        for (call, expected) in cases {
+            let (name, argument) = call.split_once(' ').unwrap_or((call, ""));
+            let result = pure(name, argument).expect("it is a function");
+            assert_eq!(result.as_deref(), Ok(*expected), "{call}");
+        }
+    }
+
+    fn refused(call: &str) -> String {
+        let (name, argument) = call.split_once(' ').unwrap_or((call, ""));
+        pure(name, argument).expect("it is a function").unwrap_err()
+    }
+
+    #[test]
+    fn arithmetic_keeps_integers_and_falls_back_to_doubles() {
+        check(&[
+            ("add 10 5 2", "17"),
+            ("add 1 .5", "1.5"),
+            ("sub 10 2 2", "6"),
+            ("sub 5", "5"),
+            ("add", "0"),
+            ("max", "0"),
+            ("min 10 6 20", "6"),
+            ("max -1 6 3", "6"),
+            ("max 1 2.5", "2.5"),
+            ("mul 1 2 3", "6"),
+            ("div 75 2.5 5", "6"),
+            ("div 7 2", "3.5"),
+            ("div 6 4 3", "0.5"),
+            ("idiv 60 2 5", "6"),
+            ("idiv 7 2", "3"),
+            ("idiv 7.5 2", "3"),
+            ("mod 7 3", "1"),
+            ("rem 7 3", "1"),
+            ("rem 7.5 2", "1.5"),
+            ("neg 5", "-5"),
+            ("neg -2.5", "2.5"),
+            ("abs -5", "5"),
+            ("abs 5", "5"),
+            ("add 0x10 010", "24"),
+            ("add 9223372036854775807 1", "9.22337203685e+18"),
+            ("mod -9223372036854775808 -1", "0"),
+            ("idiv -9223372036854775808 -1", "9.22337203685e+18"),
+        ]);
+        check(&[("div 1 0", "inf"), ("mod 1 0", ""), ("mul", "1")]);
+        check(&[("idiv 1 0", "-9223372036854775808")]);
+        assert_eq!(refused("mod 1.5 2"), "expected two integers");
+        assert_eq!(refused("add 1 x"), "expected list of numbers");
+        assert_eq!(refused("abs"), "expected number");
+    }
+
+    #[test]
+    fn comparison_is_of_numbers_or_else_of_bytes() {
+        check(&[
+            ("eq 10 0xA", "true"),
+            ("eq 10x 10x", "true"),
+            ("ne 10 10.0", "false"),
+            ("lt 9 10", "true"),
+            ("lt 9x 10", "false"),
+            ("gt 2 1.5", "true"),
+            ("le 9 8", "false"),
+            ("ge 8 8", "true"),
+            ("eq \"a b\" 'a b'", "true"),
+        ]);
+        assert_eq!(refused("eq 1"), "expected two numbers");
+    }
+
+    #[test]
+    fn booleans_are_combined() {
+        check(&[
+            ("not true", "false"),
+            ("not 0", "true"),
+            ("and true 1 yes", "true"),
+            ("and true false", "false"),
+            ("or false t", "true"),
+            ("nand true true", "false"),
+            ("nor false false", "true"),
+            ("if true a b", "a"),
+            ("if 0 a 'b c'", "b c"),
+            ("in foo bar foo", "true"),
+            ("in foo bar", "false"),
+            ("in 10 0xA", "false"),
+        ]);
+        assert_eq!(refused("not maybe"), "expected list of Booleans");
+        check(&[("if true a", "a"), ("if false a", "")]);
+        assert_eq!(refused("if 7 a b"), "syntax error");
+        assert_eq!(refused("if"), "syntax error");
+    }
+
+    #[test]
+    fn texts_and_byte_orders() {
+        check(&[
+            ("length abcdef", "6"),
+            ("length", "0"),
+            ("unquote \"a b\"", "a b"),
+            ("sprintf \"%05x\" 127", "0007f"),
+            ("htons 1", "256"),
+            ("ntohl 16777216", "1"),
+        ]);
+        assert_eq!(
+            refused("htons 65536"),
+            "expected integer between 0 and 65535"
+        );
+        assert_eq!(shift("foo bar  baz"), ("foo".into(), "bar  baz".into()));
+        assert_eq!(shift(""), (String::new(), String::new()));
+        assert_eq!(quoted("a b"), "\"a b\"");
+    }
+
+    #[test]
+    fn random_numbers_stay_in_their_range() {
+        let mut state = 7u32;
+        let mut draw = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            state
+        };
+        for _ in 0..200 {
+            let mut get = |a: &str| random(a, &mut draw).map(|v| v.parse::<i64>());
+            assert!(matches!(get(""), Ok(Ok(0..=0x7fff_ffff))));
+            assert!(matches!(get("3"), Ok(Ok(0..=2))));
+            assert!(matches!(get("-2 2"), Ok(Ok(-2..=2))));
+        }
+        assert!(random("0", &mut draw).is_err());
+        assert!(random("a", &mut draw).is_err());
+        assert!(random("-9223372036854775808 9223372036854775807", &mut draw).is_err());
+    }
+}
