@@ -1,13 +1,13 @@
 //! Elements that run as one fused loop act as they do one by one: the same packets leave, and every element counts
 //! the same.
 
-use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::clock::{Clock, Time};
 use engine::graph::single;
 use engine::graph::{Graph, Walker};
 use engine::plan::Plan;
 use engine::stats::NodeStats;
 use engine::tap::Point;
+use forwarding::{Kernel, Member, Neighbour, Prefix};
 use planner::Options;
 use router_tests::{InMemory, conf, plan_with, router_text};
 use std::collections::HashSet;

@@ -1,10 +1,10 @@
 //! `conf/linux-router.click` as a whole, controlled by a test in place of a kernel: what it forwards, and what it
 //! passes to the kernel.
 
-use elements::linux::{
+use engine::graph::Walker;
+use forwarding::{
     BLACKHOLE, EXCEPTION, GroupId, Interface, Kernel, LOCAL, Member, Neighbour, Prefix,
 };
-use engine::graph::Walker;
 use router_tests::{InMemory, Whole, conf, run};
 use std::net::IpAddr;
 use std::sync::Arc;

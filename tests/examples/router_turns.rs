@@ -12,8 +12,8 @@
 //! ports, each packet to a destination of its own behind one gateway.
 #![allow(clippy::print_stdout)]
 
-use elements::linux::{Kernel, Member, Neighbour, Prefix};
 use engine::graph::Walker;
+use forwarding::{Kernel, Member, Neighbour, Prefix};
 use router_tests::{Whole, conf};
 use testkit::ip4;
 

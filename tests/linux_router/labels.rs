@@ -1,7 +1,7 @@
 //! `conf/linux-mpls.click`: packets with labels.
 
 use super::{Steered, TWIN, address, at, frame, host, on_both_of, onward, to4, to6, us};
-use elements::linux::{EXCEPTION, LOCAL, LabelHop, Member};
+use forwarding::{EXCEPTION, LOCAL, LabelHop, Member};
 use testkit::Build;
 use wire::mpls::Labels;
 

@@ -14,7 +14,7 @@ use std::num::NonZeroU16;
 use std::time::Instant;
 
 use control::netlink::model::{Image, Link, Model, Part, Source};
-use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
+use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{
     Event, NLM_F_CREATE, NLM_F_MULTI, NewHop, NewRoute, RTM_NEWROUTE, RouteKind, TABLE_MAIN,
     Target, Writer, messages,

@@ -45,14 +45,10 @@ pub mod ipsec;
 mod limit;
 /// Classes that follow a Linux kernel, and the image of its state.
 pub mod linux;
-/// Sets of addresses.
-mod listed;
 /// Manual page of a class.
 mod manual;
 /// Classes of MPLS: labels on and off, and where packets with labels go.
 pub mod mpls;
-/// Common part of ARP and Neighbour Discovery.
-mod neighbour;
 /// Arguments that name another element.
 mod peer;
 /// Classes that hold packets, and that take them out again.

@@ -2,7 +2,7 @@
 
 use control::netlink::fpm::{BadFrame, Session};
 use control::netlink::model::{Image, Link, Model};
-use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
+use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::num::NonZeroU16;
@@ -17,7 +17,7 @@ struct Groups {
 
 impl<const N: usize> Image<N> for Groups {
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
-        if members.len() > elements::linux::MEMBERS_MAX {
+        if members.len() > forwarding::MEMBERS_MAX {
             return Err(GroupError::TooMany);
         }
         assert!(!members.is_empty());

@@ -8,8 +8,8 @@
 use super::Choices;
 use crate::whole::{Whole, conf};
 use control::netlink::model::{Link, Model, Part, Source};
-use elements::linux::{Interface, Kernel, Neighbour};
 use engine::graph::Walker;
+use forwarding::{Interface, Kernel, Neighbour};
 use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -11,8 +11,8 @@ pub use sections::{Base, Planned, compile_all, errors_of_all, json_of_all, text_
 use crate::description::source::Source;
 use arguments::router_wide::RouterWide;
 use arguments::text_file;
-use elements::route::RouteBound;
 use engine::plan::Plan;
+use forwarding::RouteBound;
 use lang::{Diagnostic, SourceMap};
 use planner::{Options, Registry};
 use std::collections::BTreeSet;

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use elements::linux::{Member, Prefix, Routes};
+use forwarding::{Member, Prefix, Routes};
 
 use super::*;
 use crate::netlink::model::Link;

@@ -1,6 +1,6 @@
 //! Links: their state by the kernel, and those that the configuration names.
 
-use elements::linux::{Interface, Kernel};
+use forwarding::{Interface, Kernel};
 use std::collections::HashMap;
 use std::sync::Arc;
 use wire::EtherAddr;

@@ -1,6 +1,6 @@
 //! Linux tells the router where packets go: links, neighbours and routes by netlink.
 //!
-//! [`Netlink`] is a thread that keeps the image that workers forward by ([`elements::linux::Kernel`]) equal to
+//! [`Netlink`] is a thread that keeps the image that workers forward by ([`forwarding::Kernel`]) equal to
 //! what the kernel of a namespace says, and asks that kernel for the neighbours that workers need.
 
 mod asks;

@@ -33,7 +33,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
+use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{Change, NLM_F_APPEND, NLM_F_MULTI, NLM_F_REPLACE, Nexthop, Route};
 use wire::netlink::{TABLE_LOCAL, TABLE_MAIN};
 
@@ -69,7 +69,7 @@ pub trait Image<const N: usize> {
     fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full>;
 }
 
-impl<const N: usize> Image<N> for elements::linux::Routes<N> {
+impl<const N: usize> Image<N> for forwarding::Routes<N> {
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         self.add_group(members)
     }

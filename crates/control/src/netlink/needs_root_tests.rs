@@ -3,7 +3,7 @@
 use super::fpm::Fpm;
 use super::socket::Requests;
 use super::{Listen, Netlink};
-use elements::linux::{EXCEPTION, FORWARDED, Kernel, LOCAL, Member, Neighbour};
+use forwarding::{EXCEPTION, FORWARDED, Kernel, LOCAL, Member, Neighbour};
 use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;

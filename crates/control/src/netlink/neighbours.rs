@@ -1,7 +1,7 @@
 //! Neighbours: the kernel's messages about them, passed to the interfaces.
 
 use super::links::Links;
-use elements::linux::Neighbour as State;
+use forwarding::Neighbour as State;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use wire::netlink::{

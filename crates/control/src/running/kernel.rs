@@ -4,9 +4,9 @@ use super::Control;
 use crate::netlink::Netlink;
 use crate::netlink::xfrm::Xfrm;
 use elements::ipsec::KernelTable;
-use elements::linux::Kernel;
-use elements::route::RouteBound;
 use engine::plan::Plan;
+use forwarding::Kernel;
+use forwarding::RouteBound;
 
 impl Control {
     /// Follows the kernel of the router's namespace if a plan uses its routes; returns true if that begins now. The

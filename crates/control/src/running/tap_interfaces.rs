@@ -7,8 +7,8 @@
 
 use crate::host::service;
 use elements::device::vlan::carrier;
-use elements::linux::Kernel;
 use engine::port::{OpenPort, Port, PortDirectory};
+use forwarding::Kernel;
 use ports::{Directory, Tap};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

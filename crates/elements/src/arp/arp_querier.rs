@@ -52,9 +52,9 @@ use super::arp_table::{self, ArpTable};
 use super::station::Station;
 use super::table::{self, Manner};
 use crate::ip4;
-use crate::neighbour::{Event, Face, Found, Link, Resolver};
 use crate::peer;
 use crate::prelude::*;
+use forwarding::neighbour::{Event, Face, Found, Link, Resolver};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -410,7 +410,7 @@ impl Element for ArpQuerier {
             ether: ether.or(us.ether).unwrap_or_default(),
             broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
             broadcast_poll,
-            own: Arc::new(Link::new(bounds)),
+            own: Arc::new(Link::new(bounds, crate::secret())),
             table,
             named: OnceLock::new(),
         }

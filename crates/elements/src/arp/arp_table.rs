@@ -20,8 +20,8 @@
 //! - `TIMEOUT`: time for which an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 
 use super::table::{self, Manner};
-use crate::neighbour::Link;
 use crate::prelude::*;
+use forwarding::neighbour::Link;
 use std::time::Duration;
 
 pub(super) struct ArpTable(Arc<Config>);
@@ -42,7 +42,7 @@ impl Element for ArpTable {
     fn configure(args: &mut Args) -> Config {
         let bounds = table::bounds(args, Manner::OnAndOn, Duration::from_secs(60));
         Config {
-            link: Arc::new(Link::new(bounds)),
+            link: Arc::new(Link::new(bounds, crate::secret())),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The table of an ARPTable or ARPQuerier: its arguments and handlers.
 
-use crate::neighbour::{self, Bounds, Link};
 use crate::prelude::*;
+use forwarding::neighbour::{self, Bounds, Link};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -41,12 +41,13 @@
 
 use super::faults::{self, Faults, Wording};
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
-use crate::linux::{self, Routes};
-use crate::listed::Listed;
+use crate::linux;
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
 use engine::publish::Reader;
+use forwarding::Listed;
+use forwarding::Routes;
 use std::net::Ipv4Addr;
 use wire::{BadHeader, Ipv4, addr, ipv4};
 

@@ -17,8 +17,8 @@
 //! - `INTERFACES`: addresses of interfaces with prefix lengths, separated by spaces.
 
 use crate::ip4::Interfaces;
-use crate::listed::Listed;
 use crate::prelude::*;
+use forwarding::Listed;
 
 const DIRECTED_BROADCAST: u8 = 0;
 const NO_HEADER: u8 = 1;

@@ -28,10 +28,10 @@
 //!   `ashlar click` then reports the first five.
 
 use crate::complain::complain;
-use crate::linux::Interface;
 use crate::prelude::*;
 use engine::element::AnyConfig;
 use engine::element::extension::config_of;
+use forwarding::Interface;
 use planner::LimitsLength;
 use wire::ipv4::{self, DF, MAX_LEN, MF, MIN_LEN};
 use wire::{Ipv4, ipv4_options};

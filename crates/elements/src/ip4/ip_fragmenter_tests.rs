@@ -188,7 +188,7 @@ fn an_mtu_that_no_header_fits_is_refused_and_one_that_this_header_does_not_fit_d
 fn the_mtu_can_be_an_interfaces() {
     let text = "c :: CheckIPHeader -> f :: IPFragmenter(INTERFACE eth0) -> out :: Collect";
     let mut bench = Bench::new(crate::CLASSES, text);
-    let kernel = bench.router_wide::<crate::linux::Kernel>();
+    let kernel = bench.router_wide::<forwarding::Kernel>();
     let eth0 = kernel.interface("eth0").expect("room");
     for (mtu, pieces) in [(1500, 1), (600, 2), (1500, 1)] {
         eth0.set_state(true, [2, 0, 0, 0, 0, 1], mtu);

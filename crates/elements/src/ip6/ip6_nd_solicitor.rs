@@ -40,10 +40,10 @@
 
 use super::nd::{self, Received};
 use super::network;
-use crate::neighbour::{self, Bounds, Event, Found, Link, Resolver};
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
+use forwarding::neighbour::{self, Bounds, Event, Found, Link, Resolver};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 use tables::neighbours::{State, Timing};
@@ -345,7 +345,7 @@ impl Element for IP6NDSolicitor {
         Config {
             face,
             entries: entries.unwrap_or_else(Entries::stand_in),
-            link: Arc::new(Link::new(bounds)),
+            link: Arc::new(Link::new(bounds, crate::secret())),
         }
     }
 

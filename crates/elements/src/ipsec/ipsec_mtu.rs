@@ -27,9 +27,9 @@
 //! - `INTERFACE`: in place of that, an interface of the kernel (see LinuxInput), whose MTU counts.
 
 use super::Table;
-use crate::linux::Interface;
 use crate::prelude::*;
 use esp::{Database, Direction, Sa, Tables};
+use forwarding::Interface;
 use std::net::IpAddr;
 use wire::{FlowKey, ext, icmp, icmp6, ipv6, proto, udp};
 

@@ -374,16 +374,16 @@ mod tests {
             c :: CheckIPHeader -> rt :: LinuxIPLookup(eth0); rt[0], rt[2] -> Discard;
             rt[1] -> EtherEncap(0x0800, 02:00:00:00:00:0a, 02:00:00:00:00:0b) -> [1] p";
         let mut bench = Bench::new(crate::CLASSES, text);
-        let kernel = bench.router_wide::<crate::linux::Kernel>();
+        let kernel = bench.router_wide::<forwarding::Kernel>();
         let routes = kernel.routes4().expect("memory");
-        let hop = crate::linux::Member {
+        let hop = forwarding::Member {
             gateway: None,
-            port: crate::linux::FORWARDED,
+            port: forwarding::FORWARDED,
             labels: wire::mpls::Labels::NONE,
             weight: 1,
         };
         let group = routes.add_group(&[hop]).expect("an id");
-        let prefix = crate::linux::Prefix::new([10, 7, 0, 0], 16);
+        let prefix = forwarding::Prefix::new([10, 7, 0, 0], 16);
         routes.apply(&[(prefix, Some(group))]).expect("room");
         // Packets that the kernel is to forward by the tunnel; those without a route belong to no tunnel.
         let to = |dst| ip4().dst(dst).udp(1, 2).bytes();

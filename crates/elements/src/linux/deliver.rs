@@ -1,8 +1,8 @@
 //! Prepends Ethernet headers to packets to the kernel's neighbours: the element of both classes.
 
-use super::interface::{self, Interface, Key};
-use crate::neighbour::{Event, Found, Resolver};
 use crate::prelude::*;
+use forwarding::neighbour::{Event, Found, Resolver};
+use forwarding::{Interface, Key};
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use wire::{EtherAddr, ether};
@@ -73,7 +73,7 @@ impl Sender {
             },
             Event::Ask(key, _) => {
                 self.asks += 1;
-                self.interface.ask(interface::address(key));
+                self.interface.ask(forwarding::address(key));
             }
             Event::Failed(packet) => give_up::<F>(packet, cx),
             Event::Full(packet) => cx.drop(packet, FULL),
@@ -173,7 +173,7 @@ impl<F: Family> Sending<'_, '_, F> {
     #[inline(never)] // a step without it is small enough to be compiled into the batch's loop
     fn turn_to(&mut self, number: u128) -> Result<(), Verdict> {
         let key = number.to_be_bytes();
-        let address = interface::address(key);
+        let address = forwarding::address(key);
         if address.is_unspecified() {
             return Err(Verdict::drop(NO_ADDRESS));
         }

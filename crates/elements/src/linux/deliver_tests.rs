@@ -1,4 +1,4 @@
-use super::super::{Interface, Kernel, Member, Neighbour, Prefix};
+use forwarding::{Interface, Kernel, Member, Neighbour, Prefix};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,8 +27,8 @@
 //! - `NAME`: the interface's name in the router's namespace.
 
 use super::deliver::Family;
-use super::interface::key4;
 use crate::prelude::*;
+use forwarding::key4;
 use wire::{Ipv4, ether};
 
 pub(crate) struct Arp;

@@ -20,10 +20,10 @@
 //! - `NAME`: the interface's name in the router's namespace.
 //! - `DEVICE`: the interface's port, as in FromDevice; the port's link state is copied to the interface.
 
-use super::interface::Interface;
 use crate::ether::priority::take_priority_tag;
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
+use forwarding::Interface;
 use wire::{Ether, EtherAddr, ether};
 
 const DOWN: u8 = 0;
@@ -154,8 +154,8 @@ impl LinuxInput {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kernel;
     use engine::packet::anno::PacketType::*;
+    use forwarding::Kernel;
     use testkit::Bench;
 
     const US: [u8; 6] = [2, 0, 0, 0, 0, 1];

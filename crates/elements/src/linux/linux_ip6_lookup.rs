@@ -18,11 +18,11 @@
 //! - `NAME`, any number of: interfaces of the router's namespace. If there is none, they are those of the compound
 //!   elements to which outputs 2, 3 ... lead: each names its own in a LinuxInput.
 
-use super::Kernel;
 use super::lookup::Kind;
-use super::routes::Routes;
 use crate::prelude::*;
-use crate::route::family::V6;
+use forwarding::Kernel;
+use forwarding::Routes;
+use forwarding::family::V6;
 use tables::fib::NoMemory;
 
 pub(crate) struct Six;

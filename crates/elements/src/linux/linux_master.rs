@@ -15,8 +15,8 @@
 //!   a cut cable.
 //! - `ETHER`: the Ethernet address.
 
-use super::interface::Interface;
 use crate::prelude::*;
+use forwarding::Interface;
 use wire::EtherAddr;
 
 const STANDBY: u8 = 0;
@@ -90,7 +90,7 @@ impl Element for LinuxMaster {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kernel;
+    use forwarding::Kernel;
     use testkit::Bench;
     use wire::EtherAddr;
 

@@ -29,15 +29,15 @@
 //! - `MODE`: `uniform` or `pipe` (RFC 3443). Default uniform, as Linux's `net.mpls.ip_ttl_propagate`.
 //! - `TTL`: the time to live of the labels with `pipe`. Default 255.
 
-use super::interface::Interface;
-use super::routes::Routes;
-use super::{Kernel, Member, NoMemory};
 use crate::mpls::header::Mode;
 use crate::mpls::mpls_encap;
 use crate::prelude::*;
 use crate::route::bulk::Bulk;
-use crate::route::family::{Family, V4, V6};
 use crate::route::lookup::flow_hash;
+use forwarding::Interface;
+use forwarding::Routes;
+use forwarding::family::{Family, V4, V6};
+use forwarding::{Kernel, Member, NoMemory};
 use std::net::IpAddr;
 use wire::mpls::LEN;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
@@ -225,7 +225,7 @@ impl Resources for LinuxMPLSEncap {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Kernel, Member, Prefix};
+    use forwarding::{Kernel, Member, Prefix};
     use testkit::{Bench, below, ip4, ip6};
     use wire::mpls::Labels;
 

@@ -20,8 +20,8 @@
 //! - `NAME`: the interface's name in the router's namespace.
 
 use super::deliver::Family;
-use super::interface::key4;
 use crate::prelude::*;
+use forwarding::key4;
 use wire::ether;
 
 pub(crate) struct Mpls;

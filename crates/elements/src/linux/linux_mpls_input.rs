@@ -21,8 +21,8 @@
 //!
 //! - `ALLOW`: true: packets pass regardless of the kernel's setting, also if the kernel has no MPLS. Default false.
 
-use super::interface::Interface;
 use crate::prelude::*;
+use forwarding::Interface;
 
 const NOT_ALLOWED: u8 = 0;
 
@@ -72,7 +72,7 @@ impl Element for LinuxMPLSInput {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kernel;
+    use forwarding::Kernel;
     use testkit::Bench;
 
     #[test]

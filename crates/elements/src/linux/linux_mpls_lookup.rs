@@ -38,15 +38,16 @@
 //!
 //! - `MODE`: `uniform` or `pipe` (RFC 3443), as of MPLSLookup. Default uniform, as Linux's `net.mpls.ip_ttl_propagate`.
 
-use super::interface::Interface;
-use super::labels::LabelRoutes;
-use super::{EXCEPTION, Kernel, LOCAL, show};
+use super::show;
 use crate::mpls::header::Mode;
 use crate::mpls::switch::{self, Stop, Switch};
 use crate::mpls::syntax;
-use crate::mpls::table::Hop;
 use crate::prelude::*;
 use crate::secret;
+use forwarding::Interface;
+use forwarding::LabelRoutes;
+use forwarding::label_table::Hop;
+use forwarding::{EXCEPTION, Kernel, LOCAL};
 use std::net::IpAddr;
 use wire::ether;
 

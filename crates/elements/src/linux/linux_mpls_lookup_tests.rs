@@ -1,4 +1,4 @@
-use super::super::{EXCEPTION, Kernel, LOCAL, LabelHop};
+use forwarding::{EXCEPTION, Kernel, LOCAL, LabelHop};
 use std::net::IpAddr;
 use std::sync::Arc;
 use testkit::{Bench, below, ip4, ip6};
@@ -141,7 +141,7 @@ fn frames_tell_what_follows_and_fit() {
     let mac = [2, 0, 0, 0, 0, 2];
     eth1.set_neighbour(
         IpAddr::from([10, 0, 1, 2]),
-        super::super::Neighbour::Permanent(mac),
+        forwarding::Neighbour::Permanent(mac),
     );
     let all = [
         swapped,

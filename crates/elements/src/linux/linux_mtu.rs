@@ -13,8 +13,8 @@
 //!
 //! - `NAME`: the interface's name in the router's namespace.
 
-use super::interface::Interface;
 use crate::prelude::*;
+use forwarding::Interface;
 
 const TOO_LONG: u8 = 0;
 const LONGER: u8 = 1;
@@ -78,7 +78,7 @@ impl Fuse for LinuxMTU {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Kernel;
+    use forwarding::Kernel;
     use testkit::{Bench, ip4};
 
     #[test]

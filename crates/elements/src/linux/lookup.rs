@@ -1,13 +1,14 @@
 //! Lookup in the kernel's routes: the element of both classes.
 
-use super::interface::Interface;
-use super::routes::Routes;
-use super::{BLACKHOLE, EXCEPTION, Kernel, LOCAL, show};
+use super::show;
 use crate::prelude::*;
 use crate::route::bulk::Bulk;
-use crate::route::family::Family;
 use crate::route::lookup::flow_hash;
 use crate::secret;
+use forwarding::Interface;
+use forwarding::Routes;
+use forwarding::family::Family;
+use forwarding::{BLACKHOLE, EXCEPTION, Kernel, LOCAL};
 use std::net::IpAddr;
 use tables::fib::NoMemory;
 
@@ -199,7 +200,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{BLACKHOLE, EXCEPTION, Kernel, LOCAL, Member, Prefix};
+    use forwarding::{BLACKHOLE, EXCEPTION, Kernel, LOCAL, Member, Prefix};
     use std::net::IpAddr;
     use std::sync::Arc;
     use testkit::{Bench, ip4, ip6};

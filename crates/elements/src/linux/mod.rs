@@ -1,17 +1,8 @@
-//! The data plane's copy of a Linux kernel's links, neighbours and routes.
-//!
-//! Control follows the kernel and writes; elements read. A [`Kernel`] belongs to the router as a whole (elements
-//! reach it by [`Args::router_wide`](arguments::Args::router_wide), control by the plan's router_wide) and survives a
-//! new configuration. Unknown facts are requests to the kernel: [`Kernel::take_asks`] for neighbours, the exception
-//! port for everything else.
+//! Classes that follow a Linux kernel by the image that control keeps of it: [`forwarding::Kernel`].
 
-mod asks;
 pub(crate) mod attached;
 mod control_plane_policer;
 mod deliver;
-mod interface;
-mod kernel;
-mod labels;
 mod linux_arp;
 pub(crate) mod linux_input;
 mod linux_ip6_lookup;
@@ -26,20 +17,11 @@ mod linux_nd;
 pub(crate) mod linux_redirect;
 pub(crate) mod lookup;
 mod origin;
-mod routes;
 mod show;
-
-pub use crate::mpls::table::Hop as LabelHop;
-pub use asks::Ask;
-pub use interface::{Interface, Neighbour};
-pub use kernel::Kernel;
-pub use labels::LabelRoutes;
-pub use routes::Routes;
-pub use tables::fib::{Full, NoMemory, Prefix};
-pub use tables::groups::{GroupError, GroupId, MEMBERS_MAX, Member};
 
 use crate::prelude::*;
 use engine::element::Class;
+use forwarding::{Interface, Kernel, NoMemory, Routes};
 
 /// Element classes of this module.
 pub const CLASSES: &[Class] = &[
@@ -57,18 +39,6 @@ pub const CLASSES: &[Class] = &[
     Class::of::<deliver::Deliver<linux_nd::Nd>>(),
     Class::of::<linux_redirect::LinuxRedirect>(),
 ];
-
-/// Next-hop port of local destinations ([`Member::port`]).
-pub const LOCAL: u16 = 0;
-/// Next-hop port of packets that the kernel forwards itself or answers with an ICMP error.
-pub const EXCEPTION: u16 = 1;
-/// Next-hop port of packets that are dropped silently.
-pub const BLACKHOLE: u16 = 2;
-/// Next-hop port of packets that the kernel forwards through an interface that is no port, such as a tunnel. The value
-/// is never an interface number.
-pub const FORWARDED: u16 = u16::MAX - 1;
-/// First of the [interface numbers](Interface::number).
-const INTERFACES: u16 = 3;
 
 /// Maximum length of an interface name, in bytes without the terminating zero (Linux: IFNAMSIZ).
 const NAME_MAX: usize = 15;

@@ -1,11 +1,11 @@
 //! Routes of the kernel as handlers show them: as those of a configuration, with interfaces' names in
 //! place of ports.
 
-use super::routes::Routes;
-use super::{BLACKHOLE, EXCEPTION, FORWARDED, GroupId, Kernel, LOCAL, Member};
 use crate::mpls::syntax;
-use crate::route::family::Family;
-use crate::route::table::row;
+use forwarding::Routes;
+use forwarding::family::Family;
+use forwarding::route_table::row;
+use forwarding::{BLACKHOLE, EXCEPTION, FORWARDED, GroupId, Kernel, LOCAL, Member};
 use std::collections::BTreeMap;
 
 /// Names of next-hop ports.

@@ -7,7 +7,6 @@ pub(crate) mod mpls_lookup;
 mod mpls_payload;
 pub(crate) mod switch;
 pub(crate) mod syntax;
-pub(crate) mod table;
 
 use engine::element::Class;
 

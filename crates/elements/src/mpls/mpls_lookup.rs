@@ -42,10 +42,10 @@
 use super::header::Mode;
 use super::switch::{self, Stop, Switch};
 use super::syntax;
-use super::table::{Entry as Known, Hop, LabelTable};
 use crate::prelude::*;
 use crate::secret;
 use arguments::Names;
+use forwarding::label_table::{Entry as Known, Hop, LabelTable};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -250,7 +250,7 @@ impl Element for MplsLookup {
         }
         let mut config = Config {
             switch: Switch {
-                table: Arc::new(LabelTable::new()),
+                table: Arc::new(LabelTable::default()),
                 mode,
                 seed: secret() as u32,
             },

@@ -1,9 +1,9 @@
 //! Label operations of MPLSLookup and LinuxMPLSLookup: swap, pop and push.
 
 use super::header::{Life, Mode};
-use super::table::{Hop, LabelTable};
 use crate::prelude::*;
 use engine::publish::Reader;
+use forwarding::label_table::{Hop, LabelTable};
 use wire::FlowKey;
 use wire::mpls::{self, Entry, LEN};
 

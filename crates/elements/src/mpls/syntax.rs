@@ -1,8 +1,8 @@
 //! Entries of a label table as text: `LABEL ACTION [GATEWAY] PORT [WEIGHT n] [| ...]`.
 
-use super::table::{Entry, Hop};
 use arguments::Names;
 use arguments::units::FromArg;
+use forwarding::label_table::{Entry, Hop};
 use std::net::IpAddr;
 use wire::mpls::{self, Labels};
 

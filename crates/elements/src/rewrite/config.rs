@@ -1,11 +1,11 @@
 //! Arguments of a rewriter.
 
-use super::key::Kind;
 use super::rewriter::{Family, Joined, flow_set};
-use super::spec::{self, Input, Spec};
 use crate::anno::Anno;
 use crate::prelude::*;
 use engine::shared::Shared;
+use nat::key::Kind;
+use nat::spec::{self, Input, Spec};
 use std::time::Duration;
 
 /// Keywords of every rewriting class. A class parses them all when it reads another rewriter's configuration.

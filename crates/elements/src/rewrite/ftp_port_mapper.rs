@@ -34,10 +34,10 @@
 //! line that ends by LF alone, as in Click.
 
 use super::config::{self, KEYWORDS, kind_of};
-use super::key::{Key, Kind, key, place};
 use super::rewriter::{self, Joined};
-use super::spec::Made;
 use crate::prelude::*;
+use nat::key::{Key, Kind, key, place};
+use nat::spec::Made;
 use wire::{Ipv4, Tcp, proto};
 
 pub(super) struct Config {

@@ -1,11 +1,11 @@
 //! Handlers of the rewriting classes.
 
-use super::key::Key;
 use super::rewriter::{Family, Rewriter};
-use super::set::Counts;
-use super::spec::Input;
 use crate::prelude::*;
 use engine::clock::Time;
+use nat::key::Key;
+use nat::set::Counts;
+use nat::spec::Input;
 use std::net::Ipv4Addr;
 
 /// Handlers common to all rewriting classes, followed by the class's own.
@@ -56,7 +56,7 @@ pub(super) const fn lookup<F: Family, const PROTO: u8>(name: &'static str) -> Ha
 }
 
 impl<F: Family> Rewriter<F> {
-    fn counts<T: std::iter::Sum>(&self, get: impl Fn(&super::set::Counts) -> T) -> T {
+    fn counts<T: std::iter::Sum>(&self, get: impl Fn(&nat::set::Counts) -> T) -> T {
         let set = self.joined.set.borrow();
         let space = &set.spaces[usize::from(self.joined.space)];
         space.inputs.iter().map(get).sum()
@@ -71,7 +71,7 @@ impl<F: Family> Rewriter<F> {
     }
 
     pub(super) fn size(&self) -> u64 {
-        self.joined.set.borrow().len() as u64
+        self.joined.set.borrow().count() as u64
     }
 
     /// Capacity of the flow set in flows, at most 2^31 - 1, the largest value that Click can show.

@@ -19,9 +19,9 @@
 //! - `GUARANTEE`, `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`: as for IPRewriter.
 
 use super::handlers::{handlers, table};
-use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
+use nat::key::Kind;
 
 pub(super) struct ICMPPingRewriter;
 

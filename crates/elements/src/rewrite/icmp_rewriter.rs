@@ -31,11 +31,11 @@
 //! one copy, on the worker of the rewriters.
 
 use super::config;
-use super::key::{self, Key, Kind};
 use super::rewriter::{self, dst_key};
-use super::set::FlowSet;
 use crate::anno::Anno;
 use crate::prelude::*;
+use nat::key::{self, Key, Kind};
+use nat::set::FlowSet;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tables::flows::Side;
@@ -135,7 +135,7 @@ impl Element for ICMPRewriter {
             let datagram = &mut packet.network_mut()[..total];
             rewrite(datagram, at, length, |head| {
                 if let Some(shifts) = &set.get(end.flow).shifts {
-                    super::tcp::unshift(head, place, 1 - end.side, shifts);
+                    nat::tcp::unshift(head, place, 1 - end.side, shifts);
                 }
                 key::rewrite(head, place, &from, &to, *kind);
             });

@@ -60,9 +60,9 @@
 //! order within flows is kept.
 
 use super::handlers::{handlers, lookup, table};
-use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
+use nat::key::Kind;
 use wire::proto;
 
 pub(super) struct IPRewriter;

@@ -12,8 +12,8 @@
 //! Each argument is a name and `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for addresses alone; see
 //! IPRewriter. A name must not be given twice in a configuration.
 
-use super::pattern::{NamedPatterns, Pattern};
 use crate::prelude::*;
+use nat::pattern::{NamedPatterns, Pattern};
 
 pub(super) struct IPRewriterPatterns;
 

@@ -1,16 +1,10 @@
 //! Network address translation, as Click's family of rewriters does it.
 
 mod config;
-mod free;
 mod handlers;
-mod key;
-mod pattern;
 mod rewriter;
-mod set;
-mod spec;
 #[cfg(test)]
 mod split_tests;
-mod tcp;
 
 mod ftp_port_mapper;
 mod icmp_ping_rewriter;

@@ -18,8 +18,8 @@
 //!
 //! TCPRewriter takes only the services of TCP. UDPRewriter does not distinguish protocols: it uses the port alone.
 
-use super::spec;
 use crate::prelude::*;
+use nat::spec;
 
 pub(super) struct PortIPMapper;
 

@@ -1,12 +1,12 @@
 //! Common part of the rewriting classes: one element over a family of classes.
 
 use super::config::{Bound, Config};
-use super::key::{self, Key, Kind};
-use super::set::{FlowSet, Moving};
-use super::spec::{Home, Input, Made, Spec};
-use super::tcp::{self, class};
 use crate::prelude::*;
 use engine::shared::Shared;
+use nat::key::{self, Key, Kind};
+use nat::set::{FlowSet, Moving, REAP};
+use nat::spec::{Home, Input, Made, Spec};
+use nat::tcp::{self, class};
 use std::any::Any;
 use std::cell::RefCell;
 use std::marker::PhantomData;
@@ -30,9 +30,6 @@ const FLOWS: usize = 1 << 20;
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const REAP_INTERVAL_CLICK: Duration = Duration::from_secs(15 * 60);
 
-/// Maximum number of mappings removed per run of the reaper.
-pub(super) const REAP: usize = 1024;
-
 /// A class of the family.
 pub(super) trait Family: Sized + 'static {
     const CLASS: &'static str;
@@ -43,7 +40,7 @@ pub(super) trait Family: Sized + 'static {
 
 /// Shared flow set of this worker that the rewriter `owner` configures.
 pub(super) fn flow_set(owner: &str, shared: &Shared) -> Rc<RefCell<FlowSet>> {
-    shared.get(owner, || RefCell::new(FlowSet::new()))
+    shared.get(owner, || RefCell::new(FlowSet::default()))
 }
 
 /// Function from a flow to the bucket of its packets.

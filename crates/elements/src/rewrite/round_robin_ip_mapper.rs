@@ -12,8 +12,8 @@
 //!
 //! Each argument is a pattern and two outputs, as after `pattern` in IPRewriter.
 
-use super::spec;
 use crate::prelude::*;
+use nat::spec;
 
 pub(super) struct RoundRobinIPMapper;
 

@@ -14,8 +14,8 @@
 //! Arguments: `NNODES SEED`, then patterns and two outputs each, as after `pattern` in IPRewriter. `SEED` changes the
 //! hash; `NNODES`, the points of a pattern on the ring of Click, has no effect.
 
-use super::spec;
 use crate::prelude::*;
+use nat::spec;
 
 pub(super) struct SourceIPHashMapper;
 

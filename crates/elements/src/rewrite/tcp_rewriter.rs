@@ -16,9 +16,9 @@
 //! `TCP_GUARANTEE` (or `GUARANTEE`), `REAP_INTERVAL`, `MAPPING_CAPACITY`, `DST_ANNO`, `REPLY_ANNO`.
 
 use super::handlers::{handlers, lookup, table};
-use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
+use nat::key::Kind;
 
 pub(super) struct TCPRewriter;
 

@@ -20,9 +20,9 @@
 //!   IPRewriter.
 
 use super::handlers::{handlers, lookup, table};
-use super::key::Kind;
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
+use nat::key::Kind;
 
 pub(super) struct UDPRewriter;
 

@@ -1,7 +1,7 @@
 //! All route look-ups of a batch, before its packets are processed.
 
-use super::family::Family;
 use engine::packet::Batch;
+use forwarding::family::Family;
 use tables::fib::Structure;
 
 /// Reusable buffers for looking up a batch of packets.

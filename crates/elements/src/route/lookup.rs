@@ -1,15 +1,15 @@
 //! Route lookup: the element that implements all lookup classes.
 
-use super::bound::RouteBound;
 use super::bulk::Bulk;
-use super::family::Family;
-use super::syntax::{Hops, PORTS_MAX, Parser, show_hops};
-use super::table::{Table, Which};
 use crate::prelude::*;
 use crate::secret;
 use arguments::text_file::lines;
 use arguments::{Arg, Names};
 use engine::outputs;
+use forwarding::RouteBound;
+use forwarding::family::Family;
+use forwarding::route_syntax::{Hops, PORTS_MAX, Parser, show_hops};
+use forwarding::route_table::{Table, Which};
 use lang::Severity;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -128,7 +128,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
         Handler::shared(
             "length",
             "number of routes",
-            |config: &Config<N, K::Structure>, _| Ok(config.table()?.len().to_string()),
+            |config: &Config<N, K::Structure>, _| Ok(config.table()?.count().to_string()),
         ),
         Handler::shared(
             "changes",
@@ -468,7 +468,7 @@ pub(super) fn carry_out<K: Kind<N>, const N: usize>(
     config: &Config<N, K::Structure>,
     text: &str,
 ) -> Result<Vec<Hops>, (usize, String)> {
-    use super::syntax::Command::{Add, Remove, Set};
+    use forwarding::route_syntax::Command::{Add, Remove, Set};
     let mut parser = Parser::new(&config.names);
     let (mut commands, mut numbers) = (Vec::new(), Vec::new());
     for (number, line) in lines(text) {

@@ -513,7 +513,7 @@ fn plans_say_what_tables_take() {
 
 #[test]
 fn no_more_routes_come_than_the_router_may_have() {
-    use super::super::RouteBound;
+    use forwarding::RouteBound;
     for class in ALL {
         let mut bench = Bench::new(crate::CLASSES, &text(class, "10.0.0.0/8 0, 10.1.0.0/16 1"));
         bench.router_wide::<RouteBound>().set(Some(3));

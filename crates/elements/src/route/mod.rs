@@ -1,21 +1,15 @@
 pub(crate) mod attached;
-mod bound;
 pub(crate) mod bulk;
 pub(crate) mod direct_ip_lookup;
-pub(crate) mod family;
 pub(crate) mod linear_ip_lookup;
 pub(crate) mod lookup;
 pub(crate) mod lookup_ip6_route;
 pub(crate) mod radix_ip_lookup;
 mod range_ip_lookup;
 pub(crate) mod static_ip_lookup;
-pub(crate) mod store;
-mod syntax;
-pub(crate) mod table;
 mod trie_ip_lookup;
 mod words;
 
-pub use bound::RouteBound;
 use engine::element::Class;
 use lookup::{Kind, Lookup};
 

@@ -22,8 +22,9 @@
 //!   the output gets routes for the networks of its addresses. So an interface's addresses are written once.
 //! - `LOCAL`: with ATTACHED, the port for these addresses themselves.
 
-use super::{family::V4, lookup::Kind};
+use super::lookup::Kind;
 use crate::prelude::*;
+use forwarding::family::V4;
 use tables::fib::Fib;
 
 pub(crate) struct Static;

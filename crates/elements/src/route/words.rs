@@ -1,10 +1,10 @@
 //! Routes in the notation of `ip route`, with interfaces for outputs: `10.0.0.0/8 via 192.0.2.1 dev eth1`.
 
-use super::family::Family;
 use super::lookup::{Config, Kind, Lookup, carry_out};
-use super::syntax::Hops;
 use arguments::text_file::lines;
 use engine::outputs::{ByDevice, Outputs};
+use forwarding::family::Family;
+use forwarding::route_syntax::Hops;
 use std::fmt::Write;
 use std::net::IpAddr;
 use tables::fib::{Prefix, Structure};

@@ -10,10 +10,10 @@ use super::memory::Next;
 use super::output::{self, Family};
 use super::vlb_output::VlbOutput;
 use super::vlb_output6::VlbOutput6;
-use crate::neighbour::Face;
 use crate::prelude::*;
 use crate::{arp, ip6};
 use cluster::address::{LEN, PORT_SELF};
+use forwarding::neighbour::Face;
 use tables::neighbours::Key;
 use wire::{ether, ipv6};
 

@@ -1,6 +1,6 @@
 use super::super::model::{Model, Source};
 use super::*;
-use elements::linux::{EXCEPTION, LOCAL, Neighbour};
+use forwarding::{EXCEPTION, LOCAL, Neighbour};
 use std::net::IpAddr;
 use wire::EtherAddr;
 use wire::netlink::{
@@ -210,7 +210,7 @@ fn labels_are_taken_from_links_where_the_kernel_takes_them() {
 #[test]
 fn a_daemons_labels_and_the_kernels_do_not_count_for_each_other() {
     let mut model = Model::new(true);
-    let routes = elements::linux::LabelRoutes::default();
+    let routes = forwarding::LabelRoutes::default();
     let said = [100u8, 101].map(|label| label_route(RTM_NEWROUTE, label, &by_link(true)));
     let tell = |model: &mut Model, source: Source, bytes: &[u8]| {
         for message in messages(bytes).flatten() {

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry as Place;
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL, Prefix};
+use forwarding::{BLACKHOLE, EXCEPTION, LOCAL, Prefix};
 use wire::netlink::{Route, RouteKind};
 
 use super::bound::Bound;

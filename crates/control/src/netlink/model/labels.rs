@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use elements::linux::{EXCEPTION, LOCAL, LabelHop};
+use forwarding::{EXCEPTION, LOCAL, LabelHop};
 use wire::mpls::Labels;
 use wire::netlink::{self, Change};
 
@@ -20,7 +20,7 @@ pub trait LabelImage {
     fn set(&self, label: u32, hops: Option<Vec<LabelHop>>);
 }
 
-impl LabelImage for elements::linux::LabelRoutes {
+impl LabelImage for forwarding::LabelRoutes {
     fn set(&self, label: u32, hops: Option<Vec<LabelHop>>) {
         self.set(label, hops);
     }

@@ -2,7 +2,7 @@ mod harness;
 mod random;
 mod simulated;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, LOCAL};
+use forwarding::{BLACKHOLE, EXCEPTION, LOCAL};
 use wire::netlink::{Event, NETCONF_ALL, RouteKind, TABLE_LOCAL, messages};
 
 use super::{Flushed, Link, Model, Part, Source};

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use elements::linux::{EXCEPTION, GroupId, LOCAL, MEMBERS_MAX, Member};
+use forwarding::{EXCEPTION, GroupId, LOCAL, MEMBERS_MAX, Member};
 
 use super::hash::Seeded;
 use super::world::{Hop, ObjectId, World, to};

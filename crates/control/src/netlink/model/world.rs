@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, FORWARDED, Member};
+use forwarding::{BLACKHOLE, EXCEPTION, FORWARDED, Member};
 use wire::mpls::Labels;
 use wire::netlink::{NETCONF_ALL, Nexthop, RTNH_F_DEAD};
 

@@ -1,6 +1,6 @@
 //! Bringing changes to the image.
 
-use elements::linux::{Full, GroupId, Prefix};
+use forwarding::{Full, GroupId, Prefix};
 
 use super::super::candidates::Entry;
 use super::super::ways::WayId;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use elements::linux::{Full, GroupError, GroupId, Member, Prefix};
+use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{Event, RouteKind, TABLE_MAIN, messages};
 
 use super::super::{Flushed, Image, Link, Model, Part, Source};

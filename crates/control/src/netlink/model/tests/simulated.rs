@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use elements::linux::{BLACKHOLE, EXCEPTION, FORWARDED, LOCAL, Member};
+use forwarding::{BLACKHOLE, EXCEPTION, FORWARDED, LOCAL, Member};
 use wire::netlink::{
     self, NLM_F_APPEND, NLM_F_CREATE, NLM_F_MULTI, NLM_F_REPLACE, NewHop, NewRoute, RTM_DELNEXTHOP,
     RTM_DELROUTE, RTM_NEWROUTE, RTNH_F_DEAD, RTNH_F_LINKDOWN, RouteKind, TABLE_LOCAL, Target,

@@ -7,7 +7,7 @@ use wire::{FlowKey, checksum, icmp, ipv4, proto};
 
 /// Fields that a rewriter reads and changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// Addresses and ports of TCP and UDP, with separate mappings for each protocol (IPRewriter).
     Ip,
     /// Addresses and ports of TCP (TCPRewriter).
@@ -24,17 +24,19 @@ pub(super) enum Kind {
 
 /// Flow key: the header fields on one side of a mapping. Fields that the mapping's kind does not use are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Key {
-    pub(super) src: u32,
-    pub(super) dst: u32,
+pub struct Key {
+    /// Source address.
+    pub src: u32,
+    /// Destination address.
+    pub dst: u32,
     /// Source port; for pings, the identifier of an echo request.
-    pub(super) sport: u16,
+    pub sport: u16,
     /// Destination port; for pings, the identifier of an echo reply.
-    pub(super) dport: u16,
+    pub dport: u16,
     /// Number of the rewriter in the flow set.
-    pub(super) space: u16,
+    pub space: u16,
     /// Protocol number, for kinds that distinguish protocols; [`REQUEST`] or [`REPLY`] for pings; otherwise 0.
-    pub(super) proto: u8,
+    pub proto: u8,
 }
 
 const REQUEST: u8 = proto::ICMP;
@@ -51,7 +53,7 @@ impl Hash for Key {
 impl Key {
     /// Key of the flow's replies: source and destination are exchanged.
     #[inline]
-    pub(super) fn reversed(self) -> Key {
+    pub fn reversed(self) -> Key {
         Key {
             src: self.dst,
             dst: self.src,
@@ -67,7 +69,7 @@ impl Key {
     }
 
     /// Flow from which the packet's bucket is computed.
-    pub(super) fn flow(&self) -> FlowKey {
+    pub fn flow(&self) -> FlowKey {
         FlowKey::V4(Flow {
             src: Ipv4Addr::from_bits(self.src),
             dst: Ipv4Addr::from_bits(self.dst),
@@ -78,12 +80,12 @@ impl Key {
     }
 
     /// True if this is the key of an ICMP echo reply.
-    pub(super) fn is_reply(&self) -> bool {
+    pub fn is_reply(&self) -> bool {
         self.proto == REPLY
     }
 
     /// Text form of the flow, as in Click's tables: `(SA, SP, DA, DP)`.
-    pub(super) fn show(&self, kind: Kind) -> String {
+    pub fn show(&self, kind: Kind) -> String {
         let (src, dst) = (Ipv4Addr::from_bits(self.src), Ipv4Addr::from_bits(self.dst));
         match kind {
             Kind::Address if self.dst == 0 => src.to_string(),
@@ -97,11 +99,13 @@ impl Key {
 
 /// Position of a datagram's transport header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) at: usize,
-    pub(super) protocol: u8,
+pub struct Place {
+    /// Offset of the transport header in bytes.
+    pub at: usize,
+    /// IP protocol number.
+    pub protocol: u8,
     /// True if the packet is the first or only fragment of the datagram.
-    pub(super) first: bool,
+    pub first: bool,
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {
@@ -118,7 +122,7 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 
 /// Finds the transport header of a datagram; `None` if the IP header is invalid.
 #[inline]
-pub(super) fn place(datagram: &[u8]) -> Option<Place> {
+pub fn place(datagram: &[u8]) -> Option<Place> {
     let first = *datagram.first()?;
     let at = usize::from(first & 0xf) * 4;
     let sound = first >> 4 == 4 && at >= ipv4::MIN_LEN && at <= datagram.len();
@@ -132,7 +136,7 @@ pub(super) fn place(datagram: &[u8]) -> Option<Place> {
 /// Flow key of a datagram; `None` if rewriters of this kind do not rewrite it. For [`Kind::Address`], the key of the
 /// source address.
 #[inline]
-pub(super) fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Option<Key> {
+pub fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Option<Key> {
     let key = Key {
         src: be32(datagram, 12),
         dst: be32(datagram, 16),
@@ -179,7 +183,7 @@ pub(super) fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Opti
 /// Replaces the fields of key `from` in a datagram by those of `to`, and updates the checksums that the packet
 /// contains.
 #[inline]
-pub(super) fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Kind) {
+pub fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Kind) {
     let (mut src, mut dst) = (to.src, to.dst);
     let (old_src, old_dst) = (be32(datagram, 12), be32(datagram, 16));
     if kind == Kind::Address {
@@ -222,7 +226,7 @@ pub(super) fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, k
 
 /// Updates the checksum of a TCP or UDP header, if present, after the sum of the covered bytes has changed from `old`
 /// to `new`.
-pub(super) fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
+pub fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
     let udp = place.protocol == proto::UDP;
     let at = place.at + if udp { 6 } else { 16 };
     if datagram.len() < at + 2 {

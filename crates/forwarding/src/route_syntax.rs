@@ -8,14 +8,14 @@ use tables::fib::Prefix;
 use tables::groups::Member;
 
 /// Number of ports to which a route can lead; the engine reserves 255 for "none".
-pub(super) const PORTS_MAX: u16 = 255;
+pub const PORTS_MAX: u16 = 255;
 
 /// Next hops, shared by routes whose texts name the same ones.
-pub(super) type Hops = Arc<[Member]>;
+pub type Hops = Arc<[Member]>;
 
 /// A change to a routing table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Command<const N: usize> {
+pub enum Command<const N: usize> {
     /// Adds a route; fails if the prefix has one.
     Add(Prefix<N>, Hops),
     /// Adds or replaces a route.
@@ -25,7 +25,7 @@ pub(super) enum Command<const N: usize> {
 }
 
 /// Parser of routes. Next hops are cached, since the routes of a table share few sets of them.
-pub(super) struct Parser<'n> {
+pub struct Parser<'n> {
     names: &'n Names,
     hops: HashMap<String, Hops>,
 }
@@ -33,7 +33,8 @@ pub(super) struct Parser<'n> {
 const FORM: &str = "a route is written ADDRESS/MASK [GATEWAY] PORT";
 
 impl<'n> Parser<'n> {
-    pub(super) fn new(names: &'n Names) -> Parser<'n> {
+    /// A parser that knows these names.
+    pub fn new(names: &'n Names) -> Parser<'n> {
         Parser {
             names,
             hops: HashMap::new(),
@@ -41,7 +42,7 @@ impl<'n> Parser<'n> {
     }
 
     /// Parses a route.
-    pub(super) fn route<F: Family<N>, const N: usize>(
+    pub fn route<F: Family<N>, const N: usize>(
         &mut self,
         text: &str,
     ) -> Result<(Prefix<N>, Hops), String> {
@@ -52,7 +53,7 @@ impl<'n> Parser<'n> {
     }
 
     /// Parses a line of `ctrl`: `add ROUTE`, `set ROUTE` or `remove PREFIX [...]`.
-    pub(super) fn command<F: Family<N>, const N: usize>(
+    pub fn command<F: Family<N>, const N: usize>(
         &mut self,
         line: &str,
     ) -> Result<Command<N>, String> {
@@ -66,7 +67,7 @@ impl<'n> Parser<'n> {
     }
 
     /// Parses the argument of `remove`.
-    pub(super) fn removal<F: Family<N>, const N: usize>(
+    pub fn removal<F: Family<N>, const N: usize>(
         &mut self,
         text: &str,
     ) -> Result<Command<N>, String> {
@@ -135,7 +136,7 @@ fn hop_of<F: Family<N>, const N: usize>(text: &str, names: &Names) -> Result<Mem
 }
 
 /// Text form of next hops, with `-` for a missing gateway.
-pub(super) fn show_hops<'m>(hops: impl IntoIterator<Item = &'m Member>) -> String {
+pub fn show_hops<'m>(hops: impl IntoIterator<Item = &'m Member>) -> String {
     let each = hops.into_iter().map(|hop| {
         let gateway = hop.gateway.map_or("-".to_owned(), |g| g.to_string());
         let weight = match hop.weight {
@@ -149,8 +150,8 @@ pub(super) fn show_hops<'m>(hops: impl IntoIterator<Item = &'m Member>) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use super::super::family::{V4, V6};
     use super::*;
+    use crate::family::{V4, V6};
     use std::net::IpAddr;
 
     fn route(text: &str) -> Result<(Prefix<4>, Hops), String> {

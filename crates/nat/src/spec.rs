@@ -3,8 +3,7 @@
 use super::free::Value;
 use super::key::{Key, Kind};
 use super::pattern::{self, Pattern, PatternState};
-use super::rewriter::REAP;
-use super::set::{self, FlowSet};
+use super::set::{self, FlowSet, REAP};
 use arguments::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
@@ -16,7 +15,7 @@ use wire::{FlowKey, proto};
 
 /// Specification of an input: the treatment of packets without a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Spec {
+pub enum Spec {
     /// Drops the packet.
     Drop,
     /// Sends the packet unchanged to an output.
@@ -31,14 +30,16 @@ pub(super) enum Spec {
 
 /// A pattern, and the outputs for a flow and for its replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Choice {
-    pub(super) pattern: Pattern,
-    pub(super) outputs: [u8; 2],
+pub struct Choice {
+    /// The pattern.
+    pub pattern: Pattern,
+    /// Output of the flow, and output of its replies.
+    pub outputs: [u8; 2],
 }
 
 /// Method by which a mapper element chooses a pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Pick {
+pub enum Pick {
     /// Round robin.
     Turn,
     /// Hash of the source address, with a seed.
@@ -49,7 +50,7 @@ pub(super) enum Pick {
 
 /// A protocol (TCP or UDP) and a range of destination ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Service {
+pub struct Service {
     protocol: u8,
     ports: (u16, u16),
 }
@@ -83,7 +84,7 @@ impl Service {
 
 /// A mapper element's patterns and its method of choice.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapper {
+pub struct Mapper {
     name: String,
     pick: Pick,
     choices: Vec<Choice>,
@@ -111,7 +112,7 @@ fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
 }
 
 /// Parses the specification of input `input`; the error describes the mistake.
-pub(super) fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String> {
+pub fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String> {
     let words = arg.words();
     let own = format!("{}[{input}]", args.element());
     let (word, rest) = match words.split_first() {
@@ -176,7 +177,7 @@ fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
 type Wrong = (Option<Arg>, String);
 
 /// Records the errors in the patterns of a mapper element.
-pub(super) fn report(args: &mut Args, (place, wrong): Wrong) {
+pub fn report(args: &mut Args, (place, wrong): Wrong) {
     match place {
         Some(arg) => args.error(&arg, wrong),
         None if args.element().is_empty() => {}
@@ -185,7 +186,7 @@ pub(super) fn report(args: &mut Args, (place, wrong): Wrong) {
 }
 
 /// Parses the patterns of a mapper element.
-pub(super) fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
+pub fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
     let patterns = args.rest(
         "PATTERN",
         "SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
@@ -209,7 +210,7 @@ fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
 
 /// Parses the seed and the patterns of a SourceIPHashMapper. Rendezvous hashing ranks the patterns for each flow, so
 /// the number of nodes is ignored. If a pattern is added or removed, only its flows move.
-pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong> {
+pub fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong> {
     let all = args.rest(
         "NNODES SEED, PATTERN",
         "a number and a seed, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
@@ -232,7 +233,7 @@ pub(super) fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong>
 }
 
 /// Parses the services and patterns of a PortIPMapper, and the output for all other flows.
-pub(super) fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>), Wrong> {
+pub fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>), Wrong> {
     let all = args.rest(
         "SERVICE",
         "tcp or udp, a port or a range, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
@@ -283,7 +284,7 @@ impl Spec {
     }
 
     /// Text form of the specification, as the `patterns` handler shows it.
-    pub(super) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         match self {
             Spec::Drop => "<drop>".to_owned(),
             Spec::Pass(_) => "<nochange>".to_owned(),
@@ -294,7 +295,7 @@ impl Spec {
     }
 
     /// True if every rewritten flow can be given replies that hash to the flow's own bucket.
-    pub(super) fn splits(&self) -> bool {
+    pub fn splits(&self) -> bool {
         match self {
             Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
             Spec::Pattern(_) | Spec::Mapper(_) => self
@@ -305,7 +306,7 @@ impl Spec {
     }
 
     /// True if some of its flows get another destination.
-    pub(super) fn sets_destinations(&self) -> bool {
+    pub fn sets_destinations(&self) -> bool {
         let mut choices = self.choices().iter();
         choices.any(|choice| choice.pattern.sets_destination())
     }
@@ -320,7 +321,7 @@ impl Spec {
 }
 
 /// State that an input needs to make mappings.
-pub(super) struct Input {
+pub struct Input {
     spec: Spec,
     states: Vec<PatternState>,
     /// Round-robin position of a mapper, shared by all rewriters that use the mapper.
@@ -328,15 +329,15 @@ pub(super) struct Input {
 }
 
 /// Bucket in which a new mapping must keep its flow and its replies.
-pub(super) struct Home<'a> {
+pub struct Home<'a> {
     /// Bucket function; `None` if this worker handles the packets of all buckets.
-    pub(super) bucket_of: Option<&'a dyn Fn(&FlowKey) -> u16>,
+    pub bucket_of: Option<&'a dyn Fn(&FlowKey) -> u16>,
     /// Bucket of the packet that makes the mapping. All packets of the flow, and its replies, have this bucket.
-    pub(super) bucket: u16,
+    pub bucket: u16,
 }
 
 /// Result for a packet without a mapping.
-pub(super) enum Made {
+pub enum Made {
     /// A new mapping: the side that matches the packet.
     Mapping(Side),
     /// No mapping: the packet passes unchanged to this output.
@@ -350,7 +351,8 @@ pub(super) enum Made {
 }
 
 impl Input {
-    pub(super) fn new(spec: &Spec, shared: &Shared) -> Input {
+    /// State of an input with this specification.
+    pub fn new(spec: &Spec, shared: &Shared) -> Input {
         let states = spec.choices().iter();
         Input {
             states: states
@@ -364,12 +366,13 @@ impl Input {
         }
     }
 
-    pub(super) fn spec(&self) -> &Spec {
+    /// The specification.
+    pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
     /// Output for packets that pass unchanged; `None` for any other specification.
-    pub(super) fn passes(&self) -> Option<u8> {
+    pub fn passes(&self) -> Option<u8> {
         match self.spec {
             Spec::Pass(output) => Some(output),
             _ => None,
@@ -377,7 +380,7 @@ impl Input {
     }
 
     /// Makes a mapping for a flow that has none. `number` is this input's index.
-    pub(super) fn make(
+    pub fn make(
         &self,
         set: &mut FlowSet,
         (key, kind): (Key, Kind),
@@ -398,9 +401,9 @@ impl Input {
         let mut chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);
         while chosen.is_none() && !set.until_reaped {
             // Expired mappings are removed first, which frees their values.
-            let before = set.len();
+            let before = set.count();
             set.reap(now, REAP);
-            if set.len() == before {
+            if set.count() == before {
                 break;
             }
             chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);

@@ -3,13 +3,13 @@
 use arguments::Names;
 use arguments::units::FromArg;
 use engine::element::Facts;
-use engine::packet::Packet;
+use packet::Packet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tables::fib::{Prefix, Structure};
 use wire::{FlowKey, Prefix4, Prefix6};
 
 /// An IP version whose addresses have `N` bytes.
-pub(crate) trait Family<const N: usize>: 'static {
+pub trait Family<const N: usize>: 'static {
     /// An address in the form of the table's keys.
     type Key: Copy;
     /// Dataflow fact: the destination annotation is set.
@@ -17,7 +17,9 @@ pub(crate) trait Family<const N: usize>: 'static {
 
     /// Destination annotation of a packet, as a key.
     fn key(packet: &Packet) -> Self::Key;
+    /// Sets the destination annotation to a gateway of this version.
     fn set_dst(packet: &mut Packet, gateway: IpAddr);
+    /// Looks keys up together; `ids` is as long as `keys`.
     fn lookup_bulk(fib: &impl Structure<N>, keys: &[Self::Key], ids: &mut [u16]);
     /// Function that looks up the destination of a packet.
     fn look(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
@@ -28,14 +30,16 @@ pub(crate) trait Family<const N: usize>: 'static {
 
     /// Parses an address and looks it up.
     fn lookup(fib: &impl Structure<N>, address: &str) -> Result<u16, String>;
+    /// Parses a prefix.
     fn prefix(text: &str, names: &Names) -> Result<Prefix<N>, String>;
     /// Parses a gateway; `None` for the unspecified address.
     fn gateway(text: &str, names: &Names) -> Result<Option<IpAddr>, String>;
+    /// Text form of a prefix.
     fn show(prefix: Prefix<N>) -> String;
 }
 
 /// IPv4.
-pub(crate) struct V4;
+pub struct V4;
 
 impl Family<4> for V4 {
     type Key = u32;
@@ -102,7 +106,7 @@ impl Family<4> for V4 {
 }
 
 /// IPv6.
-pub(crate) struct V6;
+pub struct V6;
 
 impl Family<16> for V6 {
     type Key = [u8; 16];

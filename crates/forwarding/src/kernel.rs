@@ -117,12 +117,20 @@ impl Kernel {
         }
     }
 
-    pub(super) fn shared4(&self) -> Result<&Arc<Routes<4>>, NoMemory> {
+    /// IPv4 routes, to be kept by an element.
+    ///
+    /// # Errors
+    /// Memory for the table ran out.
+    pub fn shared4(&self) -> Result<&Arc<Routes<4>>, NoMemory> {
         let routes = self.routes4.get_or_init(|| Routes::new().map(Arc::new));
         routes.as_ref().map_err(|refused| *refused)
     }
 
-    pub(super) fn shared6(&self) -> Result<&Arc<Routes<16>>, NoMemory> {
+    /// IPv6 routes, to be kept by an element.
+    ///
+    /// # Errors
+    /// Memory for the table ran out.
+    pub fn shared6(&self) -> Result<&Arc<Routes<16>>, NoMemory> {
         let routes = self.routes6.get_or_init(|| Routes::new().map(Arc::new));
         routes.as_ref().map_err(|refused| *refused)
     }
@@ -130,8 +138,8 @@ impl Kernel {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Neighbour;
     use super::*;
+    use crate::Neighbour;
     use std::net::IpAddr;
 
     #[test]

@@ -1,9 +1,10 @@
 //! An interface of the router's namespace, the counterpart of a port.
 
 use super::asks::{Ask, Asks};
-use crate::neighbour::{Bounds, Link};
+use super::neighbour::{Bounds, Link};
 use engine::clock::Time;
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -42,7 +43,7 @@ const BOUNDS: Bounds = Bounds {
 
 /// Neighbour table key for both families; IPv4 addresses are mapped (RFC 4291, 2.5.5.2). Thus packets of one family can
 /// have a next hop of the other.
-pub(super) type Key = [u8; 16];
+pub type Key = [u8; 16];
 
 /// The kernel's state of a neighbour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +92,8 @@ pub struct Interface {
 }
 
 impl Interface {
-    pub(super) fn new(name: &str, number: u16, asks: &Arc<Asks>) -> Interface {
+    /// An interface that the kernel has not reported yet.
+    pub(crate) fn new(name: &str, number: u16, asks: &Arc<Asks>) -> Interface {
         Interface {
             name: name.to_owned(),
             number,
@@ -102,7 +104,7 @@ impl Interface {
             takes_labels: AtomicBool::new(false),
             others: Lock::default(),
             others_changes: AtomicU64::new(0),
-            link: Arc::new(Link::new(BOUNDS)),
+            link: Arc::new(Link::new(BOUNDS, RandomState::new().hash_one(0))),
             asks: Arc::clone(asks),
         }
     }
@@ -118,7 +120,7 @@ impl Interface {
     }
 
     /// Sets the kernel's name. Returns true if the name has changed.
-    pub(super) fn set_known_as(&self, name: &str) -> bool {
+    pub(crate) fn set_known_as(&self, name: &str) -> bool {
         let mut known_as = self.known_as.lock();
         let changes = *known_as != name;
         if changes {
@@ -137,7 +139,8 @@ impl Interface {
         self.device.lock().clone()
     }
 
-    pub(super) fn set_device(&self, device: &str) {
+    /// Sets the name of the port through which the interface's packets travel.
+    pub fn set_device(&self, device: &str) {
         *self.device.lock() = Some(device.to_owned());
     }
 
@@ -169,7 +172,7 @@ impl Interface {
 
     /// Number of changes of [`others`](Self::others).
     #[inline]
-    pub(super) fn others_changes(&self) -> u64 {
+    pub fn others_changes(&self) -> u64 {
         self.others_changes.load(Acquire)
     }
 
@@ -240,12 +243,13 @@ impl Interface {
         each.collect()
     }
 
-    pub(super) fn link(&self) -> &Arc<Link<Key>> {
+    /// The interface's neighbours.
+    pub fn link(&self) -> &Arc<Link<Key>> {
         &self.link
     }
 
     /// Requests the kernel to resolve or confirm a neighbour.
-    pub(super) fn ask(&self, address: IpAddr) {
+    pub fn ask(&self, address: IpAddr) {
         self.asks.put(Ask {
             interface: self.number,
             address,
@@ -270,11 +274,11 @@ fn key(address: IpAddr) -> Key {
 
 /// Key of an IPv4 address in the neighbour table, as a number.
 #[inline]
-pub(super) fn key4(address: [u8; 4]) -> u128 {
+pub fn key4(address: [u8; 4]) -> u128 {
     0xffff_0000_0000 | u128::from(u32::from_be_bytes(address))
 }
 
 /// Address of a neighbour table key.
-pub(super) fn address(key: Key) -> IpAddr {
+pub fn address(key: Key) -> IpAddr {
     IpAddr::from(key).to_canonical()
 }

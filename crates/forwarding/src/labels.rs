@@ -1,7 +1,7 @@
 //! The kernel's MPLS routes, as control changes them and workers read them.
 
 use super::LOCAL;
-use crate::mpls::table::{Entry, Hop, LabelTable};
+use super::label_table::{Entry, Hop, LabelTable};
 use std::fmt;
 use std::sync::Arc;
 use wire::mpls::{EXPLICIT_NULL4, EXPLICIT_NULL6, Labels};
@@ -14,7 +14,7 @@ pub struct LabelRoutes {
 impl Default for LabelRoutes {
     fn default() -> LabelRoutes {
         let routes = LabelRoutes {
-            table: Arc::new(LabelTable::new()),
+            table: Arc::new(LabelTable::default()),
         };
         let here = Hop {
             labels: Labels::NONE,
@@ -46,7 +46,8 @@ impl LabelRoutes {
         self.table.lock().labels.iter().copied().collect()
     }
 
-    pub(super) fn table(&self) -> &Arc<LabelTable> {
+    /// The table in which workers look labels up.
+    pub fn table(&self) -> &Arc<LabelTable> {
         &self.table
     }
 }

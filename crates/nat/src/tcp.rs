@@ -6,30 +6,30 @@ use wire::{checksum, tcp};
 /// Packets seen from each side of a mapping. TCP uses the low four bits. UDP uses the low two as flags, and the top two
 /// as a packet counter that stops at three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Progress(u8);
+pub struct Progress(u8);
 
 const DATA: u8 = 1;
 const DONE: u8 = 4;
 
 /// Lifetimes of mappings, by index in a rewriter's classes.
-pub(super) mod class {
+pub mod class {
     /// TCP without data in both directions.
-    pub(in super::super) const NO_DATA: usize = 0;
+    pub const NO_DATA: usize = 0;
     /// TCP with data in both directions.
-    pub(in super::super) const CONNECTED: usize = 1;
+    pub const CONNECTED: usize = 1;
     /// TCP that has ended.
-    pub(in super::super) const DONE: usize = 2;
+    pub const DONE: usize = 2;
     /// UDP, and protocols without connections.
-    pub(in super::super) const PLAIN: usize = 3;
+    pub const PLAIN: usize = 3;
     /// UDP in both directions, at least three packets.
-    pub(in super::super) const STREAMING: usize = 4;
+    pub const STREAMING: usize = 4;
 }
 
 impl Progress {
     /// Records a TCP segment from `side`. Returns the flow class, which sets the mapping's lifetime. With
     /// `as_click`, data reopens a finished connection, as in Click.
     #[inline]
-    pub(super) fn tcp(&mut self, side: usize, segment: &[u8], as_click: bool) -> usize {
+    pub fn tcp(&mut self, side: usize, segment: &[u8], as_click: bool) -> usize {
         if let Some(&[offset, flags]) = segment.get(12..14) {
             let data = segment.len() > usize::from(offset >> 4) * 4;
             if flags & tcp::RST != 0 {
@@ -54,7 +54,7 @@ impl Progress {
 
     /// Records a packet of another protocol from `side`. Returns the flow class, which sets the mapping's lifetime.
     #[inline]
-    pub(super) fn plain(&mut self, side: usize) -> usize {
+    pub fn plain(&mut self, side: usize) -> usize {
         self.0 |= DATA << side;
         self.0 = self.0.saturating_add(if self.0 < 0xc0 { 0x40 } else { 0 });
         if self.0 == 0xc3 {
@@ -73,7 +73,7 @@ const STEPS: usize = 8;
 
 /// Sequence-number shifts of one direction. Each step changes the shift from a sequence number on.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shifts {
+pub struct Shifts {
     before: i32,
     /// First sequence number of each step, before rewriting, and the shift from there on.
     steps: Vec<(u32, i32)>,
@@ -85,7 +85,7 @@ fn reached(number: u32, from: u32) -> bool {
 
 impl Shifts {
     /// Adds `by` to the shift of sequence numbers from `from` on, counted before rewriting.
-    pub(super) fn add(&mut self, from: u32, by: i32) {
+    pub fn add(&mut self, from: u32, by: i32) {
         // A retransmitted segment contains the same command: its step is replaced.
         self.steps.retain(|&(f, _)| f != from);
         let shift = self.at(from).wrapping_add(by);
@@ -101,7 +101,7 @@ impl Shifts {
     }
 
     /// Merges all steps into the last once `number` is far beyond them.
-    pub(super) fn age(&mut self, number: u32) {
+    pub fn age(&mut self, number: u32) {
         if let Some(&(from, shift)) = self.steps.last()
             && reached(number, from.wrapping_add(FAR))
         {
@@ -111,12 +111,12 @@ impl Shifts {
     }
 
     /// Rewritten form of a sequence number.
-    pub(super) fn forth(&self, number: u32) -> u32 {
+    pub fn forth(&self, number: u32) -> u32 {
         number.wrapping_add_signed(self.at(number))
     }
 
     /// Original form of a rewritten sequence number, such as one that the peer acknowledges.
-    pub(super) fn back(&self, number: u32) -> u32 {
+    pub fn back(&self, number: u32) -> u32 {
         let seen = |s: &&(u32, i32)| reached(number, s.0.wrapping_add_signed(s.1));
         let shift = self
             .steps
@@ -129,10 +129,10 @@ impl Shifts {
 }
 
 /// Sequence-number shifts of both directions; `None` for most mappings.
-pub(super) type BothShifts = Option<Box<[Shifts; 2]>>;
+pub type BothShifts = Option<Box<[Shifts; 2]>>;
 
 /// Shifts the sequence numbers of a segment from `side`, and its acknowledgement and SACK blocks (RFC 2018).
-pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shifts; 2]) {
+pub fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shifts; 2]) {
     let segment = &mut datagram[place.at..];
     let len = segment.get(12).map_or(0, |o| usize::from(o >> 4) * 4);
     if !(tcp::MIN_LEN..=segment.len()).contains(&len) {
@@ -158,7 +158,7 @@ pub(super) fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut
 }
 
 /// Restores the original sequence numbers in the header of a segment from `side`, which an ICMP error quotes.
-pub(super) fn unshift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
+pub fn unshift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
     let end = datagram.len().min(place.at + 12);
     let header = &mut datagram[place.at..end];
     let old = checksum::sum(header);

@@ -21,10 +21,9 @@
 //! All of them report [`Event`]s: packets that may leave, questions to send, packets to give up. The table makes sure
 //! that each question is asked by one worker and at most once per `Timing::retry`.
 
-use crate::prelude::Args;
-use crate::secret;
+use arguments::Args;
 use engine::clock::Time;
-use engine::packet::Packet;
+use packet::Packet;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -45,24 +44,24 @@ const STEP_BUCKETS: usize = 256;
 
 /// Limits of a link's neighbour table and its waiting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// Maximum number of neighbours in the table.
-    pub(crate) entries: usize,
+    pub entries: usize,
     /// Maximum number of waiting packets of all workers, who have equal shares.
-    pub(crate) packets: usize,
+    pub packets: usize,
     /// Maximum number of packets that wait for one neighbour on one worker.
-    pub(crate) packets_each: usize,
+    pub packets_each: usize,
     /// Divisor of the packets dropped if too many wait: one of `slim` is dropped; `usize::MAX` to drop only the excess.
-    pub(crate) slim: usize,
+    pub slim: usize,
     /// Timeouts of table entries and requests.
-    pub(crate) timing: Timing,
+    pub timing: Timing,
     /// Rate limit and burst of requests for new neighbours, per second. 0 for no limit.
-    pub(crate) asks: (u64, u64),
+    pub asks: (u64, u64),
 }
 
 /// Parses `QUERY_RATE`. Without a limit, a scan of a network's addresses would cause a multicast request for each (RFC
 /// 6583).
-pub(crate) fn asks(args: &mut Args) -> (u64, u64) {
+pub fn asks(args: &mut Args) -> (u64, u64) {
     let usual = if args.as_click { 0 } else { 1000 };
     let doc = "new neighbours asked for per second; 0 = no limit";
     let rate: u64 = args.key("QUERY_RATE", usual, doc);
@@ -78,8 +77,10 @@ impl Bounds {
 }
 
 /// Neighbours of one link, shared by all workers.
-pub(crate) struct Link<K> {
+pub struct Link<K> {
     bounds: Bounds,
+    /// Number that hosts must not know: it chooses their places in the table and among rate limits.
+    secret: u64,
     table: OnceLock<Neighbours<K>>,
     /// Latest time reported by a worker, for the control thread, which lacks the workers' clock.
     now: AtomicU64,
@@ -94,10 +95,12 @@ pub(crate) struct Link<K> {
 }
 
 impl<K: Key> Link<K> {
-    /// A link without neighbours. The table is allocated on first use.
-    pub(crate) fn new(bounds: Bounds) -> Link<K> {
+    /// A link without neighbours. The table is allocated on first use. Hosts must not know `secret`, which chooses
+    /// their places in it.
+    pub fn new(bounds: Bounds, secret: u64) -> Link<K> {
         Link {
             bounds,
+            secret,
             table: OnceLock::new(),
             now: AtomicU64::new(0),
             step_at: AtomicU64::new(0),
@@ -108,8 +111,7 @@ impl<K: Key> Link<K> {
                 (0, _) => None,
                 (rate, burst) => {
                     let rate = FairRate::new(rate, burst, burst);
-                    let seed = secret();
-                    Some((rate, FairBucket::new(&rate, seed)))
+                    Some((rate, FairBucket::new(&rate, secret)))
                 }
             },
         }
@@ -122,22 +124,22 @@ impl<K: Key> Link<K> {
     }
 
     /// Memory of the table in bytes, whether allocated yet or not.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         Neighbours::<K>::bytes_for(self.bounds.entries)
     }
 
     /// Records the current time for threads without a clock.
-    pub(crate) fn tell(&self, now: Time) {
+    pub fn tell(&self, now: Time) {
         self.now.fetch_max(now.0, Relaxed);
     }
 
     /// Latest time reported by a worker.
-    pub(crate) fn now(&self) -> Time {
+    pub fn now(&self) -> Time {
         Time(self.now.load(Relaxed))
     }
 
     /// Records the current time, and removes expired entries.
-    pub(crate) fn catch_up(&self, now: Time) {
+    pub fn catch_up(&self, now: Time) {
         self.tell(now);
         let table = self.table();
         table.expire(now.0, 0..table.buckets(), |_, _| ());
@@ -148,7 +150,7 @@ impl<K: Key> Link<K> {
     /// # Errors
     ///
     /// The table has no room, or another thread is writing the entry.
-    pub(crate) fn insert(&self, key: K, mac: EtherAddr) -> Result<(), Refused> {
+    pub fn insert(&self, key: K, mac: EtherAddr) -> Result<(), Refused> {
         let (table, now) = (self.table(), self.now.load(Relaxed));
         let news = match self.bounds.asks_on() {
             true => table.set_reachable(key, mac, now),
@@ -158,32 +160,30 @@ impl<K: Key> Link<K> {
     }
 
     /// True if an answer of this age has expired.
-    pub(crate) fn outlived(&self, age: Duration) -> bool {
+    pub fn outlived(&self, age: Duration) -> bool {
         self.bounds.asks_on() && age.as_nanos() >= u128::from(self.bounds.timing.idle)
     }
 
     /// Number of waiting packets on all workers.
-    pub(crate) fn waiting(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
     }
 
     /// Number of packets that were dropped while they waited, on all workers.
-    pub(crate) fn drops(&self) -> u64 {
+    pub fn drops(&self) -> u64 {
         self.drops.load(Relaxed)
     }
 
     /// Neighbour table, allocated on first use.
     #[inline]
-    pub(crate) fn table(&self) -> &Neighbours<K> {
-        self.table.get_or_init(|| {
-            let seed = secret();
-            Neighbours::new(self.bounds.entries, self.bounds.timing, seed)
-        })
+    pub fn table(&self) -> &Neighbours<K> {
+        self.table
+            .get_or_init(|| Neighbours::new(self.bounds.entries, self.bounds.timing, self.secret))
     }
 
     /// Link of a reconfigured element: the old one if its bounds are the same, otherwise a new one with the old one's
     /// entries.
-    pub(crate) fn inherit(new: &Arc<Link<K>>, old: &Arc<Link<K>>) -> Arc<Link<K>> {
+    pub fn inherit(new: &Arc<Link<K>>, old: &Arc<Link<K>>) -> Arc<Link<K>> {
         if new.bounds == old.bounds {
             return Arc::clone(old);
         }
@@ -205,7 +205,7 @@ impl<K: Key> Link<K> {
     }
 
     /// All entries, and the time since each was confirmed, by the last time that a worker reported.
-    pub(crate) fn entries(&self) -> Vec<(K, Neighbour, Duration)> {
+    pub fn entries(&self) -> Vec<(K, Neighbour, Duration)> {
         let now = Time(self.now.load(Relaxed));
         let each = self.table().iter();
         each.map(|(key, n)| (key, n, now.since(Time(n.confirmed))))
@@ -213,7 +213,7 @@ impl<K: Key> Link<K> {
     }
 
     /// Removes all entries, or all except permanent ones.
-    pub(crate) fn clear(&self, permanent_too: bool) {
+    pub fn clear(&self, permanent_too: bool) {
         for (key, neighbour) in self.table().iter() {
             if permanent_too || neighbour.state != State::Permanent {
                 // If another thread is updating an entry, the entry is fresh and may stay.
@@ -238,14 +238,14 @@ impl<K: Key> Link<K> {
 }
 
 /// An element's port to a link, for elements that write frames to resolved neighbours.
-pub(crate) struct Face<K> {
+pub struct Face<K> {
     link: Arc<Link<K>>,
     ether: EtherAddr,
 }
 
 impl<K: Key> Face<K> {
     /// Port to a link, with the element's own Ethernet address.
-    pub(crate) fn new(link: &Arc<Link<K>>, ether: EtherAddr) -> Face<K> {
+    pub fn new(link: &Arc<Link<K>>, ether: EtherAddr) -> Face<K> {
         Face {
             link: Arc::clone(link),
             ether,
@@ -254,7 +254,7 @@ impl<K: Key> Face<K> {
 
     /// Destination and source address of frames to a neighbour; `None` if the neighbour must be confirmed first. The
     /// result is valid until [`changes`](Self::changes), read before, changes.
-    pub(crate) fn addresses(&self, key: K) -> Option<[u8; 12]> {
+    pub fn addresses(&self, key: K) -> Option<[u8; 12]> {
         let [a, b, c, d, e, f] = self.link.table().sure(key)?.0;
         let [g, h, i, j, k, l] = self.ether.0;
         Some([a, b, c, d, e, f, g, h, i, j, k, l])
@@ -262,13 +262,13 @@ impl<K: Key> Face<K> {
 
     /// Version of the neighbour table: changes whenever an address changes.
     #[inline]
-    pub(crate) fn changes(&self) -> u64 {
+    pub fn changes(&self) -> u64 {
         self.link.table().changes()
     }
 }
 
 /// Action that the element must perform.
-pub(crate) enum Event<K> {
+pub enum Event<K> {
     /// Send a packet to an Ethernet address.
     Ready(EtherAddr, Packet),
     /// Send a request for the neighbour: unicast to its last known address, or multicast.
@@ -281,7 +281,7 @@ pub(crate) enum Event<K> {
 
 /// Result of finding a packet's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     /// Ethernet address of the neighbour.
     Known(EtherAddr),
     /// A request was sent: pass the packet to [`Resolver::hold`].
@@ -295,7 +295,7 @@ pub(crate) enum Found {
 }
 
 /// A worker's waiting packets, and its access to the neighbour table.
-pub(crate) struct Resolver<K> {
+pub struct Resolver<K> {
     link: Arc<Link<K>>,
     waiting: Waiting<K>,
     /// Table generation at which the waiting packets were last checked.
@@ -316,7 +316,7 @@ impl<K> Drop for Resolver<K> {
 
 impl<K: Key + Hash> Resolver<K> {
     /// A worker's resolver for a link, without waiting packets.
-    pub(crate) fn new(link: &Arc<Link<K>>, workers: usize) -> Resolver<K> {
+    pub fn new(link: &Arc<Link<K>>, workers: usize) -> Resolver<K> {
         Resolver {
             waiting: Waiting::new(&link.bounds, workers),
             seen: link.table().generation(),
@@ -338,12 +338,12 @@ impl<K: Key + Hash> Resolver<K> {
     }
 
     /// Number of packets waiting here.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.waiting.packets
     }
 
     /// Takes over the waiting packets of the replaced element.
-    pub(crate) fn take(&mut self, old: Resolver<K>) {
+    pub fn take(&mut self, old: Resolver<K>) {
         let mut old = old;
         let new = &self.waiting;
         let bounds = (new.total, new.each, new.slim, new.keeps_order);
@@ -356,7 +356,7 @@ impl<K: Key + Hash> Resolver<K> {
 
     /// Releases packets whose neighbours were resolved by other workers. If there are none, the call costs one load.
     #[inline]
-    pub(crate) fn catch_up(&mut self, out: &mut impl FnMut(Event<K>)) {
+    pub fn catch_up(&mut self, out: &mut impl FnMut(Event<K>)) {
         let generation = self.link.table().generation();
         if generation != self.seen {
             self.seen = generation;
@@ -390,7 +390,7 @@ impl<K: Key + Hash> Resolver<K> {
 
     /// Ethernet address for a packet from `source` to `key`. Waiting packets to `key` are released first.
     #[inline]
-    pub(crate) fn find(
+    pub fn find(
         &mut self,
         key: K,
         source: impl FnOnce() -> u64,
@@ -448,13 +448,7 @@ impl<K: Key + Hash> Resolver<K> {
     }
 
     /// Holds a packet until its neighbour is resolved.
-    pub(crate) fn hold(
-        &mut self,
-        key: K,
-        packet: Packet,
-        now: Time,
-        out: &mut impl FnMut(Event<K>),
-    ) {
+    pub fn hold(&mut self, key: K, packet: Packet, now: Time, out: &mut impl FnMut(Event<K>)) {
         let mut gone = 0;
         self.waiting.push(key, packet, now, |packet| {
             gone += 1;
@@ -466,20 +460,14 @@ impl<K: Key + Hash> Resolver<K> {
     }
 
     /// Handles a neighbour's answer to a request.
-    pub(crate) fn answered(
-        &mut self,
-        key: K,
-        mac: EtherAddr,
-        now: Time,
-        out: &mut impl FnMut(Event<K>),
-    ) {
+    pub fn answered(&mut self, key: K, mac: EtherAddr, now: Time, out: &mut impl FnMut(Event<K>)) {
         self.link.tell(now);
         let news = self.link.table().confirm(key, mac, now.0);
         self.after_news(news, key, out);
     }
 
     /// Handles an unsolicited announcement of an address. Unknown neighbours are added only if `make`.
-    pub(crate) fn heard(
+    pub fn heard(
         &mut self,
         key: K,
         mac: EtherAddr,
@@ -507,7 +495,7 @@ impl<K: Key + Hash> Resolver<K> {
 
     /// Time at which to call [`tick`](Self::tick), if it is earlier than the last returned one.
     #[inline]
-    pub(crate) fn arm(&mut self, now: Time) -> Option<Time> {
+    pub fn arm(&mut self, now: Time) -> Option<Time> {
         let wanted = self.next_tick(now)?;
         if self.timer_at.is_some_and(|at| at <= wanted) {
             return None;
@@ -527,7 +515,7 @@ impl<K: Key + Hash> Resolver<K> {
     }
 
     /// Repeats requests, gives up, and expires entries. Returns the time of the next call.
-    pub(crate) fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
+    pub fn tick(&mut self, now: Time, out: &mut impl FnMut(Event<K>)) -> Option<Time> {
         self.catch_up(out);
         if now >= self.ask_at && !self.waiting.queues.is_empty() {
             self.ask_at = now + STEP;

@@ -24,7 +24,7 @@ const LONGEST: u32 = 1 << 24;
 
 /// Varying field of a rewritten flow, with the first value of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Range {
+pub enum Range {
     /// Source ports.
     Ports(u32),
     /// Source addresses.
@@ -33,7 +33,8 @@ pub(super) enum Range {
 
 /// State of a candidate value for a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub enum Value {
+    /// No mapping uses the value.
     Free,
     /// Replies would match another flow's mapping.
     Taken,
@@ -43,7 +44,7 @@ pub(super) enum Value {
 
 /// Allocation scope of a value: the fixed fields, the range and the bucket of a rewritten flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub struct Place {
     /// Key of the rewritten flow, with the first value in the varying field.
     key: Key,
     range: Range,
@@ -53,7 +54,8 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(key: Key, (range, top): (Range, u32), bucket: u16) -> Place {
+    /// A place for a flow with this key. `range` has `top` + 1 values.
+    pub fn new(key: Key, (range, top): (Range, u32), bucket: u16) -> Place {
         let mut place = Place {
             key,
             range,
@@ -65,7 +67,7 @@ impl Place {
     }
 
     /// Key of the rewritten flow with `value` in the varying field.
-    pub(super) fn with(&self, value: u32) -> Key {
+    pub fn with(&self, value: u32) -> Key {
         match self.range {
             Range::Ports(low) => Key {
                 sport: (low + value) as u16,
@@ -102,7 +104,7 @@ struct Scarce {
 
 /// Free values of the places at which tracking has begun, because many values were in use.
 #[derive(Default)]
-pub(super) struct Free {
+pub struct Free {
     scarce: HashMap<Place, Scarce>,
     /// Ranges of the tracked places.
     ranges: Vec<(Range, u32)>,
@@ -111,7 +113,7 @@ pub(super) struct Free {
 impl Free {
     /// Finds a free value of a place. The search begins at `first`; if not `in_order`, it may continue at random
     /// values. `flows` is the number of flows in the table; `look` returns the state of a candidate key.
-    pub(super) fn find(
+    pub fn find(
         &mut self,
         place: &Place,
         (first, in_order): (u32, bool),
@@ -169,7 +171,7 @@ impl Free {
     }
 
     /// Marks a value free after its flow has ended. `reply` is the key of the flow's replies.
-    pub(super) fn release(&mut self, reply: &Key, bucket: u16) {
+    pub fn release(&mut self, reply: &Key, bucket: u16) {
         if self.scarce.is_empty() {
             return;
         }

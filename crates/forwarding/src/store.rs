@@ -5,26 +5,28 @@
 //! passed a quiescent point: the table's memory, and ids of groups. So a worker that took an id from the table finds
 //! its group, even if the route has changed between the two reads.
 
-use engine::publish::{Epoch, Published, domain};
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use sync::Lock;
+use sync::publish::{Epoch, Published, domain};
 use tables::fib::{Fib, Full, Limbo, NoMemory, Rib, Structure};
 use tables::groups::{GroupId, GroupTable, Groups, Member};
 
 /// A routing table: the writer's state, which includes `W`, and the structure `S` in which workers look up addresses.
-pub(crate) struct Store<const N: usize, W, S: Structure<N> = Fib<N>> {
+pub struct Store<const N: usize, W, S: Structure<N> = Fib<N>> {
     fib: Arc<S>,
     groups: Published<Groups>,
     writer: Lock<Writer<N, W, S>>,
 }
 
 /// Writer's half of a table, for the control thread.
-pub(crate) struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
-    pub(crate) rib: Rib<N, S>,
-    pub(crate) groups: GroupTable,
+pub struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
+    /// The routes.
+    pub rib: Rib<N, S>,
+    /// The groups of next hops.
+    pub groups: GroupTable,
     /// Table-specific state besides routes and groups.
-    pub(crate) more: W,
+    pub more: W,
     retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
     /// Ids without a route that readers may still find, because their removal is not published yet for lack of room.
     untold: Vec<GroupId>,
@@ -36,7 +38,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
     /// # Errors
     ///
     /// Memory for the lookup structure ran out.
-    pub(crate) fn new(more: W) -> Result<Self, NoMemory> {
+    pub fn new(more: W) -> Result<Self, NoMemory> {
         let rib = Rib::try_new()?;
         Ok(Store {
             fib: Arc::clone(rib.fib()),
@@ -52,36 +54,36 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
     }
 
     /// Memory of the table in bytes.
-    pub(crate) fn memory(&self) -> usize {
+    pub fn memory(&self) -> usize {
         self.lock().rib.memory_bytes()
     }
 
     /// Structure in which workers look up addresses.
     #[inline]
-    pub(crate) fn fib(&self) -> &S {
+    pub fn fib(&self) -> &S {
         &self.fib
     }
 
     /// Groups by id, as workers read them.
     #[inline]
-    pub(crate) fn groups(&self) -> &Published<Groups> {
+    pub fn groups(&self) -> &Published<Groups> {
         &self.groups
     }
 
     /// Locks the writer's half.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Writer<N, W, S>> {
+    pub fn lock(&self) -> MutexGuard<'_, Writer<N, W, S>> {
         self.writer.lock()
     }
 }
 
 impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
     /// The members of a group.
-    pub(crate) fn hops(&self, id: GroupId) -> Vec<Member> {
+    pub fn hops(&self, id: GroupId) -> Vec<Member> {
         self.groups.members(id).map(|(member, _)| member).collect()
     }
 
     /// Frees retired memory and ids that no worker can reach.
-    pub(crate) fn settle(&mut self) {
+    pub fn settle(&mut self) {
         while let Some((epoch, ..)) = self.retired.front()
             && domain().passed(*epoch)
             && let Some((_, limbo, ids)) = self.retired.pop_front()
@@ -94,12 +96,12 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
     }
 
     /// True if retired memory or ids wait until workers have passed their epoch.
-    pub(crate) fn unsettled(&self) -> bool {
+    pub fn unsettled(&self) -> bool {
         !self.retired.is_empty()
     }
 
     /// Retires ids that no route has, and table memory that is no longer in use.
-    pub(crate) fn retire(&mut self, ids: Vec<GroupId>) {
+    pub fn retire(&mut self, ids: Vec<GroupId>) {
         let limbo = self.rib.take_limbo();
         if !ids.is_empty() || !limbo.is_empty() {
             self.retired.push_back((domain().advance(), limbo, ids));
@@ -107,7 +109,7 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
     }
 
     /// Retires ids that no route has, once the removal of their routes is `published`.
-    pub(crate) fn part_with(&mut self, ids: Vec<GroupId>, published: Result<(), Full>) {
+    pub fn part_with(&mut self, ids: Vec<GroupId>, published: Result<(), Full>) {
         self.untold.extend(ids);
         let gone = match published {
             Ok(()) => std::mem::take(&mut self.untold),

@@ -7,50 +7,59 @@ use engine::clock::Time;
 use std::time::Duration;
 use tables::flows::{Class, Flow, Flows, Side};
 
+/// Maximum number of mappings removed per run of the reaper.
+pub const REAP: usize = 1024;
+
 /// State of a mapping, apart from its keys.
 #[derive(Debug)]
-pub(super) struct Mapping {
+pub struct Mapping {
     /// Output for packets of each side.
-    pub(super) outputs: [u8; 2],
-    pub(super) progress: Progress,
+    pub outputs: [u8; 2],
+    /// Progress of the TCP connection.
+    pub progress: Progress,
     /// Value of the annotation REPLY_ANNO on replies.
-    pub(super) reply_anno: u8,
+    pub reply_anno: u8,
     /// The input whose specification made the mapping.
-    pub(super) input: u16,
+    pub input: u16,
     space: u16,
     bucket: u16,
     /// Creation sequence number.
     born: u64,
-    pub(super) shifts: BothShifts,
+    /// Shifts of sequence numbers.
+    pub shifts: BothShifts,
 }
 
 /// Counters of the mappings made by one input.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counts {
-    pub(super) mappings: u64,
-    pub(super) failures: u64,
+pub struct Counts {
+    /// Mappings made.
+    pub mappings: u64,
+    /// Packets for which no mapping could be made.
+    pub failures: u64,
 }
 
 /// A rewriter's share of a flow set.
 #[derive(Debug)]
-pub(super) struct Space {
+pub struct Space {
     name: String,
-    pub(super) inputs: Vec<Counts>,
+    /// Counters by input.
+    pub inputs: Vec<Counts>,
     classes: [Class; 5],
 }
 
 /// Flow table shared by several rewriters. A flow's group is the bucket of its packets.
-pub(super) struct FlowSet {
+pub struct FlowSet {
     flows: Flows<Key, Mapping>,
-    pub(super) spaces: Vec<Space>,
+    /// Shares of the rewriters.
+    pub spaces: Vec<Space>,
     born: u64,
     free: Free,
     /// True if a mapping whose time is over counts until it is reaped, as in Click.
-    pub(super) until_reaped: bool,
+    pub until_reaped: bool,
 }
 
 /// A mapping in transit from one worker's flow set to another's.
-pub(super) struct Moving {
+pub struct Moving {
     /// Name of the rewriter.
     space: String,
     /// Index of the flow class in the rewriter.
@@ -81,15 +90,14 @@ macro_rules! gone {
 
 /// Side of the mapping that matches `key`; `None` if the mapping has expired or does not exist.
 #[inline]
-pub(super) fn find(flows: &Flows<Key, Mapping>, key: &Key, now: Time) -> Option<Side> {
+pub fn find(flows: &Flows<Key, Mapping>, key: &Key, now: Time) -> Option<Side> {
     flows
         .find(key)
         .filter(|end| !flows.is_over(end.flow, now.0))
 }
 
-impl FlowSet {
-    /// A flow set without rewriters and without a capacity limit.
-    pub(super) fn new() -> FlowSet {
+impl Default for FlowSet {
+    fn default() -> FlowSet {
         FlowSet {
             flows: Flows::new(usize::MAX),
             spaces: Vec::new(),
@@ -98,9 +106,12 @@ impl FlowSet {
             until_reaped: false,
         }
     }
+}
 
+impl FlowSet {
+    /// A flow set without rewriters and without a capacity limit.
     /// Number of the rewriter `name` in this set; assigned at the first call.
-    pub(super) fn space(&mut self, name: &str) -> u16 {
+    pub fn space(&mut self, name: &str) -> u16 {
         let known = self.spaces.iter().position(|s| s.name == name);
         let at = known.unwrap_or_else(|| {
             let classes = [(); 5].map(|()| self.flows.add_class(0, u64::MAX));
@@ -115,7 +126,7 @@ impl FlowSet {
     }
 
     /// Sets a rewriter's number of inputs, and the guarantee and lifetime of its five flow classes.
-    pub(super) fn join(&mut self, space: u16, inputs: usize, times: &[(Duration, Duration); 5]) {
+    pub fn join(&mut self, space: u16, inputs: usize, times: &[(Duration, Duration); 5]) {
         let space = &mut self.spaces[usize::from(space)];
         space.inputs.resize(inputs, Counts::default());
         for (&class, &(guarantee, lifetime)) in space.classes.iter().zip(times) {
@@ -127,36 +138,37 @@ impl FlowSet {
     /// Side of the mapping that matches `key`. Expired mappings do not match, although they occupy the table until
     /// removal.
     #[inline]
-    pub(super) fn find(&self, key: &Key, now: Time) -> Option<Side> {
+    pub fn find(&self, key: &Key, now: Time) -> Option<Side> {
         find(&self.flows, key, self.time_of_ends(now))
     }
 
     /// Time by which a mapping must have ended to be none.
     #[inline]
-    pub(super) fn time_of_ends(&self, now: Time) -> Time {
+    pub fn time_of_ends(&self, now: Time) -> Time {
         if self.until_reaped { Time(0) } else { now }
     }
 
+    /// The mapping of a flow.
     #[inline]
-    pub(super) fn get(&mut self, flow: Flow) -> &mut Mapping {
+    pub fn get(&mut self, flow: Flow) -> &mut Mapping {
         self.flows.value_mut(flow)
     }
 
     /// Rewritten key for packets that match this side.
     #[inline]
-    pub(super) fn rewritten(&self, end: Side) -> Key {
+    pub fn rewritten(&self, end: Side) -> Key {
         self.flows.keys(end.flow)[1 - end.side].reversed()
     }
 
     /// Restarts the lifetime of a mapping and moves it to flow class `class`.
     #[inline]
-    pub(super) fn touch(&mut self, flow: Flow, space: u16, class: usize, now: Time) {
+    pub fn touch(&mut self, flow: Flow, space: u16, class: usize, now: Time) {
         let class = self.spaces[usize::from(space)].classes[class];
         self.flows.touch(flow, class, now.0);
     }
 
     /// Adds a mapping from `key` to `to`, and the reverse mapping for replies. `None` if the set is full.
-    pub(super) fn add(
+    pub fn add(
         &mut self,
         key: Key,
         to: Key,
@@ -187,31 +199,33 @@ impl FlowSet {
     }
 
     /// Removes up to `max` expired mappings. Returns true if more may remain.
-    pub(super) fn reap(&mut self, now: Time, max: usize) -> bool {
+    pub fn reap(&mut self, now: Time, max: usize) -> bool {
         self.flows.expire(now.0, max, gone!(self))
     }
 
     /// Sets the capacity in flows.
-    pub(super) fn set_capacity(&mut self, capacity: usize, now: Time) {
+    pub fn set_capacity(&mut self, capacity: usize, now: Time) {
         self.flows.set_capacity(capacity, now.0, gone!(self));
     }
 
-    pub(super) fn capacity(&self) -> usize {
+    /// Maximum number of mappings.
+    pub fn capacity(&self) -> usize {
         self.flows.capacity()
     }
 
-    pub(super) fn len(&self) -> usize {
+    /// Number of mappings.
+    pub fn count(&self) -> usize {
         self.flows.len()
     }
 
     /// The flow table, and the free values tracked for new flows.
-    pub(super) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
+    pub fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
         (&self.flows, &mut self.free)
     }
 
     /// Removes the mappings of a bucket and returns them for another worker's set. The time is linear in the bucket's
     /// mappings.
-    pub(super) fn give(&mut self, bucket: u16) -> Vec<Moving> {
+    pub fn give(&mut self, bucket: u16) -> Vec<Moving> {
         let mut all: Vec<Flow> = self.flows.of_group(bucket).collect();
         // The receiving set adds mappings in their order of creation.
         all.reverse();
@@ -238,7 +252,7 @@ impl FlowSet {
     }
 
     /// Inserts mappings that another worker's set has given up.
-    pub(super) fn take(&mut self, moving: Vec<Moving>) {
+    pub fn take(&mut self, moving: Vec<Moving>) {
         for mut one in moving {
             let space = self.space(&one.space);
             one.keys.iter_mut().for_each(|key| key.space = space);
@@ -259,7 +273,7 @@ impl FlowSet {
     }
 
     /// Removes all mappings of a rewriter.
-    pub(super) fn clear(&mut self, space: u16) {
+    pub fn clear(&mut self, space: u16) {
         let own = self.flows.iter().filter(|(_, _, m)| m.space == space);
         let own: Vec<Flow> = own.map(|(flow, ..)| flow).collect();
         for flow in own {
@@ -271,7 +285,7 @@ impl FlowSet {
 
     /// Both directions of a rewriter's mappings, one per line, in the order of creation. If `proto` is not 0, only
     /// mappings of that protocol.
-    pub(super) fn table(&self, space: u16, kind: Kind, proto: u8) -> String {
+    pub fn table(&self, space: u16, kind: Kind, proto: u8) -> String {
         let all = self.flows.iter();
         let own =
             all.filter(|(_, keys, m)| m.space == space && (proto == 0 || keys[0].proto == proto));

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 /// Set of addresses that packets rarely have. A bitmap excludes most other addresses at once.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
+pub struct Listed {
     /// Sorted addresses.
     all: Vec<Ipv4Addr>,
     /// Bit map of the highest six bits of the addresses' [`hash`].
@@ -14,7 +14,8 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    pub(crate) fn extend(&mut self, more: impl IntoIterator<Item = Ipv4Addr>) {
+    /// Adds addresses.
+    pub fn extend(&mut self, more: impl IntoIterator<Item = Ipv4Addr>) {
         self.all.extend(more);
         self.all.sort_unstable();
         self.all.dedup();
@@ -27,14 +28,15 @@ impl Listed {
         }
     }
 
+    /// True if the set has the address.
     #[inline]
-    pub(crate) fn contains(&self, address: Ipv4Addr) -> bool {
+    pub fn contains(&self, address: Ipv4Addr) -> bool {
         self.bits & Listed::bit(address) != 0 && self.contains_surely(address)
     }
 
     /// Bit map of all addresses, so that several sets can be excluded at once.
     #[inline]
-    pub(crate) fn bits(&self) -> u64 {
+    pub fn bits(&self) -> u64 {
         self.bits
     }
 
@@ -47,7 +49,7 @@ impl Listed {
 
     /// Bit of an address in [`bits`](Self::bits).
     #[inline]
-    pub(crate) fn bit(address: Ipv4Addr) -> u64 {
+    pub fn bit(address: Ipv4Addr) -> u64 {
         1 << (hash(address) >> 26)
     }
 

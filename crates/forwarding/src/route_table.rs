@@ -1,8 +1,8 @@
 //! Routes and their next hops, from a configuration and from handlers.
 
-use super::bound::RouteBound;
+use super::route_bound::RouteBound;
+use super::route_syntax::{Command, Hops, show_hops};
 use super::store::{self, Store};
-use super::syntax::{Command, Hops, show_hops};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::ops::Deref;
@@ -11,10 +11,10 @@ use tables::fib::{Fib, Full, NoMemory, Prefix, Structure};
 use tables::groups::{GroupId, Member};
 
 /// A routing table.
-pub(super) struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, Known<N>, S>);
+pub struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, Known<N>, S>);
 
 /// Writer's state besides routes and groups.
-pub(super) struct Known<const N: usize> {
+pub struct Known<const N: usize> {
     /// Routes of the configuration, in order.
     configured: Vec<(Prefix<N>, Hops)>,
     /// Commands that marked next hops up or down, in order. They also apply to routes added later.
@@ -35,9 +35,11 @@ impl<const N: usize, S: Structure<N>> Deref for Table<N, S> {
 
 /// Selection of next hops by gateway (`None`: those without a gateway), and by port if it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Which {
-    pub(super) gateway: Option<IpAddr>,
-    pub(super) port: Option<u16>,
+pub struct Which {
+    /// Gateway; `None` for next hops without one.
+    pub gateway: Option<IpAddr>,
+    /// Port; `None` for all ports.
+    pub port: Option<u16>,
 }
 
 impl Which {
@@ -52,11 +54,11 @@ impl Which {
 }
 
 /// Reason why commands were refused: the index of the failing command, and a message.
-pub(super) type Refused = (usize, String);
+pub type Refused = (usize, String);
 
 impl<const N: usize, S: Structure<N>> Table<N, S> {
     /// Adds the routes of a configuration, `most` at most, to an empty table. The last route to a prefix counts.
-    pub(super) fn configure(
+    pub fn configure(
         &self,
         most: usize,
         mut routes: Vec<(Prefix<N>, Hops)>,
@@ -75,7 +77,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     /// # Errors
     ///
     /// Memory for the lookup structure ran out.
-    pub(super) fn new(bound: Arc<RouteBound>) -> Result<Table<N, S>, NoMemory> {
+    pub fn new(bound: Arc<RouteBound>) -> Result<Table<N, S>, NoMemory> {
         let known = Known {
             configured: Vec::new(),
             said: Vec::new(),
@@ -85,7 +87,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Executes all commands or none. `show` formats a prefix for messages.
-    pub(super) fn apply(
+    pub fn apply(
         &self,
         commands: &[Command<N>],
         show: impl Fn(Prefix<N>) -> String,
@@ -115,7 +117,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Removes all routes.
-    pub(super) fn flush(&self) {
+    pub fn flush(&self) {
         let mut writer = self.lock();
         writer.settle();
         let all: Vec<Prefix<N>> = writer.rib.iter().map(|(p, _)| p).collect();
@@ -126,7 +128,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Marks the selected next hops up or down. Returns the number of groups changed.
-    pub(super) fn set_up(&self, up: bool, which: Which) -> usize {
+    pub fn set_up(&self, up: bool, which: Which) -> usize {
         let mut writer = self.lock();
         writer.more.said.retain(|(before, _)| !which.covers(before));
         // Entry "up" is recorded only if an entry for a wider selection exists.
@@ -145,12 +147,12 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Number of routes.
-    pub(super) fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.lock().rib.len()
     }
 
     /// Text form of all routes, one per line.
-    pub(super) fn show(&self, show: impl Fn(Prefix<N>) -> String) -> String {
+    pub fn show(&self, show: impl Fn(Prefix<N>) -> String) -> String {
         let writer = self.lock();
         let mut text = String::new();
         for (prefix, id) in writer.rib.iter() {
@@ -160,7 +162,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Calls `see` for each route.
-    pub(super) fn each(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
+    pub fn each(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {
             see(prefix, &writer.hops(id));
@@ -169,7 +171,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
 
     /// Calls `see` for each route that the configuration lacks. For each route that only the configuration has, the
     /// next hops are empty.
-    pub(super) fn each_change(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
+    pub fn each_change(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {
             let (hops, configured) = (writer.hops(id), writer.configured(&prefix));
@@ -191,7 +193,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Longest-prefix route to an address.
-    pub(super) fn route_of(&self, address: [u8; N]) -> Option<(Prefix<N>, Vec<Member>)> {
+    pub fn route_of(&self, address: [u8; N]) -> Option<(Prefix<N>, Vec<Member>)> {
         let writer = self.lock();
         let lengths = (0..=Prefix::<N>::BITS).rev();
         let mut prefixes = lengths.map(|length| Prefix::new(address, length));
@@ -200,7 +202,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
 
     /// Next hops of the group that `look` finds. The lock keeps the writer from reusing ids, so the caller need not be
     /// a reader of the epoch domain.
-    pub(super) fn hops(
+    pub fn hops(
         &self,
         look: impl FnOnce(&S) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
@@ -210,7 +212,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Text form of the groups in use, one per line: id, number of routes, next hops and their states.
-    pub(super) fn show_groups(&self) -> String {
+    pub fn show_groups(&self) -> String {
         let writer = self.lock();
         let mut users: BTreeMap<GroupId, usize> = BTreeMap::new();
         for (_, id) in writer.rib.iter() {
@@ -229,7 +231,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
 
     /// Takes over the routes of an old table. Where both configurations differ in a route, the new configuration
     /// decides.
-    pub(super) fn inherit(&self, old: &Table<N, S>) {
+    pub fn inherit(&self, old: &Table<N, S>) {
         let old = old.lock();
         let writer = self.lock();
         let mut commands = Vec::new();
@@ -399,7 +401,7 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
 }
 
 /// Text form of a route: prefix, gateway and port in columns of Click's widths, then further next hops.
-pub(crate) fn row(prefix: &str, hops: &str) -> String {
+pub fn row(prefix: &str, hops: &str) -> String {
     let (gateway, port) = hops.split_once(' ').unwrap_or((hops, ""));
     let column = |text: &str, width: usize| match text.len() + 1 < width {
         true => format!("{text}\t\t"),

@@ -3,11 +3,11 @@
 //! Labels are in blocks, each published as a whole. A change copies a block, whatever the number of labels, and
 //! readers never wait.
 
-use engine::publish::{Published, Reader, domain};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, MutexGuard};
 use sync::Lock;
+use sync::publish::{Published, Reader, domain};
 use wire::mpls::{LABEL_MAX, Labels};
 
 /// Number of labels in a block.
@@ -29,26 +29,28 @@ pub struct Hop {
 
 /// Route of packets with a label.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     hops: Box<[Hop]>,
     weights: u64,
 }
 
 impl Entry {
-    pub(crate) fn new(hops: Vec<Hop>) -> Entry {
+    /// An entry with these next hops, at least one.
+    pub fn new(hops: Vec<Hop>) -> Entry {
         Entry {
             weights: hops.iter().map(|hop| u64::from(hop.weight)).sum(),
             hops: hops.into(),
         }
     }
 
-    pub(crate) fn hops(&self) -> &[Hop] {
+    /// The next hops.
+    pub fn hops(&self) -> &[Hop] {
         &self.hops
     }
 
     /// Next hop of a flow; `hash` is called only if there are several.
     #[inline]
-    pub(crate) fn hop(&self, hash: impl FnOnce() -> u32) -> Option<&Hop> {
+    pub fn hop(&self, hash: impl FnOnce() -> u32) -> Option<&Hop> {
         if let [hop] = &*self.hops {
             return Some(hop);
         }
@@ -64,10 +66,13 @@ impl Entry {
 
 /// Compact form of an entry with one next hop, which is IPv4 or absent, and one label that replaces the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Swap {
-    pub(crate) label: u32,
-    pub(crate) port: u16,
-    pub(crate) gateway: Option<[u8; 4]>,
+pub struct Swap {
+    /// Label that replaces the old one.
+    pub label: u32,
+    /// Output, or number of an interface.
+    pub port: u16,
+    /// IPv4 gateway, if there is one.
+    pub gateway: Option<[u8; 4]>,
 }
 
 impl Swap {
@@ -101,54 +106,58 @@ struct Block {
 
 /// Writer's state besides the table.
 #[derive(Default)]
-pub(crate) struct Known {
+pub struct Known {
     /// Labels with an entry.
-    pub(crate) labels: BTreeSet<u32>,
+    pub labels: BTreeSet<u32>,
     /// Labels of the configuration.
-    pub(crate) configured: BTreeSet<u32>,
+    pub configured: BTreeSet<u32>,
 }
 
-pub(crate) struct LabelTable {
+/// Routes of packets by their outermost label.
+pub struct LabelTable {
     blocks: Box<[Published<Block>]>,
     known: Lock<Known>,
 }
 
-impl LabelTable {
-    pub(crate) fn new() -> LabelTable {
+impl Default for LabelTable {
+    fn default() -> LabelTable {
         let block = |_| Published::new(domain(), Block::default());
         LabelTable {
             blocks: (0..BLOCKS).map(block).collect(),
             known: Lock::default(),
         }
     }
+}
 
+impl LabelTable {
+    /// A table without entries.
     /// Compact entry of a label; `None` if the entry has no such form.
     #[inline]
-    pub(crate) fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
+    pub fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
         *block.swaps.get(label as usize % BLOCK)?
     }
 
     /// Entry of a label; `None` if there is none.
     #[inline]
-    pub(crate) fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
+    pub fn find<'r>(&'r self, label: u32, reader: &'r Reader) -> Option<&'r Entry> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
         block.entries.get(label as usize % BLOCK)?.as_deref()
     }
 
     /// Entry of a label, for the control thread, which is no reader of the epoch domain.
-    pub(crate) fn entry(&self, label: u32) -> Option<Arc<Entry>> {
+    pub fn entry(&self, label: u32) -> Option<Arc<Entry>> {
         let block = self.blocks.get(label as usize / BLOCK)?.snapshot();
         block.entries.get(label as usize % BLOCK)?.clone()
     }
 
     /// Locks the writer's half.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Known> {
+    pub fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock()
     }
 
     /// Sets or removes a label's entry.
-    pub(crate) fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
+    pub fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
         let Some(block) = self.blocks.get(label as usize / BLOCK) else {
             return;
         };

@@ -2,7 +2,7 @@
 
 use super::Bounds;
 use engine::clock::Time;
-use engine::packet::Packet;
+use packet::Packet;
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 

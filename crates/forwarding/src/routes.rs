@@ -1,13 +1,13 @@
 //! The kernel's routes, as control changes them and workers read them.
 
+use super::listed::Listed;
+use super::store::{Store, Writer};
 use super::{Full, GroupError, GroupId, LOCAL, Member, NoMemory, Prefix};
-use crate::listed::Listed;
-use crate::route::store::{Store, Writer};
-use engine::publish::{Published, domain};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::time::Duration;
+use sync::publish::{Published, domain};
 use tables::fib::Fib;
 use tables::groups::Groups;
 
@@ -28,7 +28,7 @@ pub struct Routes<const N: usize> {
 
 /// Writer's state besides routes and groups.
 #[derive(Default)]
-pub(crate) struct More {
+pub struct More {
     /// True if the latest groups are not yet published to workers.
     unseen: bool,
     /// True if staged routes could not be published because the table was full.
@@ -160,7 +160,7 @@ impl<const N: usize> Routes<N> {
     }
 
     /// Next hops of the group whose id `look` finds in the workers' table.
-    pub(super) fn next_hops(
+    pub fn next_hops(
         &self,
         look: impl FnOnce(&Fib<N>) -> Result<u16, String>,
     ) -> Result<Vec<Member>, String> {
@@ -205,19 +205,21 @@ impl<const N: usize> Routes<N> {
         self.store.memory()
     }
 
+    /// The structure in which workers look addresses up.
     #[inline]
-    pub(super) fn fib(&self) -> &Fib<N> {
+    pub fn fib(&self) -> &Fib<N> {
         self.store.fib()
     }
 
     /// Sources that no packet from outside has: addresses of the router itself, and broadcasts of its networks.
     #[inline]
-    pub(crate) fn own(&self) -> &Published<Listed> {
+    pub fn own(&self) -> &Published<Listed> {
         &self.own
     }
 
+    /// Groups of next hops, as workers read them.
     #[inline]
-    pub(super) fn groups(&self) -> &Published<Groups> {
+    pub fn groups(&self) -> &Published<Groups> {
         self.store.groups()
     }
 

@@ -11,10 +11,11 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 /// Words of each named pattern in the router's IPRewriterPatterns elements, and the number of patterns with that name.
-pub(super) struct NamedPatterns(pub(super) HashMap<String, (Vec<String>, usize)>);
+pub struct NamedPatterns(pub HashMap<String, (Vec<String>, usize)>);
 
 impl NamedPatterns {
-    pub(super) fn new(args: &Args) -> NamedPatterns {
+    /// Patterns of all IPRewriterPatterns elements.
+    pub fn new(args: &Args) -> NamedPatterns {
         let mut found = HashMap::new();
         for peer in args.peers("IPRewriterPatterns") {
             for arg in peer.args(&[]).rest("", "", "") {
@@ -43,7 +44,7 @@ enum Order {
 /// Rewriting pattern: `SADDR SPORT DADDR DPORT`, `SADDR DADDR IDENT` or `SADDR DADDR`. `None` (a dash) leaves a field
 /// unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Pattern {
+pub struct Pattern {
     src: Option<u32>,
     sport: Option<u16>,
     dst: Option<u32>,
@@ -54,18 +55,19 @@ pub(super) struct Pattern {
     /// True if the pattern contains ports.
     ports: bool,
     /// Name under which inputs share the pattern's state.
-    pub(super) name: String,
+    pub name: String,
 }
 
 /// State of a pattern for one input of a rewriter.
 #[derive(Debug)]
-pub(super) struct PatternState {
+pub struct PatternState {
     /// Next value in ascending order, shared by all inputs that use the same named pattern.
     next: Rc<Cell<u32>>,
 }
 
 impl PatternState {
-    pub(super) fn new(pattern: &Pattern, shared: &Shared) -> PatternState {
+    /// State of a pattern; inputs of one worker share that of a named pattern.
+    pub fn new(pattern: &Pattern, shared: &Shared) -> PatternState {
         PatternState {
             next: shared.get(&pattern.name, Cell::default),
         }
@@ -79,7 +81,7 @@ fn port_of(word: &str, args: &Args) -> Option<u16> {
 }
 
 /// Parses a range of ports, or a single port. Returns the first and the last port.
-pub(super) fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
+pub fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
     let ends = text
         .split_once('-')
         .filter(|_| !text.starts_with(|c: char| c.is_alphabetic()));
@@ -90,12 +92,12 @@ pub(super) fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
 
 impl Pattern {
     /// True if it gives flows another destination.
-    pub(super) fn sets_destination(&self) -> bool {
+    pub fn sets_destination(&self) -> bool {
         self.dst.is_some() || self.dport.is_some()
     }
 
     /// Parses the words of a pattern. An anonymous pattern keeps its state under `name`.
-    pub(super) fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
+    pub fn parse(words: &[String], name: &str, args: &Args) -> Result<Pattern, String> {
         if let [named] = words {
             return Pattern::named(named, args);
         }
@@ -177,14 +179,14 @@ impl Pattern {
     }
 
     /// True if the pattern has a range of source ports.
-    pub(super) fn varies_ports(&self) -> bool {
+    pub fn varies_ports(&self) -> bool {
         matches!(self.range, Some((Range::Ports(_), _)))
     }
 
     /// Rewritten form of a flow; `None` if no free value is found. `free` tracks free values in the flow's bucket;
     /// `flows` is the number of flows in the table. `look` returns the state of a candidate key, `random` a random
     /// number.
-    pub(super) fn apply(
+    pub fn apply(
         &self,
         state: &PatternState,
         (key, kind): (Key, Kind),
@@ -228,7 +230,7 @@ impl Pattern {
     }
 
     /// Text form of the pattern, as handlers show it.
-    pub(super) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         let dash = || "-".to_owned();
         let address = |a: Option<u32>| a.map_or_else(dash, |a| Ipv4Addr::from_bits(a).to_string());
         let port = |p: Option<u16>| p.map_or_else(dash, |p| p.to_string());

@@ -1,0 +1,11 @@
+//! Network address translation without packets: patterns and specifications, mappings, and free places for new ones.
+//!
+//! [`spec`] reads what an input does with flows that have no mapping. [`set`] holds the mappings of rewriters, [`free`]
+//! the addresses and ports that they have not taken. [`key`] and [`tcp`] change headers by a mapping.
+
+pub mod free;
+pub mod key;
+pub mod pattern;
+pub mod set;
+pub mod spec;
+pub mod tcp;
