@@ -77,6 +77,8 @@ pub mod switch;
 pub mod vlb;
 
 #[cfg(test)]
+mod class_files_tests;
+#[cfg(test)]
 mod fast_path_tests;
 
 use engine::element::Class;

@@ -1,0 +1,46 @@
+//! A file here is an element class. What classes need and is no class belongs to a crate below.
+
+use std::path::{Path, PathBuf};
+
+/// Number of files that are no class yet. It may only fall: move what a class needs to a crate below.
+const HELPERS: usize = 112;
+
+/// Sources under a folder, without tests and lists of modules.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the sources are there");
+    let mut all = Vec::new();
+    for path in entries.map(|entry| entry.expect("the sources are there").path()) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.expect("names are text");
+        let is_other = ["lib.rs", "mod.rs", "testing.rs", "tests"].contains(&name);
+        match path.is_dir() {
+            _ if is_other || name.ends_with("tests.rs") => {}
+            true => all.extend(sources(&path)),
+            false => all.push(path),
+        }
+    }
+    all
+}
+
+#[test]
+fn files_that_are_no_class_become_fewer() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let has_class = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).expect("sources are text");
+        text.contains("manual!(") || text.contains(" Element for ")
+    };
+    let mut helpers = sources(&folder);
+    helpers.retain(|path| !has_class(path));
+    helpers.sort();
+    let names = helpers
+        .iter()
+        .filter_map(|path| path.strip_prefix(&folder).ok());
+    let list: Vec<String> = names.map(|name| name.display().to_string()).collect();
+    assert!(
+        list.len() <= HELPERS,
+        "{} files are no class, and {HELPERS} were; a new one belongs to a crate below:\n{}",
+        list.len(),
+        list.join("\n")
+    );
+    assert_eq!(list.len(), HELPERS, "HELPERS can be lower now");
+}
