@@ -89,6 +89,32 @@ def by_function(text):
     return sums
 
 
+def by_line(text):
+    """Events (as named in the file) by the program or library, and by the source file and line that hold them, inlined code too."""
+    names, sums, place, line, call = {}, {}, {"ob": None, "fl": None}, 0, False
+    kinds = {"ob": "ob", "cob": "ob", "fl": "fl", "fi": "fl", "fe": "fl", "cfi": "fl", "cfl": "fl"}
+    for row in text.splitlines():
+        word, equals, rest = row.partition("=")
+        if equals and word in kinds:
+            number, _, full = rest.partition(" ")
+            names.setdefault((kinds[word], number), full)
+            if not word.startswith("c"):
+                place[kinds[word]] = names[kinds[word], number]
+        elif word == "calls":
+            call = True  # the line behind it is what was called, counted there
+        elif re.match(r"[0-9+*-]", row):
+            at, *costs = row.split()
+            line = line if at == "*" else line + int(at) if at[0] in "+-" else int(at)
+            if not call:
+                counts = sums.setdefault((place["ob"], place["fl"], line), [])
+                counts.extend([0] * (len(costs) - len(counts)))
+                for n, cost in enumerate(costs):
+                    counts[n] += int(cost)
+            call = False
+    header = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
+    return {key: dict(zip(header, counts + [0] * len(header))) for key, counts in sums.items()}
+
+
 def by_object(text):
     """Instructions by file (program or library)."""
     sums = {}
