@@ -246,6 +246,14 @@ impl Flow<Ipv4Addr> {
         let addrs = u64::from(self.src.to_bits()) << 32 | u64::from(self.dst.to_bits());
         Start::new(seed).hash(addrs, self.tail())
     }
+
+    /// Like [`hash`](Self::hash), with the same value for both directions of the flow.
+    #[inline]
+    pub fn symmetric_hash(&self, seed: u32) -> u32 {
+        let src = (self.src.octets(), self.src_port.to_be_bytes());
+        let dst = (self.dst.octets(), self.dst_port.to_be_bytes());
+        Start::new(seed).symmetric_hash(src, dst, self.protocol)
+    }
 }
 
 impl Flow<Ipv6Addr> {
@@ -258,6 +266,17 @@ impl Flow<Ipv6Addr> {
             state = absorb(state, addr as u64);
         }
         finish(absorb(state, self.tail()))
+    }
+
+    /// Like [`hash`](Self::hash), with the same value for both directions of the flow.
+    #[inline]
+    pub fn symmetric_hash(&self, seed: u32) -> u32 {
+        let end = |addr: Ipv6Addr, port: u16| {
+            let high = absorb(start(seed), (addr.to_bits() >> 64) as u64);
+            absorb(absorb(high, addr.to_bits() as u64), u64::from(port))
+        };
+        let (src, dst) = (end(self.src, self.src_port), end(self.dst, self.dst_port));
+        finish(meet(src, dst) ^ u64::from(self.protocol))
     }
 }
 
@@ -278,6 +297,23 @@ impl Start {
     pub fn hash(self, addrs: u64, tail: u64) -> u32 {
         finish(absorb(absorb(self.0, addrs), tail))
     }
+
+    /// See [`Flow::symmetric_hash`]. Each end is the address and the port, as bytes of the headers.
+    #[inline(always)]
+    pub fn symmetric_hash(
+        self,
+        src: ([u8; 4], [u8; 2]),
+        dst: ([u8; 4], [u8; 2]),
+        protocol: u8,
+    ) -> u32 {
+        // An end has 48 bits, so the two high bytes of its state are the seed's. Where they are not 0, as with nearly all
+        // seeds, no end has the state 0, which would hide the other end.
+        let end = |(addr, port)| {
+            let high = u64::from(u16::from_le_bytes(port)) << 32;
+            self.0 ^ (high | u64::from(u32::from_le_bytes(addr)))
+        };
+        finish(meet(end(src), end(dst)) ^ u64::from(protocol))
+    }
 }
 
 // Odd multipliers without structure: the fractional bits of the square roots of 2, 3 and 5. Each step is a bijection
@@ -295,6 +331,13 @@ fn start(seed: u32) -> u64 {
 fn absorb(state: u64, word: u64) -> u64 {
     let x = (state ^ word).wrapping_mul(ROOT2);
     x ^ (x >> 32)
+}
+
+/// Two states as one, in either order: the halves of their product.
+#[inline(always)]
+fn meet(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 #[inline(always)]

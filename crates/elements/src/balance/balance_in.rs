@@ -36,6 +36,7 @@
 
 use super::balance_out::Out;
 use super::heads::Heads;
+use super::key::Key;
 use super::shared::{INSIDE, SPEAKER, Shared};
 use super::stations::{Learnt, tick};
 use super::{Head, Peer, arrived, is_discovery};
@@ -209,14 +210,12 @@ impl Element for BalanceIn {
                 let step = InTurn::<true>::new(look, shared, now);
                 sides.part(batch, each, cx, step, leave);
             }
+            Choice::ByFlow if look.backs == 1 && shared.sorter.key == Key::Symmetric => {
+                let step = ByFlow::<true>::new(look, shared, now);
+                sides.part(batch, each, cx, step, leave);
+            }
             Choice::ByFlow => {
-                let table = shared.pool.table(0);
-                let step = ByFlow {
-                    look,
-                    shared,
-                    table,
-                    now,
-                };
+                let step = ByFlow::<false>::new(look, shared, now);
                 sides.part(batch, each, cx, step, leave);
             }
             Choice::ByAll => {
@@ -283,15 +282,27 @@ impl<const MANY: bool> Step for InTurn<'_, MANY> {
     }
 }
 
-/// Distributes packets by their flows.
-struct ByFlow<'a> {
+/// Distributes packets by their flows; `USUAL` is true with one back port and the symmetric key.
+struct ByFlow<'a, const USUAL: bool> {
     look: &'a mut Look,
     shared: &'a Shared,
     table: &'a Table,
     now: u64,
 }
 
-impl Step for ByFlow<'_> {
+impl<'a, const USUAL: bool> ByFlow<'a, USUAL> {
+    #[inline]
+    fn new(look: &'a mut Look, shared: &'a Shared, now: u64) -> Self {
+        ByFlow {
+            look,
+            shared,
+            table: shared.pool.table(0),
+            now,
+        }
+    }
+}
+
+impl<const USUAL: bool> Step for ByFlow<'_, USUAL> {
     #[inline(always)]
     fn fast(&mut self, packet: &mut Packet, _: &Cx) -> Option<Verdict> {
         let head = packet.data_mut().first_chunk_mut::<HEAD>()?;
@@ -299,11 +310,18 @@ impl Step for ByFlow<'_> {
             return None;
         }
         let ip = head.last_chunk()?;
-        let bucket = self.shared.sorter.plain4(ip, self.look.outside)?;
+        let sorter = &self.shared.sorter;
+        let bucket = match USUAL {
+            true => sorter.symmetric4(ip)?,
+            false => sorter.plain4(ip, self.look.outside)?,
+        };
         let backend = self.table.settled(bucket)?;
         let ether = self.shared.ethers.get(usize::from(backend))?;
         head[..6].copy_from_slice(&ether.0);
-        Some(Verdict::out(self.look.back_of(bucket)))
+        Some(match USUAL {
+            true => Verdict::ON,
+            false => Verdict::out(self.look.back_of(bucket)),
+        })
     }
 
     fn slow(&mut self, packet: &mut Packet, _: &Cx) -> Verdict {
@@ -311,11 +329,11 @@ impl Step for ByFlow<'_> {
     }
 }
 
-/// High 16 bits of a packet's IPv4 destination.
+/// First two bytes of a packet's IPv4 destination.
 #[inline(always)]
-fn block(head: &[u8; HEAD]) -> u16 {
+fn block(head: &[u8; HEAD]) -> [u8; 2] {
     const AT: usize = ether::LEN + 16;
-    u16::from_be_bytes([head[AT], head[AT + 1]])
+    [head[AT], head[AT + 1]]
 }
 
 impl Look {

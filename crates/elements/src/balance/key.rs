@@ -27,43 +27,38 @@ pub(super) struct Sorter {
 }
 
 /// IPv4 or IPv6 address.
-trait Address: Copy + Ord {
+trait Address: Copy {
     const NONE: Self;
-    /// Address and port of one end, ordered for comparison with the other end.
-    type End: Ord;
-    fn end(self, port: u16) -> Self::End;
     fn hash(flow: &Flow<Self>, seed: u32) -> u32;
+    /// Hash that is the same for both directions of a flow.
+    fn symmetric_hash(flow: &Flow<Self>, seed: u32) -> u32;
 }
 
 impl Address for Ipv4Addr {
     const NONE: Self = Ipv4Addr::UNSPECIFIED;
 
-    type End = u64;
-
-    #[inline]
-    fn end(self, port: u16) -> u64 {
-        u64::from(self.to_bits()) << 16 | u64::from(port)
-    }
-
     #[inline]
     fn hash(flow: &Flow<Self>, seed: u32) -> u32 {
         flow.hash(seed)
+    }
+
+    #[inline]
+    fn symmetric_hash(flow: &Flow<Self>, seed: u32) -> u32 {
+        flow.symmetric_hash(seed)
     }
 }
 
 impl Address for Ipv6Addr {
     const NONE: Self = Ipv6Addr::UNSPECIFIED;
 
-    type End = (u128, u16);
-
-    #[inline]
-    fn end(self, port: u16) -> (u128, u16) {
-        (self.to_bits(), port)
-    }
-
     #[inline]
     fn hash(flow: &Flow<Self>, seed: u32) -> u32 {
         flow.hash(seed)
+    }
+
+    #[inline]
+    fn symmetric_hash(flow: &Flow<Self>, seed: u32) -> u32 {
+        flow.symmetric_hash(seed)
     }
 }
 
@@ -79,21 +74,21 @@ impl Sorter {
 
     #[inline(always)]
     fn bucket<A: Address>(&self, flow: Flow<A>, from_outside: bool) -> u16 {
-        let flow = match self.key {
-            Key::Flow => flow,
-            Key::Symmetric if flow.src.end(flow.src_port) > flow.dst.end(flow.dst_port) => {
-                flow.reversed()
+        let hash = match self.key {
+            Key::Flow => A::hash(&flow, self.seed),
+            Key::Symmetric => A::symmetric_hash(&flow, self.seed),
+            Key::Outside => {
+                let host = Flow {
+                    src: if from_outside { flow.src } else { flow.dst },
+                    dst: A::NONE,
+                    src_port: 0,
+                    dst_port: 0,
+                    protocol: 0,
+                };
+                A::hash(&host, self.seed)
             }
-            Key::Symmetric => flow,
-            Key::Outside => Flow {
-                src: if from_outside { flow.src } else { flow.dst },
-                dst: A::NONE,
-                src_port: 0,
-                dst_port: 0,
-                protocol: 0,
-            },
         };
-        (A::hash(&flow, self.seed) >> 16) as u16
+        bucket_of(hash)
     }
 
     /// Bucket of an IPv4 packet; `None` if the packet is malformed. `from_outside` is true if the packet arrived on a
@@ -107,11 +102,10 @@ impl Sorter {
     /// Bucket of an unfragmented TCP or UDP packet without IP options, from its first 24 bytes.
     #[inline(always)]
     pub(super) fn plain4(&self, head: &[u8; 24], from_outside: bool) -> Option<u16> {
-        let protocol = head[9];
-        let is_plain = head[0] == 0x45 && u16::from_be_bytes([head[6], head[7]]) & 0x3fff == 0;
-        if !is_plain || !matches!(protocol, proto::TCP | proto::UDP) {
-            return None;
+        if self.key == Key::Symmetric {
+            return self.symmetric4(head);
         }
+        let protocol = plain_protocol(head)?;
         let ip = Ipv4::new_unchecked(head);
         let flow = Flow {
             src: ip.src(),
@@ -120,16 +114,16 @@ impl Sorter {
             dst_port: u16::from_be_bytes([head[22], head[23]]),
             protocol,
         };
-        if self.key != Key::Symmetric {
-            return Some(self.bucket(flow, from_outside));
-        }
-        // Computes the same as `bucket`, without an unpredictable branch on the order of the ends.
-        let (a, b) = (flow.src.end(flow.src_port), flow.dst.end(flow.dst_port));
-        let (low, high) = (a.min(b), a.max(b));
-        let addrs = (low >> 16) << 32 | high >> 16;
-        let ports = (low & 0xffff) << 16 | high & 0xffff;
-        let hash = self.start.hash(addrs, ports << 16 | u64::from(protocol));
-        Some((hash >> 16) as u16)
+        Some(self.bucket(flow, from_outside))
+    }
+
+    /// Like [`plain4`](Self::plain4), if the key is symmetric.
+    #[inline(always)]
+    pub(super) fn symmetric4(&self, head: &[u8; 24]) -> Option<u16> {
+        let protocol = plain_protocol(head)?;
+        let [.., a, b, c, d, e, f, g, h, i, j, k, l] = *head;
+        let (src, dst) = (([a, b, c, d], [i, j]), ([e, f, g, h], [k, l]));
+        Some(bucket_of(self.start.symmetric_hash(src, dst, protocol)))
     }
 
     #[cold]
@@ -208,6 +202,19 @@ impl Sorter {
         let known = self.fragments.find(datagram, now);
         known.unwrap_or_else(|| self.bucket(addresses, from_outside))
     }
+}
+
+#[inline(always)]
+fn bucket_of(hash: u32) -> u16 {
+    (hash >> 16) as u16
+}
+
+/// Protocol of a TCP or UDP packet that is no fragment and has no IP options.
+#[inline(always)]
+fn plain_protocol(head: &[u8; 24]) -> Option<u8> {
+    let protocol = head[9];
+    let is_plain = head[0] == 0x45 && u16::from_be_bytes([head[6], head[7]]) & 0x3fff == 0;
+    (is_plain && matches!(protocol, proto::TCP | proto::UDP)).then_some(protocol)
 }
 
 fn flow4(packet: &[u8]) -> Option<Flow<Ipv4Addr>> {

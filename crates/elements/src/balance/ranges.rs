@@ -49,7 +49,8 @@ impl<A: Copy + Ord> Ranges<A> {
 #[derive(Clone, Debug)]
 pub(super) struct Ranges4 {
     ranges: Ranges<u32>,
-    /// Bitmap of blocks of 2^16 addresses; a bit is set if the block overlaps a range.
+    /// Bitmap of blocks of 2^16 addresses, by their two bytes in little-endian order, as a load reads them; a bit is set
+    /// if the block overlaps a range.
     blocks: [u64; BLOCKS / 64],
 }
 
@@ -70,7 +71,8 @@ impl Ranges4 {
         let mut blocks = [0; BLOCKS / 64];
         for (first, last, _) in ranges {
             for block in first >> 16..=last >> 16 {
-                blocks[block as usize / 64] |= 1 << (block % 64);
+                let place = u16::from_le_bytes((block as u16).to_be_bytes());
+                blocks[usize::from(place / 64)] |= 1 << (place % 64);
             }
         }
         Ok(Ranges4 {
@@ -79,16 +81,17 @@ impl Ranges4 {
         })
     }
 
-    /// False if no range overlaps the block of addresses with these high 16 bits.
+    /// False if no range overlaps the block of addresses that begin with these bytes.
     #[inline(always)]
-    pub(super) fn is_near(&self, block: u16) -> bool {
-        self.blocks[usize::from(block / 64)] >> (block % 64) & 1 != 0
+    pub(super) fn is_near(&self, block: [u8; 2]) -> bool {
+        let place = u16::from_le_bytes(block);
+        self.blocks[usize::from(place / 64)] >> (place % 64) & 1 != 0
     }
 
     /// Owner of an address. For addresses in blocks without ranges, the time is independent of the number of ranges.
     #[inline]
     pub(super) fn owner(&self, address: u32) -> Option<u16> {
-        match self.is_near((address >> 16) as u16) {
+        match self.is_near(((address >> 16) as u16).to_be_bytes()) {
             true => self.near(address),
             false => None,
         }

@@ -3,6 +3,9 @@
 use super::shared::Backend;
 use cluster::balance::key;
 
+/// Function from packets to buckets: another number for another function, which other balancers must share.
+const BUCKETS: &str = "buckets 2";
+
 /// Parts of a configuration that all balancers have in common.
 pub(super) struct Common<'a> {
     pub(super) backends: &'a [Backend],
@@ -33,5 +36,6 @@ pub(super) fn of(parts: &Common<'_>) -> u64 {
     lines.extend(owned);
     lines.extend([parts.words[0], parts.words[2]].map(str::to_owned));
     lines.extend(parts.choices.map(str::to_owned));
+    lines.push(BUCKETS.to_owned());
     key(&lines.join("\n"))
 }

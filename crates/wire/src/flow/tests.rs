@@ -98,8 +98,39 @@ fn unevenness(hashes: impl Iterator<Item = u32>, buckets: usize) -> f64 {
         .fold(0f64, |m, c| m.max((c - mean).abs() / mean.sqrt()))
 }
 
+/// Changes of a flow by a number: one field, several, or both ends against each other.
+const CHANGES: [fn(&mut Flow<Ipv4Addr>, u32); 10] = [
+    |f, i| f.src = Ipv4Addr::from_bits(f.src.to_bits() + i),
+    |f, i| f.dst = Ipv4Addr::from_bits(f.dst.to_bits() + (i << 8)),
+    |f, i| f.src = Ipv4Addr::from_bits(f.src.to_bits() ^ i << 12),
+    |f, i| f.src_port = f.src_port.wrapping_add(i as u16),
+    |f, i| f.dst_port = f.dst_port.wrapping_add(i as u16),
+    // Ports that NAT gives out in pairs, for each of its addresses.
+    |f, i| {
+        f.src = Ipv4Addr::from_bits(f.src.to_bits() + i % 4);
+        f.src_port = f.src_port.wrapping_add((i / 4 * 2) as u16);
+    },
+    |f, i| {
+        f.src = Ipv4Addr::from_bits(f.src.to_bits() + i);
+        f.dst = Ipv4Addr::from_bits(f.dst.to_bits() + i);
+    },
+    |f, i| {
+        f.src = Ipv4Addr::from_bits(f.src.to_bits() + i);
+        f.dst = Ipv4Addr::from_bits(f.dst.to_bits() - i);
+    },
+    |f, i| {
+        f.src_port = f.src_port.wrapping_add(i as u16);
+        f.dst_port = f.dst_port.wrapping_sub(i as u16);
+    },
+    // All pairs of 100 clients and 200 servers.
+    |f, i| {
+        f.src = Ipv4Addr::from_bits(f.src.to_bits() + i % 100);
+        f.dst = Ipv4Addr::from_bits(f.dst.to_bits() + i / 100);
+    },
+];
+
 #[test]
-fn flows_that_differ_in_one_field_spread_evenly() {
+fn similar_flows_spread_evenly() {
     let base = Flow {
         src: Ipv4Addr::new(10, 0, 0, 1),
         dst: Ipv4Addr::new(192, 0, 2, 1),
@@ -107,24 +138,35 @@ fn flows_that_differ_in_one_field_spread_evenly() {
         dst_port: 80,
         protocol: 6,
     };
-    let vary: [fn(&mut Flow<Ipv4Addr>, u32); 4] = [
-        |f, i| f.src = Ipv4Addr::from_bits(f.src.to_bits() + i),
-        |f, i| f.dst = Ipv4Addr::from_bits(f.dst.to_bits() + (i << 8)),
-        |f, i| f.src_port += i as u16,
-        |f, i| f.dst_port += i as u16,
-    ];
-    for (which, vary) in vary.iter().enumerate() {
-        for seed in [0, 1, 0xdead_beef] {
-            for buckets in [2, 3, 4, 7, 16, 128] {
-                let hashes = (0..20_000).map(|i| {
+    let hashes: [fn(&Flow<Ipv4Addr>, u32) -> u32; 2] =
+        [Flow::<Ipv4Addr>::hash, Flow::<Ipv4Addr>::symmetric_hash];
+    for (which, hash) in hashes.iter().enumerate() {
+        for (change, vary) in CHANGES.iter().enumerate() {
+            for seed in [0, 1, 0xdead_beef] {
+                let flows = (0..20_000).map(|i| {
                     let mut f = base;
                     vary(&mut f, i);
-                    f.hash(seed)
+                    hash(&f, seed)
                 });
-                let worst = unevenness(hashes, buckets);
+                let flows: Vec<u32> = flows.collect();
+                for buckets in [2, 3, 4, 7, 16, 128] {
+                    // Tables take the low bits or the high ones.
+                    for shift in [0, 16] {
+                        let worst = unevenness(flows.iter().map(|h| h >> shift), buckets);
+                        assert!(
+                            worst < 5.0,
+                            "hash {which}, change {change}, seed {seed}, {buckets} buckets, >> {shift}: {worst}"
+                        );
+                    }
+                }
+                let mut high: Vec<u32> = flows.iter().map(|h| h >> 16).collect();
+                high.sort_unstable();
+                high.dedup();
+                // 20,000 random numbers of 16 bits have 17,232 values, give or take 50.
                 assert!(
-                    worst < 5.0,
-                    "field {which}, seed {seed}, {buckets} buckets: {worst}"
+                    (16_900..=17_600).contains(&high.len()),
+                    "hash {which}, change {change}, seed {seed}: {} values",
+                    high.len()
                 );
             }
         }
@@ -133,6 +175,11 @@ fn flows_that_differ_in_one_field_spread_evenly() {
 
 #[test]
 fn one_flipped_bit_flips_half_of_the_hash() {
+    flips_half("hash", |f| f.hash(1));
+    flips_half("symmetric hash", |f| f.symmetric_hash(1));
+}
+
+fn flips_half(name: &str, hash: fn(&Flow<Ipv6Addr>) -> u32) {
     let mut rng = Rng(5);
     let mut flips = [[0u32; 32]; 128 + 32];
     const ROUNDS: u32 = 2_000;
@@ -144,7 +191,7 @@ fn one_flipped_bit_flips_half_of_the_hash() {
             dst_port: rng.next() as u16,
             protocol: rng.byte(),
         };
-        let h = f.hash(1);
+        let h = hash(&f);
         for (bit, row) in flips.iter_mut().enumerate() {
             let mut g = f;
             match bit {
@@ -152,7 +199,43 @@ fn one_flipped_bit_flips_half_of_the_hash() {
                 128..144 => g.src_port ^= 1 << (bit - 128),
                 _ => g.dst_port ^= 1 << (bit - 144),
             }
-            let change = h ^ g.hash(1);
+            let change = h ^ hash(&g);
+            row.iter_mut()
+                .enumerate()
+                .for_each(|(i, n)| *n += change >> i & 1);
+        }
+    }
+    for (bit, row) in flips.iter().enumerate() {
+        for (out, &n) in row.iter().enumerate() {
+            let share = f64::from(n) / f64::from(ROUNDS);
+            assert!(
+                (0.4..0.6).contains(&share),
+                "{name}, input {bit}, output {out}: {share}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_flipped_bit_flips_half_of_the_symmetric_hash_of_ipv4() {
+    let mut rng = Rng(6);
+    const ROUNDS: u32 = 2_000;
+    let mut flips = [[0u32; 32]; 48];
+    for _ in 0..ROUNDS {
+        let f = Flow {
+            src: Ipv4Addr::from_bits(rng.next() as u32),
+            dst: Ipv4Addr::from_bits(rng.next() as u32),
+            src_port: rng.next() as u16,
+            dst_port: rng.next() as u16,
+            protocol: 17,
+        };
+        for (bit, row) in flips.iter_mut().enumerate() {
+            let mut g = f;
+            match bit {
+                0..32 => g.dst = Ipv4Addr::from_bits(f.dst.to_bits() ^ 1 << bit),
+                _ => g.dst_port ^= 1 << (bit - 32),
+            }
+            let change = f.symmetric_hash(0) ^ g.symmetric_hash(0);
             row.iter_mut()
                 .enumerate()
                 .for_each(|(i, n)| *n += change >> i & 1);
@@ -167,6 +250,84 @@ fn one_flipped_bit_flips_half_of_the_hash() {
             );
         }
     }
+}
+
+#[test]
+fn both_directions_have_one_symmetric_hash_and_others_have_others() {
+    let mut rng = Rng(7);
+    for _ in 0..2_000 {
+        let v4 = Flow {
+            src: Ipv4Addr::from_bits(rng.next() as u32),
+            dst: Ipv4Addr::from_bits(rng.next() as u32),
+            src_port: rng.next() as u16,
+            dst_port: rng.next() as u16,
+            protocol: rng.byte(),
+        };
+        let v6 = Flow {
+            src: v4.src.to_ipv6_mapped(),
+            dst: v4.dst.to_ipv6_compatible(),
+            src_port: v4.src_port,
+            dst_port: v4.dst_port,
+            protocol: v4.protocol,
+        };
+        for seed in [0, 9] {
+            let (h4, h6) = (v4.symmetric_hash(seed), v6.symmetric_hash(seed));
+            assert_eq!(h4, v4.reversed().symmetric_hash(seed));
+            assert_eq!(h6, v6.reversed().symmetric_hash(seed));
+            // The ports belong to their addresses.
+            let crossed = Flow {
+                src_port: v4.dst_port,
+                dst_port: v4.src_port,
+                ..v4
+            };
+            assert_ne!(h4, crossed.symmetric_hash(seed));
+        }
+    }
+}
+
+/// Other balancers must compute the same. The values were computed in Python, from the words of docs/multistage.md.
+#[test]
+fn symmetric_hashes_are_golden() {
+    let v4 = |src: [u8; 4], src_port, dst: [u8; 4], dst_port, protocol| Flow {
+        src: Ipv4Addr::from(src),
+        dst: Ipv4Addr::from(dst),
+        src_port,
+        dst_port,
+        protocol,
+    };
+    for (flow, seed, hash) in [
+        (
+            v4([10, 0, 0, 1], 1024, [192, 0, 2, 1], 80, 6),
+            0,
+            0xac3f_79b4,
+        ),
+        (
+            v4([192, 0, 2, 1], 80, [10, 0, 0, 1], 1024, 6),
+            0,
+            0xac3f_79b4,
+        ),
+        (
+            v4([10, 0, 0, 1], 1024, [192, 0, 2, 1], 80, 17),
+            0,
+            0xdc13_21a7,
+        ),
+        (v4([255; 4], 65_535, [0; 4], 0, 17), 7, 0x71c1_4ea9),
+        (
+            v4([203, 0, 113, 9], 0, [198, 51, 100, 77], 0, 1),
+            0xdead_beef,
+            0x41d3_7a0c,
+        ),
+    ] {
+        assert_eq!(flow.symmetric_hash(seed), hash, "{flow:?}, seed {seed}");
+    }
+    let v6 = Flow {
+        src: Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1),
+        dst: Ipv6Addr::new(0xfd00, 0, 0, 1, 0, 0, 0, 0x99),
+        src_port: 40_000,
+        dst_port: 443,
+        protocol: 6,
+    };
+    assert_eq!(v6.symmetric_hash(0), 0x2f06_505b);
 }
 
 #[test]
