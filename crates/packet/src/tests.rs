@@ -38,6 +38,45 @@ fn pull_and_push_move_the_front_and_annotations_stay_right() {
 }
 
 #[test]
+fn a_link_layer_header_takes_the_place_of_what_is_before_the_network_header() {
+    const HEADER: [u8; 14] = *b"fourteen bytes";
+    for (headroom, network) in [(0, 0), (13, 0), (14, 0), (14, 5), (9, 5), (8, 5), (128, 33)] {
+        let bytes: Vec<u8> = (0..40).collect();
+        let fresh = || {
+            let mut p = packet(&bytes);
+            assert!(p.realign(headroom));
+            if network > 0 {
+                p.set_network_offset(network);
+            }
+            p
+        };
+        for removed in [0, network] {
+            let (mut p, mut naive) = (fresh(), fresh());
+            let done = match removed {
+                0 => p.push_mac(&HEADER),
+                _ => p.replace_mac(&HEADER),
+            };
+            assert_eq!(done, headroom + removed >= HEADER.len());
+            if !done {
+                assert_eq!((p.data(), p.mac()), (&bytes[..], None));
+                continue;
+            }
+            assert!(naive.pull(removed));
+            naive.push(14).expect("room").copy_from_slice(&HEADER);
+            naive.set_mac_here();
+            assert_eq!((p.data(), p.anno()), (naive.data(), naive.anno()));
+            assert_eq!(p.data(), [&HEADER, &bytes[removed..]].concat());
+        }
+    }
+    // The network header was cut off.
+    let mut p = packet(b"short");
+    p.set_network_offset(5);
+    p.truncate(2);
+    assert!(!p.replace_mac(&HEADER));
+    assert_eq!(p.data(), b"sh");
+}
+
+#[test]
 fn the_head_of_the_network_header_is_there_whole_or_not_at_all() {
     let mut p = packet(b"headbody");
     assert_eq!(p.network_head::<1>(), None);

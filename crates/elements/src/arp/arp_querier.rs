@@ -146,7 +146,7 @@ impl Sender {
     fn act(&mut self, event: Event<u32>, cx: &mut Cx) {
         match event {
             Event::Ready(mac, mut packet) => {
-                if encapsulate(&mut packet, &self.header(mac)) {
+                if packet.push_mac(&self.header(mac)) {
                     cx.emit(OUT, packet);
                 } else {
                     self.drop(packet, NO_HEADROOM, cx);
@@ -204,20 +204,6 @@ impl Sender {
     }
 }
 
-/// Prepends an Ethernet header to a packet. Returns false without headroom.
-#[inline]
-fn encapsulate(packet: &mut Packet, header: &[u8; ether::LEN]) -> bool {
-    let Some(head) = packet
-        .push(ether::LEN)
-        .and_then(|head| head.first_chunk_mut())
-    else {
-        return false;
-    };
-    *head = *header;
-    packet.set_mac_here();
-    true
-}
-
 pub(super) struct ArpQuerier {
     resolver: Resolver<u32>,
     sender: Sender,
@@ -248,7 +234,7 @@ impl Sending<'_, '_> {
         {
             return verdict;
         }
-        match encapsulate(packet, &self.sender.header) {
+        match packet.push_mac(&self.sender.header) {
             true => Verdict::ON,
             false => Verdict::drop(NO_HEADROOM as u8),
         }

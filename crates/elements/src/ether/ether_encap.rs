@@ -111,18 +111,7 @@ impl Fuse for EtherEncap {
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let header = self.header;
         #[inline(always)]
-        move |packet| {
-            let head = packet.push(ether::LEN);
-            let verdict = match head.and_then(|head| head.first_chunk_mut()) {
-                Some(head) => {
-                    *head = header;
-                    packet.set_mac_here();
-                    Verdict::ON
-                }
-                None => Verdict::drop(NO_HEADROOM),
-            };
-            Some(verdict)
-        }
+        move |packet| Some(on_if(packet.push_mac(&header), NO_HEADROOM))
     }
 }
 

@@ -39,15 +39,7 @@ pub(super) fn frame(
 /// Puts an Ethernet header from `src` to `dst` directly before the IPv6 header; false without room.
 #[inline]
 pub(super) fn encapsulate(packet: &mut Packet, src: EtherAddr, dst: EtherAddr) -> bool {
-    let stripped = packet.pull(packet.network_offset());
-    match packet.push(ether::LEN) {
-        Some(header) if stripped => {
-            header.copy_from_slice(&ether::header(dst, src, ether::IPV6));
-            packet.set_mac_here();
-            true
-        }
-        _ => false,
-    }
+    packet.replace_mac(&ether::header(dst, src, ether::IPV6))
 }
 
 /// A message that its receiver may believe: from this link, whole, its checksum right (RFC 4861, 6.1

@@ -40,11 +40,16 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// EtherType of the packets.
     const ETHERTYPE: u16;
+    /// See [`brief`](Self::brief).
+    type Brief: Copy + Default + PartialEq;
     /// True if the packets carry MPLS labels, or had labels that were popped.
     const IS_LABELLED: bool = false;
 
     /// Next hop as an IPv6 address, in a number that is compared in one step.
     fn key(packet: &Packet) -> u128;
+    /// Number that stands for the next hop of most packets, at less cost than [`key`](Self::key). 0 stands for no next
+    /// hop, and for those that need the key.
+    fn brief(packet: &Packet) -> Self::Brief;
     /// Adds 1 to a packet's TTL, to undo an earlier decrement.
     fn give_back(packet: &mut Packet);
 }
@@ -103,25 +108,17 @@ fn give_up<F: Family>(mut packet: Packet, cx: &mut Cx) {
 /// Prepends an Ethernet header to the packet's IP header or labels.
 #[inline]
 fn encapsulate<F: Family>(packet: &mut Packet, sender: &Sender) -> Verdict {
-    let mut ethertype = F::ETHERTYPE;
-    if F::IS_LABELLED {
-        match labelled_type(packet, sender.interface.mtu()) {
-            Ok(found) => ethertype = found,
-            Err(reason) => return Verdict::drop(reason),
+    if !F::IS_LABELLED {
+        return on_if(packet.replace_mac(&sender.header), NO_HEADROOM);
+    }
+    match labelled_type(packet, sender.interface.mtu()) {
+        Ok(ethertype) => {
+            let mut header = sender.header;
+            [header[12], header[13]] = ethertype.to_be_bytes();
+            on_if(packet.push_mac(&header), NO_HEADROOM)
         }
-    } else if !packet.pull(packet.network_offset()) {
-        return Verdict::drop(NO_HEADROOM);
+        Err(reason) => Verdict::drop(reason),
     }
-    let head = packet.push(ether::LEN).and_then(|h| h.first_chunk_mut());
-    let Some(head) = head else {
-        return Verdict::drop(NO_HEADROOM);
-    };
-    *head = sender.header;
-    if ethertype != F::ETHERTYPE {
-        [head[12], head[13]] = ethertype.to_be_bytes();
-    }
-    packet.set_mac_here();
-    Verdict::ON
 }
 
 /// EtherType of a packet that begins with labels, or whose labels were popped. The error is a drop reason.
@@ -147,31 +144,34 @@ pub(crate) struct Deliver<F> {
 }
 
 /// A batch of packets to be sent.
-struct Sending<'a, 'c, F> {
+struct Sending<'a, 'c, F: Family> {
     resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop; 0 for
-    /// none.
-    last: u128,
-    family: PhantomData<F>,
+    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop: briefly, and
+    /// as a key; 0 for none.
+    last: (F::Brief, u128),
 }
 
 impl<F: Family> Sending<'_, '_, F> {
     #[inline]
     fn step(&mut self, packet: &mut Packet) -> Verdict {
-        let key = F::key(packet);
-        if (key != self.last || key == 0)
-            && let Err(verdict) = self.turn_to(key)
+        let brief = F::brief(packet);
+        if (brief != self.last.0 || brief == F::Brief::default())
+            && let Err(verdict) = self.turn_to(packet)
         {
             return verdict;
         }
         encapsulate::<F>(packet, self.sender)
     }
 
-    /// Resolves the next hop `number` and prepares its Ethernet header. The error is the packet's verdict.
+    /// Resolves a packet's next hop and prepares its Ethernet header. The error is the packet's verdict.
     #[inline(never)] // a step without it is small enough to be compiled into the batch's loop
-    fn turn_to(&mut self, number: u128) -> Result<(), Verdict> {
+    fn turn_to(&mut self, packet: &Packet) -> Result<(), Verdict> {
+        let number = F::key(packet);
+        if number == self.last.1 && number != 0 {
+            return Ok(());
+        }
         let key = number.to_be_bytes();
         let address = forwarding::address(key);
         if address.is_unspecified() {
@@ -190,7 +190,7 @@ impl<F: Family> Sending<'_, '_, F> {
             Found::Known(mac) => {
                 let header = sender.header::<F>(mac);
                 sender.header = header.ok_or(Verdict::drop(DOWN as u8))?;
-                self.last = number;
+                self.last = (F::brief(packet), number);
                 Ok(())
             }
             Found::Wait => Err(WAIT),
@@ -270,8 +270,7 @@ impl<F: Family> Element for Deliver<F> {
             resolver,
             sender,
             cx,
-            last: 0,
-            family: PhantomData,
+            last: Default::default(),
         };
         batch.split(
             &mut sending,

@@ -33,10 +33,22 @@ impl Family for Mpls {
     const ETHERTYPE: u16 = ether::MPLS;
     const IS_LABELLED: bool = true;
 
+    type Brief = u32;
+
     #[inline]
     fn key(packet: &Packet) -> u128 {
         let anno = packet.anno();
         anno.via6().unwrap_or_else(|| key4(anno.dst4()))
+    }
+
+    /// An IPv4 address.
+    #[inline]
+    fn brief(packet: &Packet) -> u32 {
+        let anno = packet.anno();
+        match anno.via6() {
+            None => u32::from_ne_bytes(anno.dst4()),
+            Some(_) => 0,
+        }
     }
 
     fn give_back(_: &mut Packet) {}

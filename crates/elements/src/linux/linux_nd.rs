@@ -27,9 +27,16 @@ impl Family for Nd {
     const PACKET: Facts = Facts::IP6.and(Facts::DST6);
     const ETHERTYPE: u16 = ether::IPV6;
 
+    type Brief = u128;
+
     #[inline]
     fn key(packet: &Packet) -> u128 {
         u128::from_be_bytes(packet.anno().dst6())
+    }
+
+    #[inline]
+    fn brief(packet: &Packet) -> u128 {
+        u128::from_ne_bytes(packet.anno().dst6())
     }
 
     fn give_back(packet: &mut Packet) {

@@ -24,6 +24,18 @@ const NO_HEADROOM: u8 = 1;
 pub(crate) struct MplsEtherEncap {
     src: EtherAddr,
     dst: EtherAddr,
+    /// Header of packets with labels.
+    labelled: [u8; ether::LEN],
+}
+
+impl MplsEtherEncap {
+    fn new(src: EtherAddr, dst: EtherAddr) -> MplsEtherEncap {
+        MplsEtherEncap {
+            src,
+            dst,
+            labelled: ether::header(dst, src, ether::MPLS),
+        }
+    }
 }
 
 impl Element for MplsEtherEncap {
@@ -38,10 +50,9 @@ impl Element for MplsEtherEncap {
     type Config = MplsEtherEncap;
 
     fn configure(args: &mut Args) -> MplsEtherEncap {
-        MplsEtherEncap {
-            src: args.required("SRC", "the source address"),
-            dst: args.required("DST", "the router at the other end of the link"),
-        }
+        let src = args.required("SRC", "the source address");
+        let dst = args.required("DST", "the router at the other end of the link");
+        MplsEtherEncap::new(src, dst)
     }
 
     fn new(config: &Arc<MplsEtherEncap>, _: &Init) -> MplsEtherEncap {
@@ -56,7 +67,10 @@ impl Element for MplsEtherEncap {
     const HANDLERS: &'static [Handler<MplsEtherEncap>] = &[
         Handler::text("dst", "see DST", |e, _| Ok(e.dst.dashed().to_string())),
         Handler::set("dst", "changes DST", |e, value, _| {
-            assign(&mut e.dst, value)
+            let mut dst = e.dst;
+            assign(&mut dst, value)?;
+            *e = MplsEtherEncap::new(e.src, dst);
+            Ok(())
         }),
     ];
 }
@@ -65,15 +79,10 @@ impl Fuse for MplsEtherEncap {
     /// Packets with labels.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let header = ether::header(self.dst, self.src, ether::MPLS);
+        let header = self.labelled;
         #[inline(always)]
         move |packet| {
-            if packet.network_offset() < 1 {
-                return None;
-            }
-            *packet.push(ether::LEN)?.first_chunk_mut()? = header;
-            packet.set_mac_here();
-            Some(Verdict::ON)
+            (packet.network_offset() > 0 && packet.push_mac(&header)).then_some(Verdict::ON)
         }
     }
 
@@ -85,12 +94,8 @@ impl Fuse for MplsEtherEncap {
             (0, Some(6)) => ether::IPV6,
             _ => return Verdict::drop(NOT_IP),
         };
-        let Some(room) = packet.push(ether::LEN) else {
-            return Verdict::drop(NO_HEADROOM);
-        };
-        room[..ether::LEN].copy_from_slice(&ether::header(self.dst, self.src, ethertype));
-        packet.set_mac_here();
-        Verdict::ON
+        let header = ether::header(self.dst, self.src, ethertype);
+        on_if(packet.push_mac(&header), NO_HEADROOM)
     }
 }
 

@@ -218,6 +218,46 @@ impl Packet {
         Some(unsafe { std::slice::from_raw_parts_mut(m.buf_addr.as_ptr().add(offset), n) })
     }
 
+    /// Puts a link-layer header before the data, and sets the MAC header annotation. Returns false, changing nothing,
+    /// without headroom.
+    #[inline]
+    #[must_use]
+    pub fn push_mac<const N: usize>(&mut self, header: &[u8; N]) -> bool {
+        self.put_mac(header, 0)
+    }
+
+    /// Puts a link-layer header directly before the network header, in the place of all bytes there, and sets the MAC
+    /// header annotation. Returns false, changing nothing, without headroom, or if the network header is not in the data.
+    #[inline]
+    #[must_use]
+    pub fn replace_mac<const N: usize>(&mut self, header: &[u8; N]) -> bool {
+        self.put_mac(header, self.network_offset())
+    }
+
+    /// Puts a header in the place of the first `removed` bytes.
+    #[inline(always)]
+    fn put_mac<const N: usize>(&mut self, header: &[u8; N], removed: usize) -> bool {
+        let Some(kept) = self.len().checked_sub(removed) else {
+            return false;
+        };
+        let Some(offset) = (self.headroom() + removed).checked_sub(N) else {
+            return false;
+        };
+        // SAFETY: the data ends where it did: the kept bytes follow the header, for which there is room.
+        unsafe { self.set_place(offset, N + kept) };
+        let m = self.mbuf_mut();
+        m.anno.mac = offset as u16;
+        // SAFETY: the header's bytes are the first of the data.
+        unsafe {
+            m.buf_addr
+                .as_ptr()
+                .add(offset)
+                .cast::<[u8; N]>()
+                .write(*header)
+        };
+        true
+    }
+
     /// Adds `n` bytes of unspecified content at the end (Click's `put`); `None` without tailroom.
     #[inline]
     pub fn put(&mut self, n: usize) -> Option<&mut [u8]> {
