@@ -71,11 +71,24 @@ pub struct Swap {
     pub label: u32,
     /// Output, or number of an interface.
     pub port: u16,
-    /// IPv4 gateway, if there is one.
-    pub gateway: Option<[u8; 4]>,
+    /// The gateway's address in network byte order; 0 for none.
+    gateway: u32,
 }
 
 impl Swap {
+    /// Stands for all other entries; the port is higher than any output.
+    const ASK: Swap = Swap {
+        label: 0,
+        port: u16::MAX,
+        gateway: 0,
+    };
+
+    /// The gateway.
+    #[inline(always)]
+    pub fn gateway(self) -> Option<[u8; 4]> {
+        (self.gateway != 0).then_some(self.gateway.to_ne_bytes())
+    }
+
     fn of(entry: &Entry) -> Option<Swap> {
         let [hop] = entry.hops() else { return None };
         let mut labels = hop.labels.outermost_first();
@@ -83,9 +96,11 @@ impl Swap {
             return None;
         };
         let gateway = match hop.gateway {
-            Some(IpAddr::V4(gateway)) => Some(gateway.octets()),
-            Some(IpAddr::V6(_)) => return None,
-            None => None,
+            Some(IpAddr::V4(gateway)) if !gateway.is_unspecified() => {
+                u32::from_ne_bytes(gateway.octets())
+            }
+            Some(_) => return None,
+            None => 0,
         };
         Some(Swap {
             label,
@@ -99,7 +114,7 @@ impl Swap {
 #[derive(Clone, Default)]
 struct Block {
     /// Compact entries, so that a single load suffices for most packets of a core router.
-    swaps: Vec<Option<Swap>>,
+    swaps: Vec<Swap>,
     /// Complete entries, one per compact entry.
     entries: Vec<Option<Arc<Entry>>>,
 }
@@ -130,12 +145,11 @@ impl Default for LabelTable {
 }
 
 impl LabelTable {
-    /// A table without entries.
-    /// Compact entry of a label; `None` if the entry has no such form.
+    /// Compact entry of a label; one with a port higher than any output, or `None`, if the entry has no such form.
     #[inline]
     pub fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
-        *block.swaps.get(label as usize % BLOCK)?
+        block.swaps.get(label as usize % BLOCK).copied()
     }
 
     /// Entry of a label; `None` if there is none.
@@ -175,9 +189,10 @@ impl LabelTable {
             while let Some(None) = new.entries.last() {
                 new.entries.pop();
             }
-            new.swaps.resize(new.entries.len(), None);
+            new.swaps.resize(new.entries.len(), Swap::ASK);
             if let Some(swap) = new.swaps.get_mut(at) {
-                *swap = new.entries[at].as_deref().and_then(Swap::of);
+                let compact = new.entries[at].as_deref().and_then(Swap::of);
+                *swap = compact.unwrap_or(Swap::ASK);
             }
             Arc::new(new)
         });

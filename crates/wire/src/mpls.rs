@@ -53,6 +53,12 @@ impl Entry {
         }
     }
 
+    /// Word of an entry with another label, and with a time to live that is one less and was not 0.
+    #[inline]
+    pub const fn swapped(word: u32, label: u32) -> u32 {
+        label << 12 | (word & 0xfff).wrapping_sub(1)
+    }
+
     /// The entry at offset `at`; `None` if the bytes end before.
     #[inline]
     pub fn read(bytes: &[u8], at: usize) -> Option<Entry> {
@@ -199,6 +205,19 @@ mod tests {
         assert!(top.write(&mut bytes, 0) && bottom.write(&mut bytes, 4));
         assert!(!top.write(&mut bytes, 5));
         assert_eq!(bytes, STACK[..8]);
+        for entry in [top, bottom] {
+            for ttl in 1..=255 {
+                for label in [0, 16, 1000, LABEL_MAX] {
+                    let word = Entry { ttl, ..entry }.word();
+                    let swapped = Entry {
+                        label,
+                        ttl: ttl - 1,
+                        ..entry
+                    };
+                    assert_eq!(Entry::of(Entry::swapped(word, label)), swapped);
+                }
+            }
+        }
         assert_eq!(stack_len(&STACK), Ok(8));
         assert_eq!(stack_len(&STACK[..7]), Err(BadHeader::TooShort));
         assert_eq!(stack_len(&[0; 200]), Err(BadHeader::BadLength));

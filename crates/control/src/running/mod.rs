@@ -17,7 +17,7 @@ use crate::description::source::Source;
 use crate::netlink::xfrm::Xfrm;
 use crate::netlink::{Listen, Netlink};
 use crate::view::{self, Failure};
-use elements::route::RouteBound;
+use forwarding::RouteBound;
 use engine::clock::{Clock, wall};
 use engine::plan::Plan;
 use engine::port::PortDirectory;

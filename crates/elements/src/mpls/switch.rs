@@ -51,7 +51,8 @@ pub(crate) fn swap(
     out: impl FnOnce(u16) -> Option<Verdict>,
 ) -> Option<Verdict> {
     let data = packet.data_mut();
-    let mut top = Entry::read(data, 0)?;
+    let word = u32::from_be_bytes(*data.first_chunk()?);
+    let top = Entry::of(word);
     let stack = match top.bottom {
         true => LEN,
         false if Entry::read(data, LEN)?.bottom => 2 * LEN,
@@ -62,10 +63,9 @@ pub(crate) fn swap(
         return None;
     }
     let verdict = out(swap.port)?;
-    (top.label, top.ttl) = (swap.label, top.ttl - 1);
-    top.write(data, 0);
+    *data.first_chunk_mut()? = Entry::swapped(word, swap.label).to_be_bytes();
     packet.set_network_offset(stack);
-    if let Some(gateway) = swap.gateway {
+    if let Some(gateway) = swap.gateway() {
         packet.anno_mut().set_dst4(gateway);
     }
     Some(verdict)
