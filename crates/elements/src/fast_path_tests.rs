@@ -9,11 +9,18 @@ use crate::ip4::dec_ip_ttl::DecIPTTL;
 use crate::ip4::drop_directed_broadcasts::DropDirectedBroadcasts;
 use crate::ip4::ip_gw_options::IPGWOptions;
 use crate::ip4::tests::sum;
+use crate::ip6::check_ip6_header::CheckIP6Header;
+use crate::ip6::dec_ip6_hlim::DecIP6HLIM;
 use crate::ip6::ip6_hop_by_hop::IP6HopByHop;
+use crate::linux::Kernel;
+use crate::linux::linux_input::LinuxInput;
+use crate::mpls::mpls_ether_encap::MplsEtherEncap;
 use crate::prelude::*;
 use engine::element::Class;
 use engine::packet::anno::PacketType;
+use std::net::Ipv6Addr;
 use testkit::{Bench, Rng};
+use wire::EtherAddr;
 
 /// An element that tries its fast path first, or uses its general path alone.
 struct Asked<E: Fuse, const FAST: bool> {
@@ -62,15 +69,19 @@ impl<E: Fuse, const FAST: bool> Element for Asked<E, FAST> {
     ];
 }
 
-const fn classes<const FAST: bool>() -> [Class; 8] {
+const fn classes<const FAST: bool>() -> [Class; 12] {
     [
+        Class::of::<Asked<CheckIP6Header, FAST>>(),
         Class::of::<Asked<CheckIPHeader, FAST>>(),
         Class::of::<Asked<CheckIPHeader2, FAST>>(),
+        Class::of::<Asked<DecIP6HLIM, FAST>>(),
         Class::of::<Asked<DecIPTTL, FAST>>(),
         Class::of::<Asked<DropDirectedBroadcasts, FAST>>(),
         Class::of::<Asked<HostEtherFilter, FAST>>(),
         Class::of::<Asked<IP6HopByHop, FAST>>(),
         Class::of::<Asked<IPGWOptions, FAST>>(),
+        Class::of::<Asked<LinuxInput, FAST>>(),
+        Class::of::<Asked<MplsEtherEncap, FAST>>(),
         Class::of::<Asked<PaintTee, FAST>>(),
     ]
 }
@@ -130,13 +141,55 @@ fn write_header(header: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// A packet with a header at some offset, perhaps marked, perhaps at a wrong place, or without a header.
+/// Good addresses and invalid ones.
+const ADDRESSES6: [&str; 9] = [
+    "2001:db8::1",
+    "2001:db8::2",
+    "fe80::1",
+    "ff02::5",
+    "ff01::1",
+    "ff0e::9",
+    "::",
+    "::1",
+    "::ffff:1.2.3.4",
+];
+
+/// Writes random IPv6 headers, some of them with mistakes.
+fn write_header6(header: &mut [u8], rng: &mut Rng) {
+    let payload = header.len() - 40;
+    header[0] = *rng.pick(&[0x60, 0x60, 0x60, 0x6f, 0x45]);
+    let length = match rng.below(6) {
+        0 => payload + 1,
+        1..3 => payload.saturating_sub(3),
+        _ => payload,
+    };
+    header[4..6].copy_from_slice(&(length as u16).to_be_bytes());
+    header[6] = *rng.pick(&[0, 17, 59]);
+    header[7] = *rng.pick(&[0, 1, 2, 64]);
+    for at in [8, 24] {
+        let address: Ipv6Addr = match rng.one_in(2) {
+            true => *rng.pick(&ADDRESSES6),
+            false => "2001:db8::77",
+        }
+        .parse()
+        .expect("an address");
+        header[at..at + 16].copy_from_slice(&address.octets());
+    }
+}
+
+/// A packet with a header somewhere, perhaps marked, perhaps not where it is, or gone.
 fn packet(rng: &mut Rng) -> Packet {
-    let (len, odd) = (rng.below(81), rng.below(20));
+    let (len, odd) = (rng.below(81).max(rng.below(81)), rng.below(20));
     let mut bytes = rng.bytes(len);
     let at = *rng.pick(&[0, 0, 0, 14, 14, odd]);
     if let Some(header) = bytes.get_mut(at..).filter(|header| header.len() >= 20) {
-        write_header(header, rng);
+        match header.len() >= 40 && rng.one_in(2) {
+            true => write_header6(header, rng),
+            false => write_header(header, rng),
+        }
+    }
+    if len >= 14 && rng.one_in(8) {
+        bytes[12..14].copy_from_slice(&[0x81, 0]);
     }
     if len >= 12 && (at >= 12 || rng.one_in(4)) {
         bytes[..6].copy_from_slice(&rng.pick(&STATIONS)[..]);
@@ -175,6 +228,14 @@ fn do_the_same(elements: &[&str]) {
             let sinks: String = (0..outputs).map(collect).collect();
             let text = format!("e :: {element}; {sinks}");
             let mut both = BOTH.map(|list| Bench::new(&[list], &text));
+            if element.starts_with("Linux") {
+                for bench in &mut both {
+                    let kernel = bench.router_wide::<Kernel>();
+                    let eth0 = kernel.interface("eth0").expect("room");
+                    eth0.set_state(true, ME, 1500);
+                    eth0.set_others(vec![EtherAddr(STATIONS[2])]);
+                }
+            }
             for n in 0..2000 {
                 let made = [packet(&mut rng.clone()), packet(&mut rng)];
                 let shown = made[0].data().to_vec();
@@ -193,6 +254,25 @@ fn do_the_same(elements: &[&str]) {
         }
     }
     assert!((asked / 50..asked - asked / 50).contains(&known), "{known}");
+}
+
+#[test]
+fn ipv6_headers_are_checked_alike() {
+    do_the_same(&[
+        "CheckIP6Header",
+        "CheckIP6Header(OFFSET 14)",
+        "CheckIP6Header(2001:db8::2)",
+    ]);
+}
+
+#[test]
+fn the_hop_limit_goes_down_alike() {
+    do_the_same(&["DecIP6HLIM", "DecIP6HLIM(ACTIVE false)"]);
+}
+
+#[test]
+fn labelled_packets_get_headers_alike() {
+    do_the_same(&["MPLSEtherEncap(2:0:0:0:0:1, 2:0:0:0:0:2)"]);
 }
 
 #[test]
@@ -235,6 +315,7 @@ fn stations_are_told_apart_alike() {
         "HostEtherFilter(2:0:0:0:0:1)",
         "HostEtherFilter(2:0:0:0:0:1, true)",
         "HostEtherFilter(2:0:0:0:0:1, DROP_OTHER false, OFFSET 6)",
+        "LinuxInput(eth0, p0)",
     ]);
 }
 

@@ -234,7 +234,7 @@ pub const fn is_martian_destination6(a: Ipv6Addr) -> bool {
 /// True for addresses in ::/8 or ff00::/8. All addresses that must not be forwarded are there, so most addresses need
 /// only this check.
 #[inline]
-const fn is_at_an_end6(a: Ipv6Addr) -> bool {
+pub const fn is_at_an_end6(a: Ipv6Addr) -> bool {
     a.octets()[0].wrapping_add(1) <= 1
 }
 

@@ -26,14 +26,19 @@ pub fn check(bytes: &[u8]) -> Result<Ipv6Checked, BadHeader> {
     let Some(fixed) = bytes.first_chunk::<LEN>() else {
         return Err(BadHeader::TooShort);
     };
-    if fixed[0] >> 4 != 6 {
-        return Err(BadHeader::BadVersion);
+    match check_head(fixed, bytes.len()) {
+        Some(total_len) => Ok(Ipv6Checked { total_len }),
+        None if fixed[0] >> 4 != 6 => Err(BadHeader::BadVersion),
+        None => Err(BadHeader::Truncated),
     }
-    let total_len = LEN + usize::from(be16(fixed, 4));
-    if total_len > bytes.len() {
-        return Err(BadHeader::Truncated);
-    }
-    Ok(Ipv6Checked { total_len })
+}
+
+/// Length of a packet with which nothing is wrong by [`check`]. The link layer has delivered `len` bytes from the header
+/// on.
+#[inline(always)]
+pub fn check_head(header: &[u8; LEN], len: usize) -> Option<usize> {
+    let total_len = LEN + usize::from(be16(header, 4));
+    (header[0] >> 4 == 6 && total_len <= len).then_some(total_len)
 }
 
 /// View of an IPv6 header and the bytes after it.

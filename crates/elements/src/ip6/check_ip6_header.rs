@@ -43,14 +43,11 @@ pub(crate) struct CheckIP6Header {
 
 impl Config {
     /// Marks the headers of a valid packet. The error is a drop reason.
-    #[inline]
     fn pass(&self, packet: &mut Packet) -> Result<(), u8> {
         let offset = self.offset;
         let (len, dst) = self.judge(packet.data().get(offset..).unwrap_or(&[]))?;
         packet.truncate(offset + len);
-        packet.set_network_offset(offset);
-        packet.set_transport_offset(offset + ipv6::LEN);
-        packet.anno_mut().set_dst6(dst.octets());
+        mark(packet, offset, dst);
         Ok(())
     }
 
@@ -77,6 +74,14 @@ impl Config {
         }
         Ok((checked.total_len, dst))
     }
+}
+
+/// Sets the annotations of a valid packet.
+#[inline(always)]
+fn mark(packet: &mut Packet, offset: usize, dst: Ipv6Addr) {
+    packet.set_network_offset(offset);
+    packet.set_transport_offset(offset + ipv6::LEN);
+    packet.anno_mut().set_dst6(dst.octets());
 }
 
 impl Element for CheckIP6Header {
@@ -132,11 +137,26 @@ impl Element for CheckIP6Header {
 }
 
 impl Fuse for CheckIP6Header {
+    /// Fast path for valid packets whose addresses need no further check.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let config = &*self.config;
+        let (offset, any_source) = (self.config.offset, self.config.bad.is_empty());
         #[inline(always)]
-        |packet| config.pass(packet).ok().map(|()| Verdict::ON)
+        move |packet| {
+            let head: &[u8; ipv6::LEN] = packet.data().get(offset..)?.first_chunk()?;
+            let came = packet.len() - offset;
+            let total_len = ipv6::check_head(head, came)?;
+            let ip = Ipv6::new_unchecked(head);
+            let (src, dst) = (ip.src(), ip.dst());
+            if !any_source || addr::is_at_an_end6(src) || addr::is_at_an_end6(dst) {
+                return None;
+            }
+            if total_len < came {
+                packet.truncate(offset + total_len);
+            }
+            mark(packet, offset, dst);
+            Some(Verdict::ON)
+        }
     }
 
     fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {

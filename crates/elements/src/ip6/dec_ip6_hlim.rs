@@ -67,20 +67,29 @@ impl Fuse for DecIP6HLIM {
         let active = self.active;
         #[inline(always)]
         move |packet| {
-            let hops = packet.network_mut().get_mut(7).filter(|hops| **hops > 1);
-            if active {
-                *hops? -= 1;
+            let [.., hops] = packet.network_head_mut::<8>()?;
+            if !active || *hops <= 1 {
+                return None;
             }
+            *hops -= 1;
             Some(Verdict::ON)
         }
     }
 
-    fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let fast = self.fast(cx)(packet);
-        fast.unwrap_or_else(|| {
-            self.expired += 1;
-            Verdict::reject(0, 1)
-        })
+    fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
+        if !self.active {
+            return Verdict::ON;
+        }
+        match packet.network_mut().get_mut(7) {
+            Some(hops) if *hops > 1 => {
+                *hops -= 1;
+                Verdict::ON
+            }
+            _ => {
+                self.expired += 1;
+                Verdict::reject(0, 1)
+            }
+        }
     }
 }
 
