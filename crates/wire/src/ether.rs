@@ -66,6 +66,12 @@ impl Words {
         )
     }
 
+    /// The destination, as a number that two instructions make and others compare at once; see [`destination`].
+    #[inline(always)]
+    pub fn destination(self) -> u64 {
+        self.0 << 16
+    }
+
     /// The header's bytes.
     pub fn bytes(self) -> [u8; LEN] {
         let mut bytes = [0; LEN];
@@ -73,6 +79,13 @@ impl Words {
         bytes[6..].copy_from_slice(&self.1.to_le_bytes());
         bytes
     }
+}
+
+/// An address in the form of [`Words::destination`].
+#[inline]
+pub const fn destination(address: EtherAddr) -> u64 {
+    let [a, b, c, d, e, f] = address.0;
+    u64::from_le_bytes([0, 0, a, b, c, d, e, f])
 }
 
 /// The 14 bytes of a header.

@@ -19,6 +19,7 @@
 use super::priority::take_priority_tag;
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
+use wire::ether::Words;
 use wire::{Ether, EtherAddr, ether};
 
 const OWN: u8 = 0;
@@ -29,19 +30,12 @@ const FILTERED: u8 = 1;
 #[derive(Clone, Copy)]
 pub(crate) struct HostEtherFilter {
     ether: EtherAddr,
-    /// Station in the form of [`destination`].
+    /// Station in the form of [`ether::destination`].
     station: u64,
     drop_own: bool,
     drop_other: bool,
     keeps_priority: bool,
     offset: usize,
-}
-
-/// The six bytes that a header begins with, as a number that one load and one shift give.
-#[inline]
-fn destination(header: &[u8; ether::LEN]) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = *header;
-    u64::from_le_bytes([a, b, c, d, e, f, g, h]) << 16
 }
 
 impl Element for HostEtherFilter {
@@ -57,7 +51,7 @@ impl Element for HostEtherFilter {
         let ether = args.required("ETHER", "the station's address");
         HostEtherFilter {
             ether,
-            station: destination(&ether::header(ether, EtherAddr::ZERO, 0)),
+            station: ether::destination(ether),
             drop_own: args.optional(
                 "DROP_OWN",
                 false,
@@ -98,7 +92,7 @@ impl Fuse for HostEtherFilter {
                 .get(offset..)?
                 .first_chunk::<{ ether::LEN }>()?;
             let tagged = header[12..] == ether::VLAN.to_be_bytes();
-            if drop_own || tagged || destination(header) != station {
+            if drop_own || tagged || Words::of(header).destination() != station {
                 return None;
             }
             packet.anno_mut().packet_type = PacketType::Host;

@@ -58,6 +58,21 @@ const OWN_SOURCE: u8 = 8;
 /// Invalid source addresses of forwarded packets.
 const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
+/// By the first octet of an address: true if all such addresses may be sources, and if they may be destinations.
+static SOURCES: [bool; 256] = networks_below(224);
+static DESTINATIONS: [bool; 256] = networks_below(240);
+
+/// True for the first octets from 1 up to `end` but 127.
+const fn networks_below(end: usize) -> [bool; 256] {
+    let mut allowed = [false; 256];
+    let mut net = 1;
+    while net < end {
+        allowed[net] = net != 127;
+        net += 1;
+    }
+    allowed
+}
+
 /// Offset of the total length, for Parameter Problem messages.
 const TOTAL_LENGTH: u8 = 2;
 
@@ -203,12 +218,8 @@ impl Config {
     /// sources.
     #[inline]
     fn usual(&self, src: Ipv4Addr, dst: Ipv4Addr, bits: u64, reader: &Reader) -> bool {
-        let within = |a: Ipv4Addr, end| {
-            let net = a.octets()[0];
-            (1..end).contains(&net) && net != 127
-        };
-        within(src, 224)
-            && within(dst, 240)
+        let net = |address: Ipv4Addr| usize::from(address.octets()[0]);
+        SOURCES[net(src)] & DESTINATIONS[net(dst)]
             && (bits & Listed::bit(src) == 0 || !self.is_bad_source(src, reader))
     }
 

@@ -24,6 +24,7 @@ use crate::ether::priority::take_priority_tag;
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
 use forwarding::Interface;
+use wire::ether::Words;
 use wire::{Ether, EtherAddr, ether};
 
 const DOWN: u8 = 0;
@@ -92,30 +93,20 @@ impl Element for LinuxInput {
 }
 
 impl Fuse for LinuxInput {
-    /// Fast path for frames to the interface's own address or to a group.
+    /// Fast path for frames to the interface's own address.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let mac = self.interface.mac();
+        // While the interface is down, no frame has this destination.
+        let own = self.interface.mac().map_or(u64::MAX, ether::destination);
         #[inline(always)]
         move |packet| {
-            let Ok(frame) = Ether::new_checked(packet.data()) else {
-                return Some(Verdict::drop(TOO_SHORT));
-            };
-            let (dst, ethertype) = (frame.dst(), frame.ethertype());
-            let Some(mac) = mac else {
-                return Some(Verdict::drop(DOWN));
-            };
-            if ethertype == ether::VLAN {
+            let header = packet.data().first_chunk::<{ ether::LEN }>()?;
+            let tagged = header[12..] == ether::VLAN.to_be_bytes();
+            if tagged || Words::of(header).destination() != own {
                 return None;
             }
-            let (packet_type, verdict) = match dst {
-                _ if dst == mac => (PacketType::Host, Verdict::ON),
-                EtherAddr::BROADCAST => (PacketType::Broadcast, Verdict::out(GROUPS)),
-                _ if dst.is_group() => (PacketType::Multicast, Verdict::out(GROUPS)),
-                _ => return None,
-            };
-            packet.anno_mut().packet_type = packet_type;
-            Some(verdict)
+            packet.anno_mut().packet_type = PacketType::Host;
+            Some(Verdict::ON)
         }
     }
 

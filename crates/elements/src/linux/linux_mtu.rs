@@ -66,6 +66,10 @@ impl Fuse for LinuxMTU {
         let (mtu, whole) = (self.interface.mtu(), self.whole);
         #[inline(always)]
         move |packet| {
+            // The packet with its link-layer header is rarely longer either.
+            if packet.len() <= mtu {
+                return Some(Verdict::ON);
+            }
             let len = packet.network().len();
             let fits = len <= mtu || (whole && packet.segment_len() + len <= mtu + packet.len());
             Some(match fits {
