@@ -328,12 +328,12 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
     #[inline]
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let look = K::Family::look(self.table.fib());
-        let (groups, reader, outputs) = (self.table.groups(), cx.reader(), self.outputs);
+        let (groups, outputs) = (self.table.groups().reading(cx.reader()), self.outputs);
         #[inline(always)]
         move |packet| {
             let id = look(packet);
             // The groups are read after the look-up, as in `step_batch`.
-            let brief = groups.read(reader).view().brief(id);
+            let brief = groups.get().view().brief(id);
             if K::BULK || usize::from(brief.port) >= outputs {
                 return None;
             }

@@ -35,6 +35,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::{Arc, PoisonError};
 
 #[cfg(loom)]
@@ -274,6 +275,20 @@ impl<T: Send + Sync + 'static> Published<T> {
         unsafe { &*pointer }
     }
 
+    /// Compares the domains once for many reads.
+    ///
+    /// # Panics
+    ///
+    /// As [`read`](Self::read).
+    #[inline]
+    pub fn reading<'p, 'r>(&'p self, reader: &'r Reader) -> Reading<'p, 'r, T> {
+        self.read(reader);
+        Reading {
+            published: self,
+            reader: PhantomData,
+        }
+    }
+
     /// Replaces the value; the old one is freed when no reader can hold it. Writers wait for each other.
     pub fn replace(&self, value: T) {
         self.update(|_| Arc::new(value));
@@ -294,6 +309,22 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// The present value, for longer use: for control, which may wait for a writer.
     pub fn snapshot(&self) -> Arc<T> {
         lock(&self.current).clone()
+    }
+}
+
+/// A value, and proof of a reader that may read it again and again.
+pub struct Reading<'p, 'r, T: Send + Sync + 'static> {
+    published: &'p Published<T>,
+    reader: PhantomData<&'r Reader>,
+}
+
+impl<T: Send + Sync + 'static> Reading<'_, '_, T> {
+    /// The value of now, as [`Published::read`] returns it.
+    #[inline(always)]
+    pub fn get(&self) -> &T {
+        // SAFETY: as in `Published::read`. `Published::reading` has compared the domains, which never change, and
+        // `reader` borrows the reader.
+        unsafe { &*self.published.pointer.load(Ordering::Acquire) }
     }
 }
 
