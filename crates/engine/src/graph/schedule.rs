@@ -381,14 +381,13 @@ impl Core {
     /// The ready task with the lowest pass; of several, the one that has waited longest.
     #[inline]
     fn next_task(&self) -> Option<usize> {
-        let mut best: Option<(usize, &Task)> = None;
+        let sources_rest = self.sources_rest();
+        let mut best: Option<(usize, (u64, u64))> = None;
         for (index, task) in self.tasks.iter().enumerate() {
-            let is_next = match best {
-                None => true,
-                Some((_, best)) => (task.pass, task.place) < (best.pass, best.place),
-            };
-            if is_next && self.may_run(task) {
-                best = Some((index, task));
+            let turn = (task.pass, task.place);
+            let may_run = task.is_ready() && !(sources_rest && self.is_source(task));
+            if may_run && best.is_none_or(|(_, best)| turn < best) {
+                best = Some((index, turn));
             }
         }
         best.map(|(index, _)| index)
@@ -397,13 +396,18 @@ impl Core {
     /// True if a task is ready and allowed to run: sources do not run while they are paused.
     #[inline]
     fn may_run(&self, task: &Task) -> bool {
-        task.is_ready() && !self.rests(task)
+        task.is_ready() && !(self.sources_rest() && self.is_source(task))
+    }
+
+    /// True while no packets are to be made.
+    #[inline]
+    fn sources_rest(&self) -> bool {
+        self.paused || self.full || self.pressure > 0
     }
 
     #[inline]
-    fn rests(&self, task: &Task) -> bool {
-        (self.paused || self.full || self.pressure > 0)
-            && self.plan.elements[task.node].inputs.is_empty()
+    fn is_source(&self, task: &Task) -> bool {
+        self.plan.elements[task.node].inputs.is_empty()
     }
 
     /// True if the driver has something to do before the next task.

@@ -30,9 +30,15 @@ impl Cx<'_> {
     ) {
         debug_assert!(self.core.plan.elements[self.this].inputs.is_empty());
         debug_assert!(self.core.running == 1 && self.core.ready.is_empty());
-        let mut held = self.hold_next(output);
+        let (mut held, mut begun) = (None, false);
         loop {
             let more = bring(batch, self);
+            if !begun {
+                if batch.is_empty() && !more {
+                    return; // as after most polls of an idle port
+                }
+                (held, begun) = (self.hold_next(output), true);
+            }
             if let Some(next) = &mut held {
                 self.hand(next, batch);
                 if batch.is_empty() && self.core.deferred.is_empty() {
