@@ -39,23 +39,60 @@ const NOT_IP: u8 = 0;
 const NO_HEADROOM: u8 = 1;
 const TOO_EARLY: u8 = 2;
 
+/// The link behind, and the deadlines that were missed on it.
+pub(super) struct Departure {
+    config: Config,
+    /// Time that this router may take beyond a deadline, in nanoseconds.
+    error: u64,
+    /// Packets that left later than that.
+    pub(super) late: u64,
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Config {
     link: Link,
     overhead: u64,
 }
 
-pub(super) struct DpsEncap {
-    config: Config,
-    /// Tolerance for missed deadlines on the link, in nanoseconds.
-    error: u64,
-    late: u64,
+impl Config {
+    /// Reads the arguments of DPSEncap and DPSFrameEncap.
+    pub(super) fn of(args: &mut Args, mtu: u64) -> Config {
+        let rate: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link behind");
+        let mtu: u64 = args.key_in("MTU", mtu, 64..=65_535, "longest packet of any flow");
+        let bin = args.key(
+            "BIN",
+            Duration::from_millis(1),
+            "the WIDTH of the DeadlineQueue before",
+        );
+        let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
+        let rate = rate.map_or(0, |rate| rate.0);
+        if rate == 0 {
+            args.error_in_whole("the link must be known", "write LINK, such as LINK 100Mbps");
+        }
+        Config {
+            link: Link {
+                rate: rate.max(1),
+                mtu: mtu + u64::from(overhead),
+                bin: u64::try_from(bin.as_nanos()).unwrap_or(u64::MAX),
+            },
+            overhead: overhead.into(),
+        }
+    }
 }
 
-impl DpsEncap {
-    /// Scheduling state carried by a packet that leaves at `now`; `None` if the packet is too early to be encoded.
+impl Departure {
+    pub(super) fn new(config: &Config) -> Departure {
+        Departure {
+            config: *config,
+            error: config.link.error(),
+            late: 0,
+        }
+    }
+
+    /// Time of a hop, and lead at the next router, of a packet that leaves at `now`, both in nanoseconds; 0 without a
+    /// deadline. `None` if the packet is too early to be encoded.
     #[inline]
-    fn state(&mut self, packet: &Packet, now: u64) -> Option<(u32, u64)> {
+    pub(super) fn state(&mut self, packet: &Packet, now: u64) -> Option<(u32, u64)> {
         let cold = packet.cold();
         let (deadline, hop) = (cold.deadline(), cold.hop_delay());
         if deadline == 0 || hop == 0 {
@@ -70,6 +107,10 @@ impl DpsEncap {
     }
 }
 
+pub(super) struct DpsEncap {
+    departure: Departure,
+}
+
 impl Element for DpsEncap {
     const CLASS: &'static str = "DPSEncap";
     const MANUAL: &'static str = manual!();
@@ -81,36 +122,12 @@ impl Element for DpsEncap {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let rate: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link behind");
-        let mtu: u64 = args.key_in("MTU", 1500, 64..=65_535, "longest packet of any flow");
-        let bin = args.key(
-            "BIN",
-            Duration::from_millis(1),
-            "the WIDTH of the DeadlineQueue before",
-        );
-        let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
-        let rate = rate.map_or(0, |rate| rate.0);
-        if rate == 0 {
-            args.error_in_whole(
-                "DPSEncap must know the link",
-                "write LINK, such as LINK 100Mbps",
-            );
-        }
-        Config {
-            link: Link {
-                rate: rate.max(1),
-                mtu: mtu + u64::from(overhead),
-                bin: u64::try_from(bin.as_nanos()).unwrap_or(u64::MAX),
-            },
-            overhead: overhead.into(),
-        }
+        Config::of(args, 1500)
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> DpsEncap {
         DpsEncap {
-            config: **config,
-            error: config.link.error(),
-            late: 0,
+            departure: Departure::new(config),
         }
     }
 
@@ -123,7 +140,7 @@ impl Element for DpsEncap {
             (0, Some(6)) => ether::IPV6,
             _ => return Verdict::drop(NOT_IP),
         };
-        let Some((hop, lead)) = self.state(packet, cx.now().0) else {
+        let Some((hop, lead)) = self.departure.state(packet, cx.now().0) else {
             return Verdict::drop(TOO_EARLY);
         };
         let Some(room) = packet
@@ -137,13 +154,13 @@ impl Element for DpsEncap {
     }
 
     fn take(&mut self, old: DpsEncap) {
-        self.late = old.late;
+        self.departure.late = old.departure.late;
     }
 
     const HANDLERS: &'static [Handler<DpsEncap>] = &[Handler::sum(
         "late",
         "packets that came later than the router may take",
-        |e| e.late,
+        |e| e.departure.late,
     )];
 }
 
@@ -209,6 +226,6 @@ mod tests {
         assert_eq!(kinds, [0x8847, 0x0800, 0x86dd]);
         assert_eq!(bench.drops("e", "not_ip"), 2);
         let errors = testkit::errors(crate::CLASSES, "Idle -> DPSEncap -> Discard");
-        assert!(errors.contains("must know the link"));
+        assert!(errors.contains("the link must be known"));
     }
 }

@@ -2,6 +2,7 @@
 
 mod dps_decap;
 mod dps_encap;
+mod dps_frame_encap;
 mod flow_table;
 mod key;
 mod records;
@@ -13,5 +14,6 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<dps_decap::DpsDecap>(),
     Class::of::<dps_encap::DpsEncap>(),
+    Class::of::<dps_frame_encap::DpsFrameEncap>(),
     Class::of::<flow_table::FlowTable>(),
 ];

@@ -3,7 +3,9 @@
 pub(crate) mod header;
 pub(crate) mod mpls_encap;
 pub(crate) mod mpls_ether_encap;
+mod mpls_ether_type;
 pub(crate) mod mpls_lookup;
+mod mpls_next_hop;
 mod mpls_payload;
 pub(crate) mod switch;
 pub(crate) mod syntax;
@@ -14,6 +16,8 @@ use engine::element::Class;
 pub const CLASSES: &[Class] = &[
     Class::of::<mpls_encap::MplsEncap>(),
     Class::of::<mpls_ether_encap::MplsEtherEncap>(),
+    Class::of::<mpls_ether_type::MplsEtherType>(),
     Class::of::<mpls_lookup::MplsLookup>(),
+    Class::of::<mpls_next_hop::MplsNextHop>(),
     Class::of::<mpls_payload::MplsPayload>(),
 ];

@@ -12,7 +12,7 @@
 //!
 //! The packet begins with its label stack; put Strip(14) before. An entry of the table is written
 //! `LABEL ACTION [GATEWAY] PORT`: the packet leaves by output `PORT`, and the gateway becomes its destination
-//! annotation. Actions:
+//! annotation, which MPLSNextHop reads. Actions:
 //!
 //! - `swap 200`: label 200 takes the place of the label; with `swap 300/200` label 300 is pushed upon that.
 //! - `pop` with a gateway: the label is removed for the next router (penultimate hop popping).
@@ -205,7 +205,7 @@ impl Fuse for MplsLookup {
             Ok((hop, verdict)) => {
                 match hop.gateway {
                     Some(IpAddr::V4(gateway)) => packet.anno_mut().set_dst4(gateway.octets()),
-                    Some(IpAddr::V6(gateway)) => packet.anno_mut().set_dst6(gateway.octets()),
+                    Some(IpAddr::V6(gateway)) => packet.anno_mut().set_via6(gateway.octets()),
                     None => {}
                 }
                 verdict // as the fast path, so that packets keep their order
