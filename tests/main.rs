@@ -8,6 +8,7 @@ mod capture;
 mod classes;
 mod cluster;
 mod configurations;
+mod core_stateless;
 mod differential;
 mod failed_reload;
 mod fusion;

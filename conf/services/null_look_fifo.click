@@ -1,27 +1,32 @@
 // A source-routed network: each label of a packet names the next link (segment routing).
 //
-// null_look_fifo: no flows are told apart; the next hop is looked up by what the packet or its flow says; packets leave first in, first out.
-// Promise: Nothing but the way: each packet takes the links that its labels name.
+// null_look_fifo: no classification; the next hop is looked up by what the packet or its flow says; packets leave first in, first out.
+// Promise: Nothing but the path: each packet takes the links that its labels name.
 //
 //     ashlar run conf/services/null_look_fifo.click DEV0=eth0 DEV1=eth1 DEV2=eth2
+//     ashlar set next.add "19 pop 10.1.0.9 1"
 //
-// docs/qos.md explains it.
+// docs/qos.md explains it; lib/ip.click has the interfaces, and the addresses, which are arguments, too.
 
-define(
-    $DEV0 eth0,                 // packets come by this port
-    $DEV1 eth1,                 // and leave by one of these
-    $DEV2 eth2,
-    $NEXT1 02:00:00:00:01:02,   // the routers at the other ends of those
-    $NEXT2 02:00:00:00:02:02
-);
+require(library lib/ip.click);
 
-// Labels 16 and 17 are the links; what is below them, another label or an IP packet, goes on.
-// A priority tag (VLAN 0) is removed. Frames to any station are taken.
-FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
-    -> Classifier(12/8847) -> Strip(14)
-    -> next :: MPLSLookup(16 pop 10.0.1.2 0, 17 pop 10.0.2.2 1);
+// IP packets without a label are routed by prefix, as those of the router itself.
+// Port N leads to DEVN, 3 nowhere, and 4 to the router itself.
+rt4 :: RadixIPLookup(ATTACHED here, NOROUTE 3, LOCAL 4);
+rt6 :: LookupIP6Route(ATTACHED here, NOROUTE 3);
+rt4[4], rt4[3], rt6[3] => Host($IP0) => rt4, rt6;
+rt4[0], rt6[0] => i0 :: Interface($DEV0, $IP0, $IP6_0, $LL, $MTU0) => rt4, rt6;
+rt4[1], rt6[1] => i1 :: Interface($DEV1, $IP1, $IP6_1, $LL, $MTU1) => rt4, rt6;
+rt4[2], rt6[2] => i2 :: Interface($DEV2, $IP2, $IP6_2, $LL, $MTU2) => rt4, rt6;
 
-next[0] -> Queue(1000)
-    -> MPLSEtherEncap($DEV1:eth, $NEXT1) -> ToDevice($DEV1);
-next[1] -> Queue(1000)
-    -> MPLSEtherEncap($DEV2:eth, $NEXT2) -> ToDevice($DEV2);
+// Labels 16 to 18 are the links: what is below them, another label or an IP packet, goes to the router at the other end.
+i0[3], i1[3], i2[3] -> Classifier(12/8847) -> Strip(14)
+    -> next :: MPLSLookup(16 pop 10.1.0.1 1, 17 pop 10.2.0.1 2, 18 pop 10.0.0.1 0, EXPIRED 3);
+next[0] -> [3] i0;
+next[1] -> [3] i1;
+next[2] -> [3] i2;
+next[3] -> Expired($IP0) => rt4, rt6;
+
+i0[2] -> MPLSEtherType -> Queue(1000) -> [2] i0;
+i1[2] -> MPLSEtherType -> Queue(1000) -> [2] i1;
+i2[2] -> MPLSEtherType -> Queue(1000) -> [2] i2;

@@ -1,30 +1,34 @@
 // A label-switched path without reservations.
 //
-// tag_look_fifo: flows are told by a tag in the packet; the next hop is looked up by what the packet or its flow says; packets leave first in, first out.
-// Promise: Counts by label, and the way that the label has.
+// tag_look_fifo: flows are classified by a tag in the packet; the next hop is looked up by what the packet or its flow says; packets leave first in, first out.
+// Promise: Counts by label, and the path of the label.
 //
 //     ashlar run conf/services/tag_look_fifo.click DEV0=eth0 DEV1=eth1 DEV2=eth2
 //     ashlar set flows.add "100"
+//     ashlar set next.add "103 swap 203 10.1.0.1 1"
 //
-// docs/qos.md explains it.
+// docs/qos.md explains it; lib/ip.click has the interfaces, and the addresses, which are arguments, too.
 
-define(
-    $DEV0 eth0,                 // packets come by this port
-    $DEV1 eth1,                 // and leave by one of these
-    $DEV2 eth2,
-    $NEXT1 02:00:00:00:01:02,   // the routers at the other ends of those
-    $NEXT2 02:00:00:00:02:02
-);
+require(library lib/ip.click);
 
-// A flow's PORT says of which link its rate is reserved; the label table has the way.
-// A priority tag (VLAN 0) is removed. Frames to any station are taken.
-FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
-    -> Classifier(12/8847) -> Strip(14)
-    -> flows :: FlowTable(BY label)
-    -> next :: MPLSLookup(100 swap 200 10.0.1.2 0, 101 swap 201 10.0.2.2 1);
-flows[1] -> next;
+// IP packets without a label are routed by prefix, as those of the router itself.
+// Port N leads to DEVN, 3 nowhere, and 4 to the router itself.
+rt4 :: RadixIPLookup(ATTACHED here, NOROUTE 3, LOCAL 4);
+rt6 :: LookupIP6Route(ATTACHED here, NOROUTE 3);
+rt4[4], rt4[3], rt6[3] => Host($IP0) => rt4, rt6;
+rt4[0], rt6[0] => i0 :: Interface($DEV0, $IP0, $IP6_0, $LL, $MTU0) => rt4, rt6;
+rt4[1], rt6[1] => i1 :: Interface($DEV1, $IP1, $IP6_1, $LL, $MTU1) => rt4, rt6;
+rt4[2], rt6[2] => i2 :: Interface($DEV2, $IP2, $IP6_2, $LL, $MTU2) => rt4, rt6;
 
-next[0] -> Queue(1000)
-    -> MPLSEtherEncap($DEV1:eth, $NEXT1) -> ToDevice($DEV1);
-next[1] -> Queue(1000)
-    -> MPLSEtherEncap($DEV2:eth, $NEXT2) -> ToDevice($DEV2);
+// A flow's PORT says of which link its rate is reserved; the label table has the next hop.
+i0[3], i1[3], i2[3] -> Classifier(12/8847) -> Strip(14) -> flows :: FlowTable(BY label)
+    -> next :: MPLSLookup(100 swap 200 10.1.0.1 1, 101 swap 201 10.2.0.1 2, 102 swap 202 10.0.0.1 0, EXPIRED 3);
+flows[1], flows[2] -> next;
+next[0] -> [3] i0;
+next[1] -> [3] i1;
+next[2] -> [3] i2;
+next[3] -> Expired($IP0) => rt4, rt6;
+
+i0[2] -> MPLSEtherType -> Queue(1000) -> [2] i0;
+i1[2] -> MPLSEtherType -> Queue(1000) -> [2] i1;
+i2[2] -> MPLSEtherType -> Queue(1000) -> [2] i2;

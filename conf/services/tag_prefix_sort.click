@@ -1,31 +1,34 @@
 // Classes with guarantees: each DSCP has a bucket, a rate and a bound (for aggregates, as DiffServ has them).
 //
-// tag_prefix_sort: flows are told by a tag in the packet; the next hop is found by the longest prefix of the destination; packets leave by deadline.
+// tag_prefix_sort: flows are classified by a tag in the packet, the DSCP; the next hop is found by the longest prefix of the destination; packets leave by deadline.
 // Promise: To each class that was set up: the bound that `add` answered.
 //
 //     ashlar run conf/services/tag_prefix_sort.click DEV0=eth0 DEV1=eth1 DEV2=eth2
+//     ashlar set next.add "198.51.100.0/24 via 10.1.0.1 dev eth1"
 //     ashlar set flows1.add "46 RATE 64kbps BURST 1600 PACKET 200 DELAY 20ms"
 //
-// docs/qos.md explains it.
+// docs/qos.md explains it; lib/ip.click has the interfaces, and the addresses, which are arguments, too.
 
 define(
-    $DEV0 eth0,                 // packets come by this port
-    $DEV1 eth1,                 // and leave by one of these
-    $DEV2 eth2,
-    $NEXT1 02:00:00:00:01:02,   // the routers at the other ends of those
-    $NEXT2 02:00:00:00:02:02,
-    $LINK 80Mbps,               // what the links can take of IP packets: Ethernet adds 38 bytes to each
+    $LINK 80Mbps,               // what the links can take of frames: Ethernet adds 24 bytes to each
     $WIDTH 1ms                  // of a bin: a packet is at most this late at a hop
 );
+require(library lib/ip.click);
 
-// A priority tag (VLAN 0) is removed. Frames to any station are taken.
-FromDevice($DEV0) -> HostEtherFilter($DEV0:eth, DROP_OTHER false)
-    -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
-    -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
+// Port N leads to DEVN, 3 nowhere, and 4 to the router itself.
+next :: DirectIPLookup(ATTACHED here, NOROUTE 3, LOCAL 4);
+next6 :: LookupIP6Route(ATTACHED here, NOROUTE 3);
+next[4], next[3], next6[3] => Host($IP0) => next, next6;
 
-next[0] -> DecIPTTL -> flows1 :: FlowTable(BY dscp, LINK $LINK, BIN $WIDTH)
-    -> DeadlineQueue(1000, WIDTH $WIDTH)
-    -> BandwidthShaper($LINK) -> EtherEncap(0x0800, $DEV1:eth, $NEXT1) -> ToDevice($DEV1);
-next[1] -> DecIPTTL -> flows2 :: FlowTable(BY dscp, LINK $LINK, BIN $WIDTH)
-    -> DeadlineQueue(1000, WIDTH $WIDTH)
-    -> BandwidthShaper($LINK) -> EtherEncap(0x0800, $DEV2:eth, $NEXT2) -> ToDevice($DEV2);
+next[0], next6[0] => i0 :: Interface($DEV0, $IP0, $IP6_0, $LL, $MTU0) => next, next6;
+next[1], next6[1] => i1 :: Interface($DEV1, $IP1, $IP6_1, $LL, $MTU1) => next, next6;
+next[2], next6[2] => i2 :: Interface($DEV2, $IP2, $IP6_2, $LL, $MTU2) => next, next6;
+i0[3], i1[3], i2[3] -> other :: Discard;       // neither IP nor ARP
+
+// A FlowTable for each link: a flow is set up on the link by which its packets leave.
+i0[2] -> flows0 :: FlowTable(BY dscp, LINK $LINK, MTU 1514, BIN $WIDTH)
+    -> order0 :: DeadlineQueue(1000, WIDTH $WIDTH) -> BandwidthShaper($LINK) -> [2] i0;
+i1[2] -> flows1 :: FlowTable(BY dscp, LINK $LINK, MTU 1514, BIN $WIDTH)
+    -> order1 :: DeadlineQueue(1000, WIDTH $WIDTH) -> BandwidthShaper($LINK) -> [2] i1;
+i2[2] -> flows2 :: FlowTable(BY dscp, LINK $LINK, MTU 1514, BIN $WIDTH)
+    -> order2 :: DeadlineQueue(1000, WIDTH $WIDTH) -> BandwidthShaper($LINK) -> [2] i2;

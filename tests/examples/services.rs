@@ -2,111 +2,49 @@
 //! router-tests --example services`.
 //!
 //! Each service runs between ports in memory, in simulated time, and only its turns are timed: bursts of 256 packets of
-//! two flows, which go to either port. The least of many bursts counts. `binsort/fifo` is the rate of match_prefix_sort
-//! divided by its rate with a Queue in place of each DeadlineQueue. `swap/route` is the rate of a label-switching
-//! router divided by that of an IP router. `late` counts packets later than guaranteed, over five hops at full load:
-//! with all kinds of order, and with flows known everywhere or at the edge only. `late-fifo` is the same with first-in,
-//! first-out queues. It prints `services NAME VALUE` lines.
+//! two flows, which go to two ports. The least of many bursts counts. `binsort/fifo` is the rate of match_prefix_sort
+//! divided by its rate with a Queue in place of each DeadlineQueue. `swap/route` is the rate of a router of labels
+//! divided by that of a router of prefixes, both without ARP and ICMP. `late` counts packets later than guaranteed,
+//! over five hops at full load: with all kinds of order, and with flows known everywhere or at the edge only.
+//! `late-fifo` is the same with first-in, first-out queues. It prints `services NAME VALUE` lines.
 #![allow(clippy::print_stdout)]
 
 use engine::graph::Walker;
-use router_tests::{Hops, Known, Whole, conf};
+use router_tests::services::{PORTS, SERVICES, Service, host4, host6, mac};
+use router_tests::{Hops, Known, Whole};
 use std::time::{Duration, Instant};
-use testkit::ip4;
-use wire::dps;
-use wire::mpls::Entry;
+use testkit::{ip4, labelled};
+use wire::{EtherAddr, ether};
 
 const BURST: usize = 256;
 const ROUNDS: usize = 4000;
-const DEVICES: &[(&str, &str)] = &[
-    ("DEV0", "port0"),
-    ("DEV1", "port1"),
-    ("DEV2", "port2"),
-    // So that no packet waits for the link.
-    ("LINK", "100Gbps"),
-];
+/// So that no packet waits for the link.
+const FAST: &[(&str, &str)] = &[("LINK", "100Gbps")];
 
-/// The flows that each service is told of, by handler.
-const MATCH: &[(&str, &str)] = &[
-    ("flows", "10.0.0.1 1 10.1.0.1 9 udp PORT 0"),
-    ("flows", "10.0.0.1 1 10.2.0.1 9 udp PORT 1"),
-];
-const MATCH_TWO: &[(&str, &str)] = &[
-    ("flows1", "10.0.0.1 1 10.1.0.1 9 udp"),
-    ("flows2", "10.0.0.1 1 10.2.0.1 9 udp"),
-];
-const LABEL: &[(&str, &str)] = &[("flows", "100 PORT 0"), ("flows", "101 PORT 1")];
-const CLASS: &[(&str, &str)] = &[("flows1", "46"), ("flows2", "10")];
-
-/// A router of labels, and of nothing else: null_prefix_fifo with the label table in the place of routes.
+/// A router of labels, and one of prefixes, and nothing else.
 const SWAP: &str = "
     FromDevice(port0) -> Classifier(12/8847) -> Strip(14)
         -> next :: MPLSLookup(100 swap 200 10.0.1.2 0, 101 swap 201 10.0.2.2 1);
     next[0] -> Queue(1000) -> MPLSEtherEncap(port1:eth, 02:00:00:00:01:02) -> ToDevice(port1);
     next[1] -> Queue(1000) -> MPLSEtherEncap(port2:eth, 02:00:00:00:02:02) -> ToDevice(port2);";
+const ROUTE: &str = "
+    FromDevice(port0) -> Classifier(12/0800) -> Strip(14) -> CheckIPHeader
+        -> next :: DirectIPLookup(10.1.0.0/16 0, 10.2.0.0/16 1);
+    next[0] -> DecIPTTL -> Queue(1000) -> EtherEncap(0x0800, port1:eth, 02:00:00:00:01:02) -> ToDevice(port1);
+    next[1] -> DecIPTTL -> Queue(1000) -> EtherEncap(0x0800, port2:eth, 02:00:00:00:02:02) -> ToDevice(port2);";
 
-/// Headers in front of a packet.
-#[derive(Clone, Copy)]
-struct Front {
-    state: bool,
-    labels: Option<[u32; 2]>,
+/// The packet to a port.
+fn packet(to: usize) -> Vec<u8> {
+    let packet = ip4().src(host4(0)).dst(host4(to)).tos(46 << 2).udp(1, 9);
+    packet.payload([0; 18]).bytes()
 }
 
-impl Front {
-    fn of(service: &str) -> Front {
-        Front {
-            state: service.starts_with("null") && service.ends_with("sort"),
-            labels: match service {
-                "null_look_fifo" | "null_look_sort" => Some([16, 17]),
-                "tag_look_fifo" | "tag_look_sort" | "swap" => Some([100, 101]),
-                _ => None,
-            },
-        }
-    }
-
-    fn frame(self, output: usize) -> Vec<u8> {
-        let kind: u16 = if self.labels.is_some() {
-            0x8847
-        } else {
-            0x0800
-        };
-        let mut frame = vec![2; 12];
-        if self.state {
-            let mut bytes = [0; dps::LEN];
-            let state = dps::State {
-                payload: kind,
-                hop: 7_000_000,
-                lead: 3_000_000,
-            };
-            state.write(&mut bytes);
-            frame.extend(dps::ETHERTYPE.to_be_bytes());
-            frame.extend(bytes);
-        } else {
-            frame.extend(kind.to_be_bytes());
-        }
-        if let Some(labels) = self.labels {
-            let entry = Entry {
-                label: labels[output],
-                exp: 5,
-                bottom: true,
-                ttl: 64,
-            };
-            frame.extend(entry.word().to_be_bytes());
-        }
-        let packet = ip4()
-            .src("10.0.0.1")
-            .dst(format!("10.{}.0.1", output + 1))
-            .tos([46 << 2, 10 << 2][output])
-            .udp(1, 9)
-            .payload([0; 18]);
-        frame.extend(packet.bytes());
-        frame
-    }
-}
-
-fn text(service: &str) -> String {
-    let file = conf(&format!("services/{service}.click"));
-    std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+/// Frames of two flows, to ports 1 and 2.
+fn frames(frame: impl Fn(usize, &[u8]) -> Vec<u8>) -> Vec<Vec<u8>> {
+    (0..BURST)
+        .map(|n| 1 + n % 2)
+        .map(|to| frame(to, &packet(to)))
+        .collect()
 }
 
 /// A service that runs.
@@ -117,22 +55,41 @@ struct Running {
 }
 
 impl Running {
-    fn new(front: Front, text: &str, flows: &[(&str, &str)], sorts: bool) -> Running {
-        let mut router = Whole::new(text, DEVICES, Walker::Sweep);
-        for (element, flow) in flows {
-            // More than comes, so that nothing is taken out.
-            let wants = if sorts {
-                " RATE 40Gbps BURST 1000000 PACKET 1500"
-            } else {
-                ""
-            };
-            router.handler(&format!("{element}.add"), &format!("{flow}{wants}"));
-        }
+    fn new(router: Whole, frames: Vec<Vec<u8>>) -> Running {
         Running {
             router,
-            frames: (0..BURST).map(|n| front.frame(n % 2)).collect(),
+            frames,
             least: Duration::MAX,
         }
+    }
+
+    /// A service, or `text` in its place, with its flows and neighbours.
+    fn service(service: &Service, text: &str) -> Running {
+        let definitions = if service.sorts() { FAST } else { &[] };
+        let mut router = service.router(text, definitions, Walker::Sweep);
+        for port in 0..PORTS {
+            router.handler(
+                &format!("i{port}/arp.insert"),
+                &format!("{} {}", host4(port), mac(port)),
+            );
+            router.handler(
+                &format!("i{port}/nd6.insert"),
+                &format!("{} {}", host6(port), mac(port)),
+            );
+        }
+        // More than comes, so that nothing is taken out.
+        let wants = match service.sorts() {
+            true => " RATE 40Gbps BURST 1000000 PACKET 1500",
+            false => "",
+        };
+        let flows = [1, 2].map(|to| service.flows(0, to)).concat();
+        for (table, flow) in flows {
+            router.handler(&format!("{table}.add"), &format!("{flow}{wants}"));
+        }
+        Running::new(
+            router,
+            frames(|to, packet| service.frame(to, packet, 7_000_000)),
+        )
     }
 
     fn burst(&mut self) {
@@ -154,37 +111,28 @@ impl Running {
 
 /// The services and what they are compared with.
 fn services() -> Vec<(&'static str, Running)> {
-    let all: [(&str, &[(&str, &str)]); 12] = [
-        ("null_prefix_fifo", &[]),
-        ("null_prefix_sort", &[]),
-        ("null_look_fifo", &[]),
-        ("null_look_sort", &[]),
-        ("tag_prefix_fifo", CLASS),
-        ("tag_prefix_sort", CLASS),
-        ("tag_look_fifo", LABEL),
-        ("tag_look_sort", LABEL),
-        ("match_prefix_fifo", MATCH_TWO),
-        ("match_prefix_sort", MATCH_TWO),
-        ("match_look_fifo", MATCH),
-        ("match_look_sort", MATCH),
-    ];
-    let mut running: Vec<_> = all
-        .into_iter()
-        .map(|(name, flows)| {
-            let sorts = name.ends_with("sort");
-            (
-                name,
-                Running::new(Front::of(name), &text(name), flows, sorts),
-            )
-        })
+    let mut running: Vec<_> = SERVICES
+        .iter()
+        .map(|service| (service.name, Running::service(service, &service.text())))
         .collect();
-    let sorted = text("match_prefix_sort");
-    let unsorted = sorted.replace("DeadlineQueue(1000, WIDTH $WIDTH)", "Queue(1000)");
-    assert_ne!(sorted, unsorted, "it has a DeadlineQueue");
-    let unsorted = Running::new(Front::of(""), &unsorted, MATCH_TWO, true);
-    running.push(("unsorted", unsorted));
-    let swap = Running::new(Front::of("swap"), SWAP, &[], false);
-    running.push(("swap", swap));
+    let sorted = SERVICES
+        .iter()
+        .find(|service| service.name == "match_prefix_sort");
+    let sorted = sorted.expect("it is one of them");
+    let unsorted = sorted
+        .text()
+        .replace("DeadlineQueue(1000, WIDTH $WIDTH)", "Queue(1000)");
+    assert_ne!(sorted.text(), unsorted, "it has a DeadlineQueue");
+    running.push(("unsorted", Running::service(sorted, &unsorted)));
+    let plain = |text| Whole::new(text, &[], Walker::Sweep);
+    let header = |kind| ether::header(EtherAddr([2; 6]), EtherAddr([2; 6]), kind);
+    let swapped = |to: usize, packet: &[u8]| {
+        let packet = labelled(&[(99 + to as u32, 5, 64)], packet);
+        [&header(ether::MPLS)[..], &packet].concat()
+    };
+    let routed = |_, packet: &[u8]| [&header(ether::IPV4)[..], packet].concat();
+    running.push(("swap", Running::new(plain(SWAP), frames(swapped))));
+    running.push(("route", Running::new(plain(ROUTE), frames(routed))));
     running
 }
 
@@ -211,7 +159,7 @@ fn main() {
     };
     let order = time("unsorted") / time("match_prefix_sort");
     println!("services binsort/fifo {order:.3}");
-    let swap = time("null_prefix_fifo") / time("swap");
+    let swap = time("route") / time("swap");
     println!("services swap/route {swap:.3}");
     let all = [Known::Everywhere, Known::AtTheEdge];
     let of = |queue, bin| all.map(|known| late(known, queue, bin)).iter().sum::<u64>();

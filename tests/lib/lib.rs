@@ -13,6 +13,7 @@ mod feeder;
 mod hops;
 mod links;
 pub mod random;
+pub mod services;
 pub mod shared;
 pub mod targets;
 mod whole;

@@ -12,7 +12,7 @@ use planner::{Options, Registry};
 use ports::Directory;
 use ports::memory::Memory;
 use router::Router;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -72,6 +72,18 @@ impl PortDirectory for InMemory {
     }
 }
 
+/// A text with definitions as on the command line. Libraries that it requires are looked up beside `path`.
+fn source(text: &str, path: Option<PathBuf>, definitions: &[(&str, &str)]) -> Source {
+    let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
+    Source {
+        name: "test.click".to_owned(),
+        path,
+        text: text.into(),
+        definitions: definitions.iter().map(own).collect(),
+        ..Source::default()
+    }
+}
+
 /// Reads and plans a text, with definitions as on the command line.
 pub(crate) fn read(
     registry: &Registry,
@@ -79,14 +91,7 @@ pub(crate) fn read(
     definitions: &[(&str, &str)],
     options: &Options,
 ) -> Compiled {
-    let own = |&(name, value): &(&str, &str)| (name.to_owned(), value.to_owned());
-    let source = Source {
-        name: "test.click".to_owned(),
-        text: text.into(),
-        definitions: definitions.iter().map(own).collect(),
-        ..Source::default()
-    };
-    control::compile(&source, registry, options)
+    control::compile(&source(text, None, definitions), registry, options)
 }
 
 /// A text's plan, with definitions as on the command line. Panics with the mistakes if it is refused.
@@ -111,9 +116,14 @@ pub fn plan_with(
     definitions: &[(&str, &str)],
     options: &Options,
 ) -> Arc<Plan> {
-    let read = read(registry, text, definitions, options);
-    let text = read.text();
-    read.plan.unwrap_or_else(|| panic!("{text}"))
+    plan_source(registry, &source(text, None, definitions), options)
+}
+
+/// A source's plan. Panics with the mistakes if it is refused.
+fn plan_source(registry: &Registry, source: &Source, options: &Options) -> Arc<Plan> {
+    let compiled = control::compile(source, registry, options);
+    let text = compiled.text();
+    compiled.plan.unwrap_or_else(|| panic!("{text}"))
 }
 
 /// Runs a plan on threads that sleep and wake as those of `ashlar run`.
@@ -174,13 +184,24 @@ impl Whole {
         walker: Walker,
         prepare: impl FnOnce(&InMemory),
     ) -> Whole {
+        Whole::of_source(&source(text, None, definitions), walker, prepare)
+    }
+
+    /// Like [`new`](Self::new), for a text that stands in a file of the folder of ready configurations, or could:
+    /// libraries are looked up beside it.
+    pub fn of_file(file: &Path, text: &str, definitions: &[(&str, &str)], walker: Walker) -> Whole {
+        let source = source(text, Some(file.to_owned()), definitions);
+        Whole::of_source(&source, walker, |_| ())
+    }
+
+    fn of_source(source: &Source, walker: Walker, prepare: impl FnOnce(&InMemory)) -> Whole {
         let ports = Arc::new(InMemory::default());
         prepare(&ports);
         let options = Options {
             open_inputs: true,
             ..Options::new(1, &*ports)
         };
-        let plan = plan_with(registry(), text, definitions, &options);
+        let plan = plan_source(registry(), source, &options);
         let mut devices: Vec<_> = plan.devices.iter().collect();
         devices.sort_by_key(|d| &d.name);
         let far = devices.iter().map(|d| ports.far(&d.name)).collect();

@@ -6,6 +6,7 @@ import re
 import signal
 import socket
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from net import Failed, Namespace, until
@@ -114,12 +115,26 @@ def tcp_send(network: Network, version: int, size: int, *, from_client: bool = T
     _exchange({near: size, far: 0})
 
 
+def tcp_between(sender: Namespace, receiver: Namespace, address: str, version: int, size: int,
+                before: Callable[[int, int], None] = lambda near, far: None) -> None:
+    """Like `tcp_transfer`, between any hosts; `before` is told the ports of both ends before they connect."""
+    near, far = _ends_connected(sender, receiver, address, version, before)
+    _exchange({near: size, far: size})
+
+
 def _connected(network: Network, version: int, from_client: bool) -> tuple[socket.socket, socket.socket]:
     """The ends of a connection, the sender's first."""
     sender, receiver, address = ends(network, version, from_client)
+    return _ends_connected(sender, receiver, address, version)
+
+
+def _ends_connected(sender: Namespace, receiver: Namespace, address: str, version: int,
+                    before: Callable[[int, int], None] = lambda near, far: None) -> tuple[socket.socket, socket.socket]:
     listener = listen(receiver, version)
     near = sender.socket(FAMILY[version], socket.SOCK_STREAM)
     near.settimeout(TIMEOUT)
+    near.bind(("", 0))
+    before(port(near), port(listener))
     near.connect((address, port(listener)))
     far, _ = listener.accept()
     far.settimeout(TIMEOUT)
