@@ -139,6 +139,12 @@ fn integer(raw: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
+/// A whole number in a list of words, written as in arguments: decimal, `0x` or octal (`0` first). `None` if the word
+/// is no number, or one that the type cannot hold.
+pub fn whole<T: TryFrom<i128>>(word: &str) -> Option<T> {
+    integer(word).and_then(|value| T::try_from(value).ok())
+}
+
 /// A number without the underscores that group its digits (`1_000`); `None` if one does not stand between two digits.
 pub(crate) fn ungrouped(number: &str) -> Option<Cow<'_, str>> {
     if !number.contains('_') {

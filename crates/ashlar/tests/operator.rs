@@ -156,7 +156,7 @@ fn anonymous_elements_keep_their_names_and_counts_across_a_reload() {
     let more = text
         .replace(
             "FromDevice(mem:0) -> ",
-            "FromDevice(mem:0) -> Null -> Counter -> Counter(COUNT_CALL 9) -> ",
+            "FromDevice(mem:0) -> Null -> Counter -> Counter(COUNT_CALL 9 stop) -> ",
         )
         .replace("-> a -> Counter -> b", "-> a -> Counter -> Null -> b");
     let more = more.replacen("-> Counter -> Counter(", "-> Counter(", 1);

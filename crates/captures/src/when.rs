@@ -116,6 +116,11 @@ pub enum Place {
 }
 
 impl Window {
+    /// True if the window has an end.
+    pub(super) fn has_end(&self) -> bool {
+        self.end != Edge::Open
+    }
+
     /// Reads `START`, `START_AFTER`, `END`, `END_AFTER` and `INTERVAL`; with `filter`, `START` and
     /// `END` by place too, `START_DELAY` and `END_DELAY`.
     pub fn configure(args: &mut Args, filter: bool) -> Window {

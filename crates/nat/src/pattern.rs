@@ -125,7 +125,10 @@ impl Pattern {
         if let Some(dport) = dport {
             pattern.dport = match dport.as_str() {
                 "-" => None,
-                word => Some(port_of(word, args).ok_or("bad destination port")?),
+                word => {
+                    let port = port_of(word, args).filter(|&port| port != 0);
+                    Some(port.ok_or("bad destination port")?)
+                }
             };
         }
         Ok(pattern)
@@ -168,7 +171,8 @@ impl Pattern {
             return Some(());
         }
         let (text, order) = suffix(word);
-        let (low, high) = ports(text, args)?;
+        // Port 0 stands only in a range, as in Click.
+        let (low, high) = ports(text, args).filter(|&(_, high)| high != 0)?;
         (self.sport, self.order) = (Some(low), order);
         self.vary(Range::Ports(low.into()), u32::from(high - low));
         Some(())

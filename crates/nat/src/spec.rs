@@ -4,6 +4,7 @@ use super::free::Value;
 use super::key::{Key, Kind};
 use super::pattern::{self, Pattern, PatternState};
 use super::set::{self, FlowSet, REAP};
+use arguments::units::whole;
 use arguments::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
@@ -42,8 +43,8 @@ pub struct Choice {
 pub enum Pick {
     /// Round robin.
     Turn,
-    /// Hash of the source address, with a seed.
-    Source(u32),
+    /// Hash of the source address, with a seed, and of each pattern's number.
+    Source(u32, Vec<u64>),
     /// Protocol and destination port of the packet; one service per pattern.
     Service(Vec<Service>),
 }
@@ -106,8 +107,8 @@ fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
         return Err("bad forward port".to_owned());
     };
     Ok([
-        forward.parse().map_err(|_| "bad forward port")?,
-        reply.parse().map_err(|_| "bad reply port")?,
+        whole(forward).ok_or("bad forward port")?,
+        whole(reply).ok_or("bad reply port")?,
     ])
 }
 
@@ -126,8 +127,8 @@ pub fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String> {
         "pass" | "passthrough" | "nochange" => match rest {
             [] => Spec::Pass(0),
             [output] => {
-                let wrong = |_| format!("syntax error, expected '{word} [OUTPUT]'");
-                Spec::Pass(output.parse().map_err(wrong)?)
+                let wrong = || format!("syntax error, expected '{word} [OUTPUT]'");
+                Spec::Pass(whole(output).ok_or_else(wrong)?)
             }
             _ => return Err(format!("syntax error, expected '{word} [OUTPUT]'")),
         },
@@ -155,7 +156,7 @@ fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
     let found = match peer.class() {
         "RoundRobinIPMapper" => choices(&mut args).map(|choices| (Pick::Turn, choices, None)),
         "SourceIPHashMapper" => {
-            hash_choices(&mut args).map(|(seed, choices)| (Pick::Source(seed), choices, None))
+            hash_choices(&mut args).map(|(pick, choices)| (pick, choices, None))
         }
         "PortIPMapper" => service_choices(&mut args),
         _ => return None,
@@ -196,25 +197,31 @@ pub fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
 }
 
 fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
-    let each = patterns.iter().enumerate().map(|(i, arg)| {
-        let words = arg.words();
-        let words = words
-            .strip_prefix(&["pattern".to_owned()])
-            .unwrap_or(&words);
+    let words = patterns.iter().map(pattern_words);
+    let each = words.enumerate().map(|(i, words)| {
         let name = format!("{}[{i}]", args.element());
-        choice(words, &name, args)
-            .map_err(|wrong| (Some(arg.clone()), format!("pattern {i}: {wrong}")))
+        choice(&words, &name, args)
+            .map_err(|wrong| (Some(patterns[i].clone()), format!("pattern {i}: {wrong}")))
     });
     each.collect()
 }
 
+/// Words of a mapper's pattern, without the word `pattern` before them.
+fn pattern_words(arg: &Arg) -> Vec<String> {
+    let mut words = arg.words();
+    if words.first().is_some_and(|word| word == "pattern") {
+        words.remove(0);
+    }
+    words
+}
+
 /// Parses the seed and the patterns of a SourceIPHashMapper. Rendezvous hashing ranks the patterns for each flow, so
 /// the number of nodes is ignored. If a pattern is added or removed, only its flows move.
-pub fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong> {
+pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
     let all = args.rest(
         "NNODES SEED, PATTERN",
-        "a number and a seed, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
-        "a pattern and outputs for new flows",
+        "a number and a seed, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT NODE",
+        "a pattern, outputs for new flows, and the number of the node",
     );
     let Some((first, patterns)) = all.split_first() else {
         return Err((None, "NNODES SEED is missing".to_owned()));
@@ -223,13 +230,36 @@ pub fn hash_choices(args: &mut Args) -> Result<(u32, Vec<Choice>), Wrong> {
     let number = |w: &String| args_number(w, args);
     match words.as_slice() {
         [nodes, seed] if number(nodes).is_some() && number(seed).is_some() => {
-            Ok((number(seed).unwrap_or(0), patterns_of(patterns, args)?))
+            let (nodes, choices) = numbered(patterns, args)?;
+            Ok((Pick::Source(number(seed).unwrap_or(0), nodes), choices))
         }
         _ => Err((
             Some(first.clone()),
             "NNODES SEED must be two numbers".to_owned(),
         )),
     }
+}
+
+/// Parses patterns whose outputs may be followed by the number of a node, and the numbers. A pattern without one has
+/// its place in the list.
+fn numbered(patterns: &[Arg], args: &Args) -> Result<(Vec<u64>, Vec<Choice>), Wrong> {
+    let (mut nodes, mut choices) = (Vec::new(), Vec::new());
+    for (i, arg) in patterns.iter().enumerate() {
+        let mut words = pattern_words(arg);
+        let wrong = |wrong: String| (Some(arg.clone()), format!("pattern {i}: {wrong}"));
+        // Four words or the name of a pattern, two outputs, and the node.
+        nodes.push(match (words.len(), words.last()) {
+            (7 | 4, Some(node)) => {
+                let node = whole(node).ok_or_else(|| wrong("bad node number".to_owned()))?;
+                words.pop();
+                node
+            }
+            _ => i as u64,
+        });
+        let name = format!("{}[{i}]", args.element());
+        choices.push(choice(&words, &name, args).map_err(wrong)?);
+    }
+    Ok((nodes, choices))
 }
 
 /// Parses the services and patterns of a PortIPMapper, and the output for all other flows.
@@ -247,7 +277,7 @@ pub fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>
             // An empty argument, such as a variable without a value, is ignored.
             words if words.iter().all(String::is_empty) => {}
             [pass, output] if pass == "pass" && i + 1 == all.len() => {
-                let number = output.parse().map_err(|_| wrong("bad output".to_owned()))?;
+                let number = whole(output).ok_or_else(|| wrong("bad output".to_owned()))?;
                 otherwise = Some(number);
             }
             [protocol, ports, pattern @ ..] if pattern.len() > 2 => {
@@ -483,8 +513,9 @@ impl Input {
         let n = mapper.choices.len();
         let first = match &mapper.pick {
             Pick::Turn => self.turn.get().checked_rem(n).unwrap_or(0),
-            Pick::Source(seed) => {
-                let rank = |i: &usize| mix(u64::from(key.src) << 32 | u64::from(*seed), *i as u64);
+            Pick::Source(seed, nodes) => {
+                let client = u64::from(key.src) << 32 | u64::from(*seed);
+                let rank = |i: &usize| mix(client, nodes[*i]);
                 (0..n).max_by_key(rank).unwrap_or(0)
             }
             Pick::Service(services) => {

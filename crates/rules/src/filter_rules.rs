@@ -10,6 +10,7 @@ use super::ip_pattern;
 use super::program::Outcome;
 use arguments::Names;
 use arguments::text_file::lines;
+use arguments::units::whole;
 use packet::Verdict;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -51,8 +52,8 @@ impl Line {
         let output = match action {
             "allow" => Some(0),
             "deny" | "drop" => None,
-            _ => match action.parse::<u8>() {
-                Ok(output) if output < u8::MAX => Some(output),
+            _ => match whole::<u8>(action) {
+                Some(output) if output < u8::MAX => Some(output),
                 _ => return Err((format!("unknown slot ID `{action}`"), Some(FORM))),
             },
         };

@@ -27,6 +27,10 @@ pub fn parse(text: &str, names: &Names, family: Family) -> Parsed<Expr<Within>> 
         ["none"] => return Ok(Expr::FALSE),
         _ => {}
     }
+    // No number of a pattern has a plus sign, which parsers of numbers and addresses would skip.
+    if let Some(word) = tokens.iter().find(|token| token.starts_with('+')) {
+        return Err(format!("unknown word `{word}`"));
+    }
     let mut parser = Parser {
         tokens: &tokens,
         names,

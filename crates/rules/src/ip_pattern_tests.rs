@@ -266,6 +266,8 @@ fn mistakes_are_named() {
         ("host 1.2.3.4 mask 255.0.0.0", "unknown word `mask`"),
         ("foo", "unknown word `foo`"),
         ("5", "unknown word `5`"),
+        ("+5 and tcp", "unknown word `+5`"),
+        ("ip ttl +5", "unknown word `+5`"),
         ("frag 5", "unknown word `5`"),
         ("ip ect or 5", "unknown word `5`"),
         ("ip and < 5", "partial directive before `<`"),

@@ -35,11 +35,19 @@ pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>>
 }
 
 fn numbers(argument: &str) -> Result<Vec<Number>, String> {
-    let all: Option<Vec<_>> = unquoted_words(argument)
-        .iter()
-        .map(|w| Number::parse(w))
-        .collect();
+    numbers_by(argument, Number::parse)
+}
+
+fn numbers_by(argument: &str, parse: fn(&str) -> Option<Number>) -> Result<Vec<Number>, String> {
+    let words = unquoted_words(argument);
+    let all: Option<Vec<_>> = words.iter().map(|word| parse(word)).collect();
     all.ok_or_else(|| "expected list of numbers".to_owned())
+}
+
+/// Operand of a division: a real number, so that `010` is ten, as in Click.
+fn operand(word: &str) -> Option<Number> {
+    let decimal = word.parse().ok().map(Number::Int);
+    decimal.or_else(|| Number::parse(word))
 }
 
 fn one_number(argument: &str) -> Result<Number, String> {
@@ -50,9 +58,13 @@ fn one_number(argument: &str) -> Result<Number, String> {
 }
 
 fn fold(name: &str, argument: &str) -> Result<String, String> {
-    let all = numbers(argument)?;
+    let all = match name {
+        "div" | "idiv" => numbers_by(argument, operand)?,
+        _ => numbers(argument)?,
+    };
     let Some((&first, others)) = all.split_first() else {
-        return Ok(if name == "mul" { "1" } else { "0" }.to_owned());
+        let sum = matches!(name, "add" | "sub");
+        return Ok(if sum { "0" } else { "1" }.to_owned());
     };
     if name == "idiv" && others.iter().any(|n| n.real() == 0.0) {
         // Click's result on this kind of processor.
@@ -223,7 +235,7 @@ mod tests {
             ("sub 10 2 2", "6"),
             ("sub 5", "5"),
             ("add", "0"),
-            ("max", "0"),
+            ("max", "1"),
             ("min 10 6 20", "6"),
             ("max -1 6 3", "6"),
             ("max 1 2.5", "2.5"),
@@ -234,6 +246,8 @@ mod tests {
             ("idiv 60 2 5", "6"),
             ("idiv 7 2", "3"),
             ("idiv 7.5 2", "3"),
+            ("idiv 010 2", "5"),
+            ("div 010", "10"),
             ("mod 7 3", "1"),
             ("rem 7 3", "1"),
             ("rem 7.5 2", "1.5"),

@@ -158,9 +158,14 @@ impl Machine {
         }
     }
 
-    /// Initialises the variables of `init` and `export`.
+    /// Initialises the variables: those of `init` and `export` have a value, those of `set` are empty.
     pub fn init(&self, host: &mut dyn Host) {
         let program = Arc::clone(&self.program);
+        for insn in &program.code {
+            if let Insn::Set { name, .. } = insn {
+                self.set(name, String::new());
+            }
+        }
         for insn in &program.code {
             if let Insn::Init { name, text } = insn {
                 match self.text(text, host) {

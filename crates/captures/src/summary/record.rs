@@ -111,7 +111,7 @@ impl Record {
                 self.timestamp = Some(word.parse::<i64>().ok()?.checked_mul(1000)?);
             }
             Field::Count => self.count = Some(word.parse().ok()?),
-            Field::Direction | Field::Link => self.paint = Some(link(word)?),
+            Field::Direction | Field::Link | Field::Paint => self.paint = Some(link(word)?),
             Field::Aggregate => self.aggregate = Some(word.parse().ok()?),
             Field::EthSrc => self.eth_src = Some(ether(word)?),
             Field::EthDst => self.eth_dst = Some(ether(word)?),

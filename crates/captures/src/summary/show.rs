@@ -23,7 +23,7 @@ pub struct View<'a> {
     protocol: Option<u8>,
     /// The sound header of that protocol.
     transport: Transport<'a>,
-    /// Length of the transport header.
+    /// Length of the TCP or UDP header, in bytes. An ICMP header is part of the payload, as in Click.
     transport_len: usize,
     /// Fault of the headers.
     bad: Option<&'static str>,
@@ -123,7 +123,6 @@ impl<'a> View<'a> {
                     return Err("truncated ICMP header");
                 }
                 self.transport = Transport::Icmp(Icmp::new_unchecked(body));
-                self.transport_len = 8;
             }
             _ => {}
         }
@@ -218,7 +217,7 @@ impl<'a> View<'a> {
             Field::TsUsec => stamp % SECOND / 1000,
             Field::TsUsec1 => stamp / 1000,
             Field::Count => u64::from(cold.extra_packets()) + 1,
-            Field::Direction | Field::Link => u64::from(self.packet.anno().paint),
+            Field::Direction | Field::Link | Field::Paint => u64::from(self.packet.anno().paint),
             Field::Aggregate => u64::from(cold.aggregate()),
             Field::WireLen => {
                 let whole = self.packet.mac().map_or(0, <[u8]>::len);

@@ -279,7 +279,8 @@ impl Element for AggregateCounter {
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
-        let aside = cx.connected(1);
+        // Pulled packets all leave by output 0, as in Click.
+        let aside = cx.connected(1) && !cx.is_pulled(0);
         batch.split(
             cx,
             |packet, cx| match self.count(packet, input == 1, cx) {
@@ -442,6 +443,19 @@ mod tests {
         bench.write("a.freeze", "false");
         bench.push_packets("a", 0, packets(&[3]));
         assert_eq!(bench.read("a.count"), "16");
+    }
+
+    #[test]
+    fn a_frozen_counter_passes_all_packets_on_that_are_pulled() {
+        let mut bench = Bench::strict(
+            crate::CLASSES,
+            "q :: Queue -> a :: AggregateCounter -> Unqueue -> out :: Collect; a[1] -> o :: Collect",
+        );
+        bench.write("a.freeze", "true");
+        bench.push_packets("q", 0, packets(&[1]));
+        bench.run();
+        let taken = (bench.take("out").len(), bench.take("o").len());
+        assert_eq!(taken, (1, 0), "as in Click");
     }
 
     #[test]

@@ -13,16 +13,18 @@
 
 use crate::prelude::*;
 use arguments::units;
+use lang::Severity;
+use std::ops::RangeInclusive;
 
 /// Ranges of aggregates and where they go; `None` = dropped.
-type Rules = Vec<(std::ops::RangeInclusive<u32>, Option<u8>)>;
+type Rules = Vec<(RangeInclusive<u32>, Option<u8>)>;
 
 pub(super) struct AggregateFilter(Arc<Rules>);
 
 const UNLISTED: u8 = 0;
 const FILTERED: u8 = 1;
 
-fn range(word: &str) -> Option<std::ops::RangeInclusive<u32>> {
+fn range(word: &str) -> Option<RangeInclusive<u32>> {
     if matches!(word, "all" | "-") {
         return Some(0..=u32::MAX);
     }
@@ -43,7 +45,7 @@ impl Element for AggregateFilter {
     type Config = Rules;
 
     fn configure(args: &mut Args) -> Rules {
-        let mut rules = Vec::new();
+        let mut rules: Rules = Vec::new();
         let filters = args.rest(
             "FILTERS",
             "an action and aggregates",
@@ -54,12 +56,18 @@ impl Element for AggregateFilter {
             let Some((action, aggregates)) = words.split_first() else {
                 continue;
             };
+            // A filter behind one for all aggregates may be anything, as in Click.
+            if rules.iter().any(|rule| rule.0 == (0..=u32::MAX)) {
+                let text = format!("pattern {number} matches no packets");
+                args.say(Severity::Warning, text);
+                continue;
+            }
             let action = match action.as_str() {
                 "allow" => Some(0),
                 "drop" | "deny" => None,
-                port => match port.parse::<u8>() {
-                    Ok(port) => Some(port),
-                    Err(_) => {
+                port => match units::whole::<u8>(port) {
+                    Some(port) => Some(port),
+                    None => {
                         args.error(&arg, format!("unknown slot ID '{port}'"));
                         None
                     }
@@ -109,7 +117,7 @@ mod tests {
     fn the_first_filter_that_lists_an_aggregate_counts() {
         let mut bench = Bench::new(
             crate::CLASSES,
-            "a :: AggregateLength -> f :: AggregateFilter(1 0x2, deny 3, allow 1-3) -> out :: Collect;
+            "a :: AggregateLength -> f :: AggregateFilter(0x1 0x2, deny 3, allow 1-3) -> out :: Collect;
              f[1] -> one :: Collect",
         );
         bench.push("a", &[&b"a"[..], b"aa", b"aaa", b"aaaa"]);
@@ -119,6 +127,10 @@ mod tests {
             (bench.drops("f", "filtered"), bench.drops("f", "unlisted")),
             (1, 1)
         );
+        let text = "a :: AggregateLength -> AggregateFilter(allow all, 5) -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("a", &[b"a"]);
+        assert_eq!(bench.take("out"), [b"a"], "Click warns of the second one");
         let errors = testkit::errors(
             crate::CLASSES,
             "Idle -> AggregateFilter(allow x) -> Discard",

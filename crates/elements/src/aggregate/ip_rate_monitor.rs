@@ -209,6 +209,7 @@ impl Element for IPRateMonitor {
 
     fn configure(args: &mut Args) -> Config {
         let kind: String = args.required("TYPE", "PACKETS or BYTES");
+        let kind = kind.to_ascii_uppercase();
         let ratio: f64 = args.required("RATIO", "share of the packets that are counted");
         let thresh = args.required("THRESH", "rate above which a network is split");
         let memory = args.maybe("MEMORY", "most memory, in KiB; 0 is without limit");
@@ -324,7 +325,7 @@ mod tests {
     use testkit::Bench;
     use testkit::ip4;
 
-    const TEXT: &str = "c :: CheckIPHeader -> m :: IPRateMonitor(PACKETS, 1, 50) -> Discard;
+    const TEXT: &str = "c :: CheckIPHeader -> m :: IPRateMonitor(packets, 1, 50) -> Discard;
         d :: CheckIPHeader -> [1] m; m[1] -> Collect";
 
     /// A hundred packets a second for two seconds, from each address.

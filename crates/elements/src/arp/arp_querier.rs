@@ -176,7 +176,8 @@ impl Sender {
         let (head, body) = packet.put(ether::LEN + arp::LEN)?.split_at_mut(ether::LEN);
         let all = EtherAddr::BROADCAST;
         head.copy_from_slice(&ether::header(to.unwrap_or(all), mac, ether::ARP));
-        let target = (to.unwrap_or(EtherAddr::ZERO), ip);
+        // The target's Ethernet address is what is asked for: zero also by unicast, as in Click and Linux.
+        let target = (EtherAddr::ZERO, ip);
         body.copy_from_slice(&arp::packet(arp::REQUEST, (mac, us), target));
         packet.set_mac_here();
         let (timestamp, vlan) = self.cause;

@@ -57,10 +57,16 @@ impl Call {
             return Call::default();
         };
         let call = Call::parse(&text.0);
-        if let Ok(Call { handler, .. }) = &call
-            && !handler.path.is_empty()
-        {
-            args.will_write(&handler.path);
+        match &call {
+            Ok(Call {
+                at: Some(_),
+                handler,
+            }) if handler.path.is_empty() => args.error_in_whole(
+                format!("{name}: syntax error"),
+                "write a number, a handler and a value",
+            ),
+            Ok(Call { handler, .. }) if !handler.path.is_empty() => args.will_write(&handler.path),
+            _ => {}
         }
         call.unwrap_or_else(|wrong| {
             args.error_in_whole(
@@ -305,12 +311,22 @@ mod tests {
     }
 
     #[test]
+    fn a_call_without_an_element_means_the_counter_itself() {
+        let text = "c :: Counter(COUNT_CALL 2 reset) -> Discard";
+        let mut bench = Bench::strict(crate::CLASSES, text);
+        bench.push("c", &[b"x", b"x", b"x"]);
+        assert_eq!(bench.read("c.count"), "1");
+    }
+
+    #[test]
     fn a_call_that_is_none_is_refused() {
         let errors = testkit::errors(
             crate::CLASSES,
             "Idle -> Counter(COUNT_CALL s.run) -> Discard",
         );
         assert!(errors.contains("COUNT_CALL"), "{errors}");
+        let errors = testkit::errors(crate::CLASSES, "Idle -> Counter(COUNT_CALL 5) -> Discard");
+        assert!(errors.contains("COUNT_CALL: syntax error"), "{errors}");
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub(super) struct Classifier<K> {
 impl<K: Kind> Element for Classifier<K> {
     const CLASS: &'static str = K::CLASS;
     const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
+    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
     const NEEDS: &'static [Facts] = K::NEEDS;
     const DROPS: &'static [&'static str] = K::DROPS;
     const READS_ANNOTATIONS: bool = true;
@@ -85,10 +85,10 @@ impl<K: Kind> Element for Classifier<K> {
             "a pattern such as src net 10/8",
             "one per output",
         );
-        if given.len() > 255 {
+        if !(1..=255).contains(&given.len()) {
             args.error_in_whole(
                 format!("{} cannot have {} patterns", K::CLASS, given.len()),
-                "give at most 255",
+                "give a pattern for each output, 255 at most",
             );
         }
         let mut rules = Vec::new();
@@ -210,6 +210,16 @@ mod tests {
         assert_eq!(bench.take("a"), [from(1)]);
         assert_eq!(bench.take("b"), [from(2)]);
         assert_eq!(bench.drops("i", "no_match"), 1);
+    }
+
+    #[test]
+    fn a_pattern_is_needed() {
+        let text = "Idle -> CheckIPHeader -> IPClassifier() -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("cannot have 0 patterns"), "{errors}");
+        let text = "Idle -> CheckIPHeader -> i :: IPClassifier(tcp) -> Discard; i[1] -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("has no output 1"), "{errors}");
     }
 
     #[test]

@@ -256,10 +256,11 @@ mod tests {
     use crate::ip4::tests::{edited, ip};
     use testkit::Bench;
 
+    // Numbers of outputs are written in any base, as in Click.
     #[test]
     fn packets_go_where_the_first_rule_says_that_matches() {
         let text = "c :: CheckIPHeader -> f :: IPFilter(deny src 10.0.0.9, 2 dst 10.0.1.0/24,
-                allow tcp, 1 udp);
+                0x0 tcp, 01 udp);
             f[0] -> a :: Collect; f[1] -> b :: Collect; f[2] -> c2 :: Collect";
         for make in [Bench::new, Bench::strict] {
             let mut bench = make(crate::CLASSES, text);

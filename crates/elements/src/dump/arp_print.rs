@@ -32,6 +32,12 @@ pub(super) struct ArpPrint {
 
 const ETHER: usize = 14;
 
+/// Operations of reverse ARP (RFC 903) and inverse ARP (RFC 2390).
+const RARP_REQUEST: u16 = 3;
+const RARP_REPLY: u16 = 4;
+const INARP_REQUEST: u16 = 8;
+const INARP_REPLY: u16 = 9;
+
 /// Source and destination of a frame, if the packet starts with its header or has it before.
 fn addresses(packet: &Packet) -> Option<(EtherAddr, EtherAddr)> {
     let frame = packet.mac().unwrap_or(packet.data());
@@ -75,16 +81,39 @@ impl Style for ArpPrint {
             out.extend(b"(Not an ARP packet)");
             return;
         };
+        let (asks, answers) = match arp.op() {
+            RARP_REQUEST => ("rarp who-is", ""),
+            RARP_REPLY => ("", "rarp reply"),
+            INARP_REQUEST => ("invarp who-is", ""),
+            INARP_REPLY => ("", "invarp reply"),
+            _ => ("", ""),
+        };
         let _ = match arp.op() {
             REQUEST => {
-                let (target, sender) = (arp.target_ip(), arp.sender_ip());
-                write!(out, "arp who-has {target} tell {sender}")
+                let _ = write!(out, "arp who-has {} ", arp.target_ip());
+                if arp.target_ether() != EtherAddr::ZERO {
+                    out.push(b'(');
+                    let _ = push_ether(arp.target_ether(), out);
+                    out.extend(b") ");
+                }
+                write!(out, "tell {}", arp.sender_ip())
             }
             REPLY => {
                 let _ = write!(out, "arp reply {} is-at ", arp.sender_ip());
                 push_ether(arp.sender_ether(), out)
             }
-            op => write!(out, "arp op {op}"),
+            _ if !asks.is_empty() => {
+                let _ = write!(out, "{asks} ");
+                let _ = push_ether(arp.target_ether(), out);
+                out.extend(b" tell ");
+                push_ether(arp.sender_ether(), out)
+            }
+            _ if !answers.is_empty() => {
+                let _ = write!(out, "{answers} ");
+                let _ = push_ether(arp.target_ether(), out);
+                write!(out, " at {}", arp.target_ip())
+            }
+            op => write!(out, "arp-#{op}"),
         };
     }
 }
@@ -115,16 +144,28 @@ mod tests {
         ));
         let mut reply = [&a.0[..], &b.0, &[8, 6]].concat();
         reply.extend(wire::arp::packet(REPLY, (b, ip_b), (a, ip_a)));
+        let mut other = reply.clone();
+        let [asked, rarp, answered, inarp, unknown] = [1, 3, 4, 8, 5].map(|op| {
+            other[21] = op;
+            other.clone()
+        });
         bench.push("p", &[request, reply, b"abc".to_vec()]);
-        assert_eq!(bench.take("out").len(), 3);
+        bench.push("p", &[asked, rarp, answered, inarp, unknown]);
+        assert_eq!(bench.take("out").len(), 8);
         drop(bench);
         let text = std::fs::read_to_string(&file).expect("the file was written");
         let _ = std::fs::remove_file(file);
+        let text = text.replace("02-00-00-00-00-0B > 02-00-00-00-00-0A", "B > A");
         assert_eq!(
             text,
             "x: 0.000000: 02-00-00-00-00-0A > FF-FF-FF-FF-FF-FF: arp who-has 10.0.0.2 tell 10.0.0.1\n\
-             x: 0.000000: 02-00-00-00-00-0B > 02-00-00-00-00-0A: arp reply 10.0.0.2 is-at 02-00-00-00-00-0B\n\
-             x: 0.000000: (Not an ARP packet)\n"
+             x: 0.000000: B > A: arp reply 10.0.0.2 is-at 02-00-00-00-00-0B\n\
+             x: 0.000000: (Not an ARP packet)\n\
+             x: 0.000000: B > A: arp who-has 10.0.0.1 (02-00-00-00-00-0A) tell 10.0.0.2\n\
+             x: 0.000000: B > A: rarp who-is 02-00-00-00-00-0A tell 02-00-00-00-00-0B\n\
+             x: 0.000000: B > A: rarp reply 02-00-00-00-00-0A at 10.0.0.1\n\
+             x: 0.000000: B > A: invarp who-is 02-00-00-00-00-0A tell 02-00-00-00-00-0B\n\
+             x: 0.000000: B > A: arp-#5\n"
         );
     }
 }

@@ -104,6 +104,7 @@ impl FromDump {
             let record = match dump.file.next(&mut self.frame) {
                 Ok(Some(record)) => record,
                 Ok(None) => {
+                    self.packet_at = starts;
                     self.dump = None;
                     return None;
                 }
@@ -186,7 +187,11 @@ impl Plays for FromDump {
 
     fn end(&mut self, cx: &mut Cx) -> Did {
         self.config.end.reached(cx);
-        self.playback.active = false;
+        // A call stands in the place of `active false`, and the end of a file is none of a window, as in Click.
+        let end = &self.config.end;
+        if end.stop || end.call.is_none() && self.window.has_end() {
+            self.playback.active = false;
+        }
         if self.is_over() { Did::End } else { Did::Sleep }
     }
 
@@ -293,7 +298,7 @@ impl Element for FromDump {
         ),
         Handler::show(
             "packet_filepos",
-            "where the last packet's record starts",
+            "where the last packet's record starts; at the end, the file's length",
             |e| &e.packet_at,
         ),
         Handler::set(

@@ -53,6 +53,7 @@ fn what_is_read_is_what_is_written() {
         "ip_proto icmp_type_name icmp_code_name icmp_flowid icmp_seq icmp_nextmtu",
         "I echo 0 10 11 -\nI unreachable needfrag - - 1400\nI timeexceeded transit - - -\n",
     );
+    same("link paint", "3 3\n");
     same("ntimestamp first_timestamp", "1.000000001 0.999999\n");
     same("ts_usec1", "996033261451094\n");
     same("eth_src eth_dst", "00-0A-95-A6-D9-BC 02-00-00-00-00-01\n");
@@ -100,6 +101,15 @@ fn payloads_have_digests_and_escapes() {
     assert_eq!(
         through(dump, "", "", "payload payload_len payload_md5"),
         "\"hi there\\n\" 9 sy@Uze03MHB84qQruJ_zma\n\"\" 0 u3bJz@iaYsq6aMaMSJVq_b\n"
+    );
+}
+
+#[test]
+fn icmp_headers_are_part_of_the_payload() {
+    let dump = "!data ip_proto icmp_type icmp_code ip_len\nI 8 0 28\n";
+    assert_eq!(
+        through(dump, ", CHECKSUM true", "", "payload_len payload"),
+        "8 \"\\010\\000\\367\\377\\000\\000\\000\\000\"\n"
     );
 }
 

@@ -74,6 +74,10 @@ mod tests {
             (&user[20..26], &user[38..44]),
             (&b"dddddd"[..], &[2, 0, 0, 0, 0, 1][..])
         );
+        let text = "g :: GetEtherAddress(24, 70000) -> Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.push("g", &[b"ddddddssssss"]);
+        assert_eq!(bench.drops("g", "too_short"), 1);
         testkit::errors(
             crate::CLASSES,
             "Idle -> GetEtherAddress(43, src) -> Discard",

@@ -15,8 +15,8 @@ impl FromArg for Offset {
             "src" => Ok(Offset(6)),
             "dst" => Ok(Offset(0)),
             _ => match usize::from_arg(raw, names) {
-                Ok(offset) if offset <= usize::from(u16::MAX) => Ok(Offset(offset)),
-                _ => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+                Ok(offset) => Ok(Offset(offset)),
+                Err(_) => Err(format!("must be {}, not `{raw}`", Self::KIND)),
             },
         }
     }

@@ -54,6 +54,8 @@ mod tests {
             ("unreachable, host", [3, 1]),
             ("redirect", [5, 0]),
             ("5, 3", [5, 3]),
+            ("0x5, 03", [5, 3]),
+            ("013", [11, 0]),
         ] {
             let out = messages(configuration);
             assert_eq!(out[1][..2], begins);

@@ -278,10 +278,11 @@ impl Element for ICMPPingSource {
         Handler::set("active", "see ACTIVE", |e, value, cx| {
             let was_active = e.active;
             assign(&mut e.active, value)?;
-            cx.cancel_timer();
-            match e.active && !was_active && e.left() > 0 {
-                true => cx.set_timer(cx.now()),
-                false => e.schedule(cx),
+            if e.active != was_active {
+                cx.cancel_timer();
+                if e.left() > 0 {
+                    cx.set_timer(cx.now());
+                }
             }
             Ok(())
         }),

@@ -13,7 +13,10 @@
 //! - `DST_ANNO`: true to set the destination annotation. Default true.
 
 use crate::prelude::*;
-use wire::{proto, tcp, udp};
+use wire::{proto, udp};
+
+/// Bytes of a TCP header with ports and sequence numbers, of which more may be cut off, as in Click.
+const TCP_LEAST: usize = 12;
 
 const NO_HEADER: u8 = 0;
 
@@ -53,7 +56,7 @@ impl Element for IPMirror {
         if ip.fragment_offset() == 0 {
             let upper = &mut packet.network_mut()[start..];
             let least = match protocol {
-                proto::TCP => tcp::MIN_LEN,
+                proto::TCP => TCP_LEAST,
                 proto::UDP => udp::LEN,
                 _ => usize::MAX,
             };
@@ -97,6 +100,26 @@ mod tests {
         assert_eq!(out[1].bytes, back.clone().udp(53, 5).bytes());
         assert_eq!(out[2].bytes, back.icmp_echo(1, 2).bytes());
         assert_eq!(out[0].anno.dst4(), [1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_tcp_header_may_be_cut_off_behind_its_numbers() {
+        let text = "c :: CheckIPHeader -> IPMirror -> StripIPHeader -> out :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        let cut = |bytes: &[u8]| ip4().payload(bytes).proto(6).bytes();
+        bench.push(
+            "c",
+            &[
+                cut(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]),
+                cut(&[1, 2, 3, 4, 5, 6]),
+            ],
+        );
+        let turned = vec![3, 4, 1, 2, 9, 10, 11, 12, 5, 6, 7, 8, 13];
+        assert_eq!(
+            bench.take("out"),
+            [turned, vec![1, 2, 3, 4, 5, 6]],
+            "as in Click"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::rewriter::{Family, Joined, flow_set};
 use crate::anno::Anno;
 use crate::prelude::*;
+use arguments::units::whole;
 use engine::shared::Shared;
 use nat::key::Kind;
 use nat::spec::{self, Input, Spec};
@@ -220,7 +221,7 @@ fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
     let Some(text) = capacity else {
         return (Some(Bound::Usual), own);
     };
-    if let Ok(number) = text.parse::<usize>() {
+    if let Some(number) = whole::<usize>(&text) {
         return (Some(Bound::Given(number)), own);
     }
     let mut name = text.clone();
@@ -234,7 +235,7 @@ fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
         seen.push(name.clone());
         let mut theirs = at.args(KEYWORDS);
         match theirs.key_maybe::<String>("MAPPING_CAPACITY", "") {
-            Some(text) if text.parse::<usize>().is_err() => peer = theirs.peer(&text),
+            Some(text) if whole::<usize>(&text).is_none() => peer = theirs.peer(&text),
             _ => return (None, name),
         }
     }

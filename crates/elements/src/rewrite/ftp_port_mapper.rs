@@ -93,11 +93,14 @@ impl Element for FTPPortMapper {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let control: String =
-            args.required("CONTROL_REWRITER", "the TCPRewriter of control connections");
+        let control: String = args.required(
+            "CONTROL_REWRITER",
+            "the TCPRewriter or IPRewriter of control connections",
+        );
         let data: String = args.required("DATA_REWRITER", "the rewriter of data connections");
         let input = args.required("DATA_REWRITER_INPUT", "its input that makes mappings");
-        let (control_name, control) = peer(args, &control, &[Kind::Tcp], "CONTROL_REWRITER");
+        let (control_name, control) =
+            peer(args, &control, &[Kind::Tcp, Kind::Ip], "CONTROL_REWRITER");
         let kinds = [Kind::Ip, Kind::Tcp, Kind::Udp];
         let (data_name, data) = peer(args, &data, &kinds, "DATA_REWRITER");
         if data.specs.len() <= input && !data.specs.is_empty() {
@@ -164,8 +167,8 @@ fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, con
         return (peer.name().to_owned(), config);
     }
     if !args.element().is_empty() {
-        let wanted = if kinds.len() == 1 {
-            "a TCPRewriter"
+        let wanted = if !kinds.contains(&Kind::Udp) {
+            "a TCPRewriter or IPRewriter"
         } else {
             "an IPRewriter-like element"
         };
@@ -175,6 +178,11 @@ fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, con
         );
     }
     (String::new(), config::Config::nothing(kinds[0]))
+}
+
+/// Protocol number of a TCP flow in a rewriter's keys: IPRewriter tells protocols apart.
+fn number_in(kind: Kind) -> u8 {
+    if kind == Kind::Ip { proto::TCP } else { 0 }
 }
 
 impl FTPPortMapper {
@@ -195,6 +203,8 @@ impl FTPPortMapper {
             found => found,
         };
         let (client, port, used) = self.count(allowed)?;
+        let connection = self.connection(&ends, cx.now());
+        self.count(connection.ok_or(Refused::NoMapping))?;
         let (start, old_end) = (at.at + segment.header_len(), datagram.len());
         let after = segment.seq().wrapping_add((old_end - start) as u32);
         let to = self.data_mapping(&ends, (client, port), cx);
@@ -224,11 +234,7 @@ impl FTPPortMapper {
             sport,
             dport: ends.dport.checked_sub(1)?,
             space: self.data.space,
-            proto: if self.data.kind == Kind::Ip {
-                proto::TCP
-            } else {
-                0
-            },
+            proto: number_in(self.data.kind),
             ..*ends
         };
         let mut set = self.data.set.borrow_mut();
@@ -242,11 +248,22 @@ impl FTPPortMapper {
         }
     }
 
+    /// The control connection's mapping. Without one, as for a connection's first packet, commands stay as they are.
+    fn connection(&self, ends: &Key, now: Time) -> Option<()> {
+        let key = Key {
+            space: self.control.space,
+            proto: number_in(self.control.kind),
+            ..*ends
+        };
+        self.control.set.borrow_mut().find(&key, now).map(|_| ())
+    }
+
     /// Adds a sequence-number shift of `by` bytes, from `after` on, to the control connection's mapping.
     fn shift(&self, ends: &Key, after: u32, by: i32, now: Time) {
         let mut set = self.control.set.borrow_mut();
         let key = Key {
             space: self.control.space,
+            proto: number_in(self.control.kind),
             ..*ends
         };
         if let Some(end) = set.find(&key, now).filter(|_| by != 0) {
@@ -380,6 +397,15 @@ mod tests {
     }
 
     #[test]
+    fn an_ip_rewriter_may_have_the_control_connections() {
+        let mut b = Bench::new(crate::CLASSES, &TEXT.replace("TCPRewriter", "IPRewriter"));
+        let port = client(1, "PORT 200,200,200,200,200,200\r\n");
+        assert_eq!(go(&mut b, &port).2, "PORT 200,200,200,200,200,200\r\n");
+        assert_eq!(go(&mut b, &port).2, "PORT 1,0,0,1,4,1\r\n", "as in Click");
+        assert_eq!(go(&mut b, &client(31, "fubar\n")).0, 19);
+    }
+
+    #[test]
     fn other_commands_pass_as_they_are_and_are_counted_by_name() {
         let mut b = Bench::new(crate::CLASSES, TEXT);
         let counts = |b: &mut Bench| {
@@ -442,6 +468,8 @@ mod tests {
             for other in [80, 22, 0, 65535] {
                 assert_eq!(go(&mut b, &to(other)).2, line);
             }
+            // The first packet makes the connection's mapping.
+            assert_eq!(go(&mut b, &to(port)).2, line);
             assert_eq!(b.read("ftp.ports"), "0");
             assert_ne!(go(&mut b, &to(port)).2, line);
             assert_eq!(b.read("ftp.ports"), "1");

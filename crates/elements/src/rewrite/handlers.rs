@@ -2,6 +2,7 @@
 
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
+use arguments::units::whole;
 use engine::clock::Time;
 use nat::key::Key;
 use nat::set::Counts;
@@ -81,10 +82,10 @@ impl<F: Family> Rewriter<F> {
     }
 
     pub(super) fn set_capacity(&self, value: &str, cx: &mut Cx) -> Result<(), String> {
-        let numbers: Result<Vec<usize>, _> = value.split_whitespace().map(str::parse).collect();
+        let numbers: Option<Vec<usize>> = value.split_whitespace().map(whole).collect();
         // Click's reservation has no effect: guarantees decide which flows a full table keeps.
         let capacity = match numbers.as_deref() {
-            Ok(&[capacity] | &[capacity, _]) => capacity,
+            Some(&[capacity] | &[capacity, _]) => capacity,
             _ => return Err("write a capacity, and a reservation if you like".to_owned()),
         };
         let mut set = self.joined.set.borrow_mut();

@@ -103,6 +103,8 @@ pub(crate) struct Runner {
     kind: Rc<Type>,
     /// True if a signal may start the script.
     armed: Rc<Cell<bool>>,
+    /// True if the script starts when its alarm rings.
+    starts: Rc<Cell<bool>>,
     outputs: usize,
 }
 
@@ -118,6 +120,7 @@ impl Runner {
             machine: Rc::new(Machine::new(title, Arc::clone(&config.program))),
             // Armed from the start: other scripts may send signals when they start.
             armed: Rc::new(Cell::new(matches!(kind, Type::Signal(_)))),
+            starts: Rc::default(),
             kind: Rc::new(kind),
             outputs: init.outputs,
         }
@@ -136,10 +139,11 @@ impl Runner {
                     script.finish(ended, &mut host);
                     script.machine.bare.set(false);
                 }
+                // Tasks and the driver's script come first, as in Click.
                 Type::Active => {
-                    let _context = script.machine.context();
-                    let ended = script.machine.run(Call::default(), &mut host);
-                    script.finish(ended, &mut host);
+                    script.starts.set(true);
+                    let now = cx.now();
+                    cx.set_timer(now);
                 }
                 Type::Passive | Type::Packet | Type::Proxy | Type::Signal(_) => {}
             }
@@ -152,7 +156,10 @@ impl Runner {
         cx.defer(move |cx| {
             let _context = script.machine.context();
             let mut host = script.host(cx);
-            let ended = script.machine.alarm(&mut host);
+            let ended = match script.starts.take() {
+                true => script.machine.run(Call::default(), &mut host),
+                false => script.machine.alarm(&mut host),
+            };
             script.finish(ended, &mut host);
         });
     }

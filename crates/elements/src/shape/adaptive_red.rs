@@ -11,7 +11,7 @@
 //!
 //! Arguments:
 //!
-//! - `TARGET`: average length of the queues, in packets.
+//! - `TARGET`: average length of the queues, in packets; at least 10.
 //! - `MAX_P`: initial drop probability at the upper threshold.
 //!
 //! Keyword arguments:
@@ -48,6 +48,10 @@ mod tests {
         let p = |bench: &mut Bench| bench.read("r.max_p").parse::<f64>().unwrap();
         assert_eq!(bench.read("r.min_thresh"), "10");
         assert_eq!(bench.read("r.max_thresh"), "30");
+        let text = "r :: AdaptiveRED(3, 0.1) -> q :: Queue -> Discard";
+        let mut small = Bench::new(crate::CLASSES, text);
+        assert_eq!(small.read("r.min_thresh"), "5", "as in Click");
+        assert_eq!(small.read("r.max_thresh"), "15", "as in Click");
         bench.advance(Duration::from_millis(500));
         assert_eq!(p(&mut bench), 0.1 * 0.9, "the queue is empty");
         bench.push("q", &[b"a"; 25]);

@@ -1,7 +1,7 @@
 //! Drops packets when their delay in the queue is too long: Controlled Delay (RFC 8289).
 //!
 //! ```click
-//! InfiniteSource(LIMIT 30) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5, 100) -> Discard;
+//! InfiniteSource(LIMIT 30) -> SetTimestamp(FIRST true) -> Queue(200) -> CoDel(5ms, 100ms) -> Discard;
 //! ```
 //!
 //! Put CoDel after a queue. It measures the waiting time of each packet in the queue, by the FIRST_TIMESTAMP
@@ -11,8 +11,8 @@
 //!
 //! Arguments:
 //!
-//! - `TARGET`: milliseconds that packets may wait. Default 5.
-//! - `INTERVAL`: milliseconds. Default 100.
+//! - `TARGET`: time that packets may wait, such as `5ms`. A number without a unit is milliseconds. Default 5ms.
+//! - `INTERVAL`: a time, as for `TARGET`. Default 100ms.
 //!
 //! Keyword arguments:
 //!
@@ -20,18 +20,42 @@
 
 use super::queues::Queues;
 use crate::prelude::*;
-use arguments::units;
+use arguments::Names;
+use arguments::units::{FromArg, assign};
+use std::time::Duration;
 use tables::codel::{Aim, Codel};
 
 const DELAY: usize = 0;
-const NS_PER_MS: u64 = 1_000_000;
+
+/// A time; a number without a unit is milliseconds.
+#[derive(Clone, Copy)]
+struct Delay(Duration);
+
+impl FromArg for Delay {
+    const KIND: &'static str = "a time, or a number of milliseconds";
+
+    fn from_arg(raw: &str, names: &Names) -> Result<Delay, String> {
+        let milliseconds = raw.parse().ok().map(|ms: f64| ms / 1000.0);
+        match milliseconds.map(Duration::try_from_secs_f64) {
+            Some(Ok(delay)) => Ok(Delay(delay)),
+            Some(Err(_)) => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+            None => Duration::from_arg(raw, names).map(Delay),
+        }
+    }
+
+    fn stand_in() -> Delay {
+        Delay(Duration::ZERO)
+    }
+
+    fn show(&self) -> String {
+        (self.0.as_secs_f64() * 1000.0).to_string()
+    }
+}
 
 #[derive(Clone, Copy)]
 struct Settings {
-    /// Target delay, in milliseconds.
-    target: u64,
-    /// Measurement interval, in milliseconds.
-    interval: u64,
+    target: Delay,
+    interval: Delay,
 }
 
 pub(crate) struct Config {
@@ -60,8 +84,8 @@ impl CoDel {
     fn dequeue(&mut self, cx: &mut Cx) -> Option<Packet> {
         let now = cx.timestamp();
         let aim = Aim {
-            target: self.settings.target * NS_PER_MS,
-            interval: self.settings.interval * NS_PER_MS,
+            target: self.settings.target.0.as_nanos() as u64,
+            interval: self.settings.interval.0.as_nanos() as u64,
         };
         while let Some(mut packet) = CoDel::next(cx) {
             let sojourn = match packet.cold().first_timestamp() {
@@ -92,14 +116,18 @@ impl Element for CoDel {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let target: u32 = args.optional("TARGET", 5, "milliseconds that packets may wait");
-        let interval: u32 = args.optional("INTERVAL", 100, "milliseconds");
+        let [target, interval] = [5, 100].map(|ms| Delay(Duration::from_millis(ms)));
+        let settings = Settings {
+            target: args.optional("TARGET", target, "time that packets may wait"),
+            interval: args.optional(
+                "INTERVAL",
+                interval,
+                "time in which all packets wait longer",
+            ),
+        };
         let queues: String = args.key("QUEUES", String::new(), "queues to measure");
         Config {
-            settings: Settings {
-                target: target.into(),
-                interval: interval.into(),
-            },
+            settings,
             queues: queues.split_whitespace().map(str::to_owned).collect(),
         }
     }
@@ -132,15 +160,17 @@ impl Element for CoDel {
     }
 
     const HANDLERS: &'static [Handler<CoDel>] = &[
-        Handler::show("target", "see TARGET", |e| &e.settings.target),
-        Handler::set("target", "see TARGET", |e, value, _| {
-            e.settings.target = units::parse::<u32>(value)?.into();
-            Ok(())
+        Handler::text("target", "see TARGET, in milliseconds", |e, _| {
+            Ok(e.settings.target.show())
         }),
-        Handler::show("interval", "see INTERVAL", |e| &e.settings.interval),
+        Handler::set("target", "see TARGET", |e, value, _| {
+            assign(&mut e.settings.target, value)
+        }),
+        Handler::text("interval", "see INTERVAL, in milliseconds", |e, _| {
+            Ok(e.settings.interval.show())
+        }),
         Handler::set("interval", "see INTERVAL", |e, value, _| {
-            e.settings.interval = units::parse::<u32>(value)?.into();
-            Ok(())
+            assign(&mut e.settings.interval, value)
         }),
         Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
@@ -182,6 +212,23 @@ mod tests {
         assert_eq!(bench.take("out").len() + length + drops, sent);
         assert_eq!(bench.read("c.queues").trim(), "q");
         (length, drops)
+    }
+
+    #[test]
+    fn times_may_have_units() {
+        for (written, read) in [
+            ("5ms", "5"),
+            ("0.5", "0.5"),
+            ("1s", "1000"),
+            ("1e-2 s", "10"),
+        ] {
+            let text = format!("Idle -> Queue -> c :: CoDel({written}) -> Discard");
+            assert_eq!(Bench::new(crate::CLASSES, &text).read("c.target"), read);
+        }
+        for wrong in ["-1", "x", "1 x"] {
+            let text = format!("Idle -> Queue -> CoDel({wrong}) -> Discard");
+            testkit::errors(crate::CLASSES, &text);
+        }
     }
 
     #[test]

@@ -29,6 +29,9 @@ use arguments::units;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+/// Least queue length at which AdaptiveRED aims, in packets, as in Click: below five packets, bursts would be lost.
+const TARGET_MIN: u32 = 10;
+
 /// A class of early detection.
 pub(crate) trait Kind: 'static {
     /// The class name.
@@ -168,6 +171,7 @@ impl<K: Kind> Element for Red<K> {
     fn configure(args: &mut Args) -> Config {
         let (min, max): (u32, u32) = if K::ADAPTS {
             let target: u32 = args.required("TARGET", "queue length that is aimed at");
+            let target = target.max(TARGET_MIN);
             (target / 2, target.saturating_add(target / 2))
         } else {
             (

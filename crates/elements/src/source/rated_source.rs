@@ -102,7 +102,7 @@ impl Element for RatedSource {
     fn configure(args: &mut Args) -> Config {
         let data = Template::data(args);
         let rate = args.optional("RATE", 10, "packets per second");
-        let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
+        let limit: i64 = args.optional("LIMIT", -1, "number of packets; negative = no limit");
         let active = args.optional("ACTIVE", true, "if false, makes none");
         let template = Template::parse(args, data);
         let bandwidth: Option<Bandwidth> = args.key_maybe("BANDWIDTH", "sets RATE");
@@ -111,7 +111,7 @@ impl Element for RatedSource {
             u32::try_from(rate).unwrap_or(u32::MAX)
         });
         Config {
-            supply: Supply::new(args, template, limit, active),
+            supply: Supply::new(args, template, limit.max(-1), active),
             rate: from_bandwidth.unwrap_or(rate),
             cores: args.key_maybe("CORES", "workers on which it runs"),
         }

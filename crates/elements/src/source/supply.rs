@@ -99,7 +99,9 @@ pub(super) fn set<E: Source, T: FromArg>(
 ) -> Result<(), String> {
     let value = units::parse(value)?;
     put(e, value);
-    e.supply_mut().ended = false;
+    let supply = e.supply_mut();
+    // The end comes again only after further packets, as in Click.
+    supply.ended &= supply.left() == 0;
     e.changed(cx);
     Ok(())
 }

@@ -4,8 +4,8 @@
 //! InfiniteSource(LIMIT 3) -> SetTimestamp -> StoreTimestamp(TAIL true) -> Print -> Discard;
 //! ```
 //!
-//! The timestamp takes eight bytes: seconds and nanoseconds in network order. A packet that cannot be
-//! lengthened for it is dropped (`too_long`).
+//! The timestamp takes eight bytes, as in Click: nanoseconds since 1970 in the byte order of the machine. A packet that
+//! cannot be lengthened for it is dropped (`too_long`).
 //!
 //! Keyword arguments, of which one is given:
 //!
@@ -23,13 +23,10 @@ pub(super) struct StoreTimestamp(Option<usize>);
 impl StoreTimestamp {
     fn store(self, packet: &mut Packet) -> Option<()> {
         let stamp = packet.cold().timestamp;
-        let (seconds, nanos) = (stamp / 1_000_000_000, stamp % 1_000_000_000);
         let at = self.0.unwrap_or(packet.len());
         let missing = (at + 8).saturating_sub(packet.len());
         packet.put(missing)?.fill(0);
-        let place = &mut packet.data_mut()[at..at + 8];
-        place[..4].copy_from_slice(&(seconds as u32).to_be_bytes());
-        place[4..].copy_from_slice(&(nanos as u32).to_be_bytes());
+        packet.data_mut()[at..at + 8].copy_from_slice(&stamp.to_ne_bytes());
         Some(())
     }
 }
@@ -74,7 +71,7 @@ mod tests {
             bench.push_packets("s", 0, packets(&[7_000_000_009]));
             bench.take("out")
         };
-        let time = [0, 0, 0, 7, 0, 0, 0, 9];
+        let time = 7_000_000_009_u64.to_ne_bytes();
         assert_eq!(store("OFFSET 0"), [time.to_vec()]);
         assert_eq!(store("OFFSET 2"), [[&[0, 0][..], &time].concat()]);
         assert_eq!(store("TAIL true"), [[&[0][..], &time].concat()]);

@@ -186,8 +186,8 @@ mod tests {
         bench.run();
         assert_eq!(bench.graph().stopped(), options.contains("STOP true"));
         let second = |bytes: &Vec<u8>| {
-            let word: [u8; 4] = bytes[..4].try_into().expect("four bytes");
-            u64::from(u32::from_be_bytes(word)) + 1
+            let stamp: [u8; 8] = bytes[..8].try_into().expect("eight bytes");
+            u64::from_ne_bytes(stamp) / 1_000_000_000 + 1
         };
         let out = bench.take("out").iter().map(second).collect();
         (out, bench.read("t.well_ordered"))

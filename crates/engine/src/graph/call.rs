@@ -109,7 +109,25 @@ pub fn find_element(plan: &Plan, within: &str, name: &str) -> Option<usize> {
     plan.find(name)
 }
 
-/// Resolves the handler name `path`, written in element `within` (empty: outside all elements).
+/// Handler of an element that allows a use: of its class, of every element, or of its configuration.
+fn handler_of<'a>(plan: &Plan, node: usize, handler: &'a str, wanted: Use) -> Option<Found<'a>> {
+    let element = &plan.elements[node];
+    let own = (element.class.handlers)();
+    let fits = |h: &(usize, &HandlerInfo)| h.1.name == handler && h.1.access.allows(wanted);
+    if let Some((at, info)) = own.iter().enumerate().find(fits) {
+        return Some(Found::Own(node, at, *info));
+    }
+    let common = standard::list(plan, element);
+    let fits = |h: &&HandlerInfo| h.name == handler && h.access.allows(wanted);
+    if let Some(common) = common.iter().find(fits) {
+        return Some(Found::Standard(node, common.name));
+    }
+    let offers = element.class.extension::<DynamicOfClass>()?;
+    (offers.offers)(&element.config, handler, wanted).then_some(Found::Offered(node, handler))
+}
+
+/// Resolves the handler name `path`, written in element `within` (empty: outside all elements). A name without an
+/// element is that element's own handler if it has one, as in Click, else the router's.
 pub fn find<'a>(
     plan: &Plan,
     within: &str,
@@ -117,7 +135,9 @@ pub fn find<'a>(
     wanted: Use,
 ) -> Result<Found<'a>, AskError> {
     let Some((element, handler)) = path.split_once('.') else {
-        return Ok(Found::Global(path));
+        let own = plan.find(within);
+        let own = own.and_then(|node| handler_of(plan, node, path, wanted));
+        return Ok(own.unwrap_or(Found::Global(path)));
     };
     let Some(node) = find_element(plan, within, element) else {
         let names = plan.elements.iter().map(|e| e.name.as_str());
@@ -128,26 +148,13 @@ pub fn find<'a>(
             near.unwrap_or_default()
         )));
     };
+    if let Some(found) = handler_of(plan, node, handler, wanted) {
+        return Ok(found);
+    }
     let class = plan.elements[node].class;
     let own = (class.handlers)();
-    let named = |h: &(usize, &HandlerInfo)| h.1.name == handler;
-    let fits = |h: &(usize, &HandlerInfo)| named(h) && h.1.access.allows(wanted);
-    if let Some((at, info)) = own.iter().enumerate().find(fits) {
-        return Ok(Found::Own(node, at, *info));
-    }
-    let own_named = own.iter().enumerate().find(named);
     let common = standard::list(plan, &plan.elements[node]);
-    let mut common = common.iter().filter(|h| h.name == handler).peekable();
-    let known = own_named.is_some() || common.peek().is_some();
-    if let Some(common) = common.find(|h| h.access.allows(wanted)) {
-        return Ok(Found::Standard(node, common.name));
-    }
-    let element_of = &plan.elements[node];
-    let offers = class.extension::<DynamicOfClass>();
-    if offers.is_some_and(|class| (class.offers)(&element_of.config, handler, wanted)) {
-        return Ok(Found::Offered(node, handler));
-    }
-    if known {
+    if own.iter().chain(&common).any(|h| h.name == handler) {
         let only = match wanted {
             Use::Read => "written",
             Use::Write => "read",

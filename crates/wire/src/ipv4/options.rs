@@ -118,14 +118,26 @@ pub fn slot_addr(header: &[u8], slot: usize) -> Ipv4Addr {
 
 /// Final destination of an unfinished source route; `None` if the header's destination is the final one.
 pub fn final_dst(header: &[u8]) -> Option<Ipv4Addr> {
-    let mut sound = Options::new(header).map_while(Result::ok);
-    sound.find_map(|item| match item.option {
-        Opt::LooseRoute(r) | Opt::StrictRoute(r) => {
-            let left = item.at + item.bytes.len() - r.slot?;
-            Some(slot_addr(header, r.slot? + left / 4 * 4 - 4))
-        }
-        _ => None,
-    })
+    let mut at = MIN_LEN;
+    // Other options count by their length only: a fault in one of them does not hide the route.
+    loop {
+        let kind = *header.get(at)?;
+        at += match kind {
+            EOL => return None,
+            NOP => 1,
+            LSRR | SSRR => {
+                let item = sized(header, at, kind).ok()?;
+                if let Opt::LooseRoute(r) | Opt::StrictRoute(r) = item.option
+                    && let Some(slot) = r.slot
+                {
+                    let left = at + item.bytes.len() - slot;
+                    return Some(slot_addr(header, slot + left / 4 * 4 - 4));
+                }
+                item.bytes.len()
+            }
+            _ => usize::from(*header.get(at + 1)?).max(2),
+        };
+    }
 }
 
 /// The options of a header, in order. Ends after EOL, at the header's end, or after the first fault.
@@ -384,6 +396,9 @@ mod tests {
             (&[131, 11, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0], Some([5, 6, 7, 8])),
             (&[131, 7, 8, 1, 2, 3, 4, 0], None),
             (&[7, 7, 4, 1, 2, 3, 4, 0], None),
+            // A timestamp option with a wrong pointer before the route: Click sums up with its last address, too.
+            (&[68, 4, 2, 9, 131, 7, 4, 1, 2, 3, 4, 0], Some([1, 2, 3, 4])),
+            (&[68, 40, 5, 0], None),
         ] {
             assert_eq!(final_dst(&header(options)), end.map(Ipv4Addr::from));
         }

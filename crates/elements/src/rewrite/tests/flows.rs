@@ -127,6 +127,8 @@ fn a_table_that_is_full_of_flows_refuses_more_by_name() {
         (3, 0)
     );
     assert_eq!(b.read("rw.capacity"), "2");
+    let text = "rw :: IPRewriter(keep 0 1, MAPPING_CAPACITY 010)";
+    assert_eq!(bench(text, 1, 2).read("rw.capacity"), "8", "as in Click");
     let text = "rw :: IPRewriter(keep 0 1)";
     assert_eq!(bench(text, 1, 2).read("rw.capacity"), "1048576");
     let mut b = testkit::Bench::click(crate::CLASSES, &config(text, 1, 2));

@@ -1,0 +1,94 @@
+"""Both programs, and what they say of a case."""
+
+import os
+import re
+import select
+import subprocess
+from dataclasses import dataclass, replace
+
+from .cases import case_of
+
+LIMIT_S = 6
+"""Seconds after which a run counts as endless."""
+
+STAMP = re.compile(r"\b(\d{1,10}\.\d{6})\d{3}\b")
+"""A time with nanoseconds."""
+
+
+@dataclass
+class Result:
+    """Exit status and output of a run; the status is -99 if the run did not end."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Run:
+    """A program that runs."""
+
+    def __init__(self, program, path, folder, name):
+        self.out, self.err = (open(os.path.join(folder, f"{name}.{kind}"), "w+b") for kind in ("out", "err"))
+        self.process = subprocess.Popen(
+            [*program, path], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=folder)
+
+    def result(self):
+        """Waits for the end of the run."""
+        end = os.pidfd_open(self.process.pid)
+        ended, _, _ = select.select([end], [], [], LIMIT_S)
+        os.close(end)
+        if not ended:
+            self.process.kill()
+        status = self.process.wait()
+        texts = []
+        for file in (self.out, self.err):
+            file.seek(0)
+            texts.append(STAMP.sub(r"\1", file.read(1 << 24).decode("latin-1")))
+            file.close()
+        return Result(status, *texts) if ended else Result(-99, "", "timeout")
+
+
+class Peers:
+    """Both programs."""
+
+    def __init__(self, click, ashlar, folder):
+        self.programs = ([click, "--simtime"], [ashlar, "click", "--simtime"])
+        self.folder = folder
+        self.handlers_of = {}
+
+    def both(self, case):
+        """What Click says of a case, and what `ashlar click` says."""
+        path = os.path.join(self.folder, "case.click")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(case.text())
+        for name, data in case.files:
+            with open(os.path.join(self.folder, name), "wb") as file:
+                file.write(data)
+        running = [Run(p, path, self.folder, f"run{n}") for n, p in enumerate(self.programs)]
+        return [run.result() for run in running]
+
+    def handlers(self, name):
+        """Handlers that both programs have of a class, from a configuration that both take, with their flags in Click."""
+        if name not in self.handlers_of:
+            self.handlers_of[name] = self.shared_handlers(name)
+        return self.handlers_of[name]
+
+    def shared_handlers(self, name):
+        for number in range(60):
+            case = replace(case_of(name, "handlers", number, {}), steps=("print $(e.handlers)",))
+            both = self.both(case)
+            if all(result.status == 0 for result in both):
+                of_click, of_ashlar = (listed_handlers(result.out) for result in both)
+                return {n: shared_flags(flags, of_ashlar[n]) for n, flags in of_click.items() if n in of_ashlar}
+        return {}
+
+
+def listed_handlers(text):
+    """Names and flags that a handler `handlers` lists."""
+    lines = (line.split() for line in text.splitlines())
+    return {words[0]: words[1] for words in lines if len(words) == 2}
+
+
+def shared_flags(of_click, of_ashlar):
+    """Reads and writes that both programs have of a handler."""
+    return "".join(flag for flag in "rw" if flag in of_click and flag in of_ashlar)
