@@ -117,7 +117,7 @@ pub enum Place {
 
 impl Window {
     /// True if the window has an end.
-    pub(super) fn has_end(&self) -> bool {
+    pub fn has_end(&self) -> bool {
         self.end != Edge::Open
     }
 

@@ -5,7 +5,7 @@ use crate::compile::{Base, compile_all, errors_of_all, text_of_all};
 use crate::description::file::{File, Section};
 use crate::description::source::Source;
 use crate::view::{ReloadReply, ReloadRequest};
-use elements::route::RouteBound;
+use forwarding::RouteBound;
 use planner::Options;
 use ports::Directory;
 use ports::joint::Joints;

@@ -1,17 +1,22 @@
 use super::*;
 
 const A: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 0xa]);
+/// Chooses the places of neighbours in tables.
+const SECRET: u64 = 1;
 const SECOND: Duration = Duration::from_secs(1);
 
 fn link(packets: usize, packets_each: usize) -> Arc<Link<u32>> {
-    Arc::new(Link::new(Bounds {
-        entries: 64,
-        packets,
-        packets_each,
-        slim: usize::MAX,
-        timing: Timing::default(),
-        asks: (0, 0),
-    }))
+    Arc::new(Link::new(
+        Bounds {
+            entries: 64,
+            packets,
+            packets_each,
+            slim: usize::MAX,
+            timing: Timing::default(),
+            asks: (0, 0),
+        },
+        SECRET,
+    ))
 }
 
 #[derive(Default)]
@@ -162,14 +167,17 @@ fn ages_count_to_the_latest_answer_or_announcement() {
 
 #[test]
 fn a_source_that_scans_a_network_keeps_nobody_else_from_new_neighbours() {
-    let link = Arc::new(Link::new(Bounds {
-        entries: 4096,
-        packets: 4096,
-        packets_each: 4,
-        slim: usize::MAX,
-        timing: Timing::default(),
-        asks: (100, 20),
-    }));
+    let link = Arc::new(Link::new(
+        Bounds {
+            entries: 4096,
+            packets: 4096,
+            packets_each: 4,
+            slim: usize::MAX,
+            timing: Timing::default(),
+            asks: (100, 20),
+        },
+        SECRET,
+    ));
     let (mut r, mut log) = (Resolver::new(&link, 1), Log::default());
     let mut waits = [0; 2];
     for tick in 0..1000 {
