@@ -68,7 +68,7 @@ mod tests {
                 labelled(&[(101, 0, 9)], &six),
             ],
         );
-        let mut arp = vec![2; 42];
+        let mut arp = [2_u8; 42];
         arp[12..14].copy_from_slice(&[8, 6]);
         bench.push("e", &[&arp[..], b"short"]);
         let mut out = bench.take("out");
