@@ -2,7 +2,7 @@
 
 Shows: what leaves by each port with its time and annotations, what handlers answer, and whether a configuration is taken
 are the same. `CLICK_BIN` names Click's user-level program; without it all classes are skipped. `CLICK_CASES` is the number
-of cases of a class, `CLICK_SEED` their seed. Classes in DIFFERENT differ on purpose, as docs/click.md says.
+of cases of a class, `CLICK_SEED` their seed. Classes in DIFFERENT still differ, as docs/click-compared.md says.
 """
 
 import os

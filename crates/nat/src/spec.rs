@@ -226,6 +226,9 @@ pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
     let Some((first, patterns)) = all.split_first() else {
         return Err((None, "NNODES SEED is missing".to_owned()));
     };
+    if patterns.is_empty() {
+        return Err((None, "no patterns given".to_owned()));
+    }
     let words = first.words();
     let number = |w: &String| args_number(w, args);
     match words.as_slice() {

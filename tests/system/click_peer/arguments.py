@@ -119,6 +119,6 @@ def arguments(r, spec, inputs, outputs):
     out = allowed(spec, out)
     if r.random() < 0.01:
         # What could be an argument by place is none behind keywords in Click.
-        by_place = spec.name == "CoDel" or any("[" in arg for arg in spec.args)
+        by_place = spec.name in ("CoDel", "ScheduleInfo") or any("[" in arg for arg in spec.args)
         out.append(r.choice(["NOTHING 1", ""] + ["5", "x"] * (not by_place)))
     return out

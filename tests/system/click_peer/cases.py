@@ -4,7 +4,10 @@ import re
 from dataclasses import dataclass
 
 from .arguments import arguments
-from .classes import AFTER, BAD_OPTIONS, BEFORE, BESIDE, MERGED, PULLERS, PUSHED, RANDOM_BYTES, SPECS, SQUARE, UNFRAGMENTED, UNIVERSAL, UNREAD, WHOLE, Spec
+from .classes import (
+    AFTER, BAD_OPTIONS, BEFORE, BESIDE, MERGED, PULLERS, PUSHED, RANDOM_BYTES, SPECS, SQUARE, Spec, UNFRAGMENTED,
+    UNIVERSAL, UNREAD, UNTIMED, WHOLE,
+)
 from .files import files_of
 from .packets import ADDRESSES, PACKETS, Draw, querier_packets
 from .values import NAMES, value, with_output
@@ -55,7 +58,9 @@ class Case:
             puller = f"{PULLERS.get(spec.name, 'Unqueue')} -> " if pulled else ""
             label = "o" if spec.name in MERGED else f"o{o}"
             length = 0 if spec.name in RANDOM_BYTES else -1
-            lines.append(f"e[{o}] -> {puller}{after}Print({label}, {length}, TIMESTAMP true, PRINTANNO true) -> Discard;")
+            times = "" if spec.name in UNTIMED else f"SetTimestamp -> Print({label}, 0, TIMESTAMP true) -> "
+            shown = f"Print({label}, {length}, TIMESTAMP true, PRINTANNO true)"
+            lines.append(f"e[{o}] -> {puller}{after}{shown} -> {times}Discard;")
         return lines
 
     def sources(self):
@@ -85,7 +90,7 @@ def read(handler, argument=""):
 def elements_before(r, spec):
     """Elements that note what the class needs, and some that note more."""
     before = []
-    if spec.packets in ("ip", "tcp", "udp", "icmp", "nat", "ipa", "ipfrag", "onlytcp", "onlyudp", "ping", "ftp"):
+    if spec.packets in ("ip", "tcp", "udp", "icmp", "nat", "errors", "ipa", "ipfrag", "onlytcp", "onlyudp", "ping", "ftp"):
         before.append("Null" if spec.name in ("CheckIPHeader", "CheckIPHeader2", "MarkIPHeader") else "CheckIPHeader(0)")
     if spec.packets == "ipa":
         before.append("IPClassifier(not (src host 0.0.0.0 or dst host 0.0.0.0))")

@@ -332,6 +332,17 @@ def natural(r):
     return bytes(head) + bytes(body)
 
 
+def errors(r):
+    """Packets of few flows, with ICMP errors of a router on the way."""
+    packet = natural(r)
+    if packet[9:10] != b"\1" or packet[20] not in (3, 11):
+        return packet
+    head = bytearray(packet[:12] + ip_bytes("18.26.4.44") + packet[16:20])
+    head[10:12] = bytes(2)
+    head[10:12] = struct.pack(">H", checksum(bytes(head)))
+    return bytes(head) + packet[20:]
+
+
 def ftp(r):
     """A packet of an FTP control connection, often a PORT command."""
     port = r.choice([777, 1234, 20, 65535])
@@ -362,6 +373,7 @@ PACKETS = {
     "udp": forced(17),
     "icmp": forced(1),
     "nat": natural,
+    "errors": errors,
     "ping": ping,
     "ftp": ftp,
     "onlytcp": lambda r: whole_datagram(r, 6),

@@ -211,7 +211,9 @@ impl FTPPortMapper {
         let to = self.count(to.ok_or(Refused::NoMapping))?;
         let [a, b, c, d] = to.src.to_be_bytes();
         let [high, low] = to.sport.to_be_bytes();
-        let command = format!("PORT {a},{b},{c},{d},{high},{low}");
+        // The word stays as it was written, in small or capital letters.
+        let word = String::from_utf8_lossy(&segment.payload()[..4]);
+        let command = format!("{word} {a},{b},{c},{d},{high},{low}");
         let by = command.len() as isize - used as isize;
         replace(packet, start, used, command.as_bytes())?;
         finish(packet, at.at);
@@ -402,6 +404,8 @@ mod tests {
         let port = client(1, "PORT 200,200,200,200,200,200\r\n");
         assert_eq!(go(&mut b, &port).2, "PORT 200,200,200,200,200,200\r\n");
         assert_eq!(go(&mut b, &port).2, "PORT 1,0,0,1,4,1\r\n", "as in Click");
+        let small = client(1, "port 200,200,200,200,200,200\r\n");
+        assert_eq!(go(&mut b, &small).2, "port 1,0,0,1,4,1\r\n", "as in Click");
         assert_eq!(go(&mut b, &client(31, "fubar\n")).0, 19);
     }
 
@@ -494,7 +498,7 @@ mod tests {
         };
         go(&mut b, &small(0, "x"));
         let data = go(&mut b, &small(1, "port 1,1,1,1,9,1\r\nNOOP\r\n")).2;
-        assert_eq!(data, "PORT 192,168,100,100,4,1\r\nNOOP\r\n");
+        assert_eq!(data, "port 192,168,100,100,4,1\r\nNOOP\r\n");
         assert_eq!(go(&mut b, &small(25, "y")).0, 33);
     }
 }

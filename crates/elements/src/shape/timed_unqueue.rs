@@ -5,8 +5,7 @@
 //! ```
 //!
 //! At most `BURST` packets go per `INTERVAL`. A packet that arrives after an interval without packets leaves at
-//! once, if its queue notifies TimedUnqueue; with `ashlar click`, as in Click, only after nine such intervals, and
-//! before at the end of the interval.
+//! once, if its queue notifies TimedUnqueue.
 //!
 //! Arguments:
 //!
@@ -38,9 +37,6 @@ impl Kind for Single {
     const BURST: usize = 1;
 }
 
-/// Intervals without packets after which a packet leaves at once, with `ashlar click`.
-const PATIENCE: u32 = 9;
-
 /// The shortest interval: none at all would be Unqueue.
 const SHORTEST: Duration = Duration::from_micros(1);
 
@@ -55,10 +51,6 @@ pub(crate) struct TimedUnqueue<K = Single> {
     config: Config,
     /// Earliest time of the next burst.
     next: Time,
-    /// Intervals without packets after which it sleeps until one is announced.
-    patience: u32,
-    /// Number of intervals without packets.
-    empty: u32,
 }
 
 impl<K: Kind> Element for TimedUnqueue<K> {
@@ -82,19 +74,11 @@ impl<K: Kind> Element for TimedUnqueue<K> {
         config
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> TimedUnqueue<K> {
+    fn new(config: &Arc<Config>, _: &Init) -> TimedUnqueue<K> {
         TimedUnqueue {
             kind: PhantomData,
             config: **config,
             next: Time(0),
-            patience: if init.as_click() { PATIENCE } else { 1 },
-            empty: 0,
-        }
-    }
-
-    fn start(&mut self, cx: &mut Cx) {
-        if self.patience > 1 {
-            self.next = cx.now() + self.config.interval.max(SHORTEST);
         }
     }
 
@@ -107,8 +91,7 @@ impl<K: Kind> Element for TimedUnqueue<K> {
         let came = cx.pull(0, self.config.burst.max(1), &mut batch);
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        self.empty = if came == 0 { self.empty + 1 } else { 0 };
-        if self.empty >= self.patience && !cx.input_active(0) {
+        if came == 0 && !cx.input_active(0) {
             return Did::Sleep;
         }
         self.next = cx.now() + self.config.interval.max(SHORTEST);
@@ -163,27 +146,6 @@ mod tests {
             bench.push("q", &[b"b"]);
             bench.run();
             assert_eq!(bench.take("out"), [b"b"]);
-        }
-    }
-
-    #[test]
-    fn bursts_go_at_whole_intervals_with_ashlar_click() {
-        for class in ["TimedUnqueue(0.1, 2)", "Burster(0.1, 2)"] {
-            let text = format!("q :: Queue -> {class} -> out :: Collect");
-            let mut bench = Bench::click(crate::CLASSES, &text);
-            bench.run();
-            bench.advance(Duration::from_millis(220));
-            bench.push("q", &[b"a"; 3]);
-            bench.advance(Duration::from_millis(79));
-            assert_eq!(bench.take("out").len(), 0);
-            bench.advance(Duration::from_millis(1));
-            assert_eq!(bench.take("out").len(), 2);
-            bench.advance(Duration::from_millis(100));
-            assert_eq!(bench.take("out").len(), 1);
-            bench.advance(Duration::from_millis(950));
-            bench.push("q", &[b"b"]);
-            bench.run();
-            assert_eq!(bench.take("out").len(), 1, "after nine empty intervals");
         }
     }
 }
