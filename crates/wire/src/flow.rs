@@ -306,8 +306,8 @@ impl Start {
         dst: ([u8; 4], [u8; 2]),
         protocol: u8,
     ) -> u32 {
-        // An end has 48 bits, so the two high bytes of its state are the seed's. Where they are not 0, as with nearly all
-        // seeds, no end has the state 0, which would hide the other end.
+        // An end has 48 bits, so the two high bytes of its state are the seed's. Where they are not 0, as with nearly
+        // all seeds, no end has the state 0, which would hide the other end.
         let end = |(addr, port)| {
             let high = u64::from(u16::from_le_bytes(port)) << 32;
             self.0 ^ (high | u64::from(u32::from_le_bytes(addr)))

@@ -57,7 +57,7 @@ class Peers:
         self.handlers_of = {}
 
     def both(self, case):
-        """What Click says of a case, and what `ashlar click` says."""
+        """Output of Click for a case, and that of `ashlar click`."""
         path = os.path.join(self.folder, "case.click")
         with open(path, "w", encoding="utf-8") as file:
             file.write(case.text())

@@ -49,8 +49,8 @@ impl<A: Copy + Ord> Ranges<A> {
 #[derive(Clone, Debug)]
 pub(super) struct Ranges4 {
     ranges: Ranges<u32>,
-    /// Bitmap of blocks of 2^16 addresses, by their two bytes in little-endian order, as a load reads them; a bit is set
-    /// if the block overlaps a range.
+    /// Bitmap of blocks of 2^16 addresses, by their two bytes in little-endian order, as a load reads them; a bit is
+    /// set if the block overlaps a range.
     blocks: [u64; BLOCKS / 64],
 }
 

@@ -148,8 +148,8 @@ struct Sending<'a, 'c, F: Family> {
     resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop: briefly, and
-    /// as a key; 0 for none.
+    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop: briefly,
+    /// and as a key; 0 for none.
     last: (F::Brief, u128),
 }
 

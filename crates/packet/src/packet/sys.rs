@@ -227,7 +227,8 @@ impl Packet {
     }
 
     /// Puts a link-layer header directly before the network header, in the place of all bytes there, and sets the MAC
-    /// header annotation. Returns false, changing nothing, without headroom, or if the network header is not in the data.
+    /// header annotation. Returns false, changing nothing, without headroom, or if the network header is not in the
+    /// data.
     #[inline]
     #[must_use]
     pub fn replace_mac<const N: usize>(&mut self, header: &[u8; N]) -> bool {
