@@ -49,7 +49,7 @@ fn names_of_unknown_kinds_are_refused_with_those_that_there_are() {
     let text = "FromDevice(\"upd:127.0.0.1:7001,127.0.0.1:7002\") -> Discard;";
     std::fs::write(&file, text).expect("the folder takes files");
     let mut program = Command::new(env!("CARGO_BIN_EXE_check-gtsm"));
-    let output = program.arg("check").arg(&file).output();
+    let output = program.arg("click").arg(&file).output();
     let output = output.expect("the program starts");
     std::fs::remove_file(&file).expect("it is there");
     let errors = String::from_utf8(output.stderr).expect("it is text");
