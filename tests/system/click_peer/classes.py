@@ -86,7 +86,7 @@ InfiniteSource | 0 1 a any | [DATA:text] LIMIT!lim BURST=some ACTIVE=bool LENGTH
 InputSwitch | 2-3 1 h any | [INPUT:port_number] | switch:port_number
 LinearIPLookup | 1 1-3 h ip | route* | add:route set:route remove:route ctrl:rctrl lookup?:ip
 LinkUnqueue | 1 1 l/h any | LATENCY:dur BANDWIDTH:bw100 | reset:none
-LookupIP6Route | 1 1-3 h routed6 | route6* | remove:net6
+LookupIP6Route | 1 1-3 h routed6 | route6* |
 MSQueue | 1 1 h/l any | [CAPACITY:pos] | capacity:pos reset:none
 MarkIP6Header | 1 1 a ip6 | [OFFSET:zero] |
 MarkIPCE | 1 1-2 a ip | [FORCE:bool] |
