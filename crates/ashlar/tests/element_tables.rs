@@ -50,8 +50,9 @@ fn flows_are_set_up_shown_and_ended() {
         asked.output().expect("the program starts")
     };
     let ask = |command: &str, wants: &[&str]| run(&[&[command], &flow[..], wants].concat());
-    // 1500 bytes take 12 ms at 1 Mbit/s, a packet being sent 0.12, and the sum is rounded up.
-    let promised = "reserved 1Mbps bound 12.120003ms\n";
+    // 1500 bytes take 12 ms at 1 Mbit/s, a packet being sent 0.12, and the sum is rounded up. No packet takes less than the
+    // 3.2 us of 40 bytes on the link.
+    let promised = "reserved 1Mbps bound 12.120003ms jitter 12.116803ms\n";
     let wants = ["RATE", "1Mbps", "BURST", "1500"];
     assert_eq!(said(&ask("admit", &wants)), promised);
     assert_eq!(router.tell(&["show", "flows.length"]).trim(), "0");
@@ -59,7 +60,7 @@ fn flows_are_set_up_shown_and_ended() {
     until("a packet of the flow", || {
         let shown = said(&run(&["show"]));
         shown.contains(
-            "flows:\n  10.0.0.1 1 10.1.0.1 9 udp PORT 0 reserved 1Mbps bound 12.120003ms packets ",
+            "flows:\n  10.0.0.1 1 10.1.0.1 9 udp PORT 0 reserved 1Mbps bound 12.120003ms jitter 12.116803ms packets ",
         ) && !shown.contains("packets 0 ")
     });
     let shown = said(&run(&["show", "--json"]));
