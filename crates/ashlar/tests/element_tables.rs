@@ -50,8 +50,8 @@ fn flows_are_set_up_shown_and_ended() {
         asked.output().expect("the program starts")
     };
     let ask = |command: &str, wants: &[&str]| run(&[&[command], &flow[..], wants].concat());
-    // 1500 bytes take 12 ms at 1 Mbit/s, a packet being sent 0.12, and the sum is rounded up. No packet takes less than the
-    // 3.2 us of 40 bytes on the link.
+    // 1500 bytes take 12 ms at 1 Mbit/s, a packet being sent 0.12, and the sum is rounded up. No packet takes less than
+    // the 3.2 us of 40 bytes on the link.
     let promised = "reserved 1Mbps bound 12.120003ms jitter 12.116803ms\n";
     let wants = ["RATE", "1Mbps", "BURST", "1500"];
     assert_eq!(said(&ask("admit", &wants)), promised);
