@@ -47,9 +47,13 @@ class Valgrind(Router):
         self.control("dump")
         seen = self.difference(before, self.stats())
         each = seen["received"] / seen["turns"]  # the port is polled once in each
-        text = pathlib.Path(f"{self.out}.2").read_text(errors="replace")
+        text = self.text()
         # The dump itself tells how often the port was polled; the clock would not be exact.
         return events(text) | {"own Ir": by_object(text).get(str(ASHLAR), 0)}, calls(text, POLL) * each
+
+    def text(self):
+        """The file that callgrind wrote of what was counted."""
+        return pathlib.Path(f"{self.out}.2").read_text(errors="replace")
 
 
 def calls(text, name):
@@ -68,7 +72,8 @@ def calls(text, name):
 
 
 def by_function(text):
-    """Instructions by file (program or library) and function."""
+    """Counts of all events by the file (program or library) and the function that hold them."""
+    order = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
     names, sums, at, call = {}, {}, {"ob": None, "fn": None}, False
     for line in text.splitlines():
         if line.startswith(("ob=", "cob=", "fn=", "cfn=")):
@@ -81,10 +86,10 @@ def by_function(text):
         elif line.startswith("calls="):
             call = True  # the line behind it is what was called, counted there
         elif line[:1].isdigit() or line[:1] in "+-*":
-            cost = line.split()[1:2]  # none is zero
-            if cost and not call:
-                place = at["ob"], at["fn"]
-                sums[place] = sums.get(place, 0) + int(cost[0])
+            if not call:
+                counts = sums.setdefault((at["ob"], at["fn"]), dict.fromkeys(order, 0))
+                for event, count in zip(order, line.split()[1:]):  # those that are missing are zero
+                    counts[event] += int(count)
             call = False
     return sums
 
@@ -118,8 +123,8 @@ def by_line(text):
 def by_object(text):
     """Instructions by file (program or library)."""
     sums = {}
-    for (file, _), count in by_function(text).items():
-        sums[file] = sums.get(file, 0) + count
+    for (file, _), counts in by_function(text).items():
+        sums[file] = sums.get(file, 0) + counts["Ir"]
     return sums
 
 
@@ -130,6 +135,25 @@ def events(text):
     if not names or not sums:
         raise Failed("callgrind counted nothing")
     return dict(zip(names[1].split(), map(int, sums[1].split())))
+
+
+def by_function_per_packet(lab, conf, frames, values=(), seconds=6):
+    """Like `per_packet`, and under "functions" the same for each function."""
+    sums = per_packet(lab, conf, frames, values, seconds)
+    found = by_function(lab.running[-1].text())
+    return sums | {"functions": [
+        {"name": short(function), "object": pathlib.Path(held).name} | {event: count / sums["packets"] for event, count in counts.items()}
+        for (held, function), counts in found.items() if counts["Ir"] >= sums["packets"] / 100]}
+
+
+def short(function):
+    """A function's name without generics, traits and what the compiler added."""
+    name = re.sub(r"'\d+$|::h[0-9a-f]{16}$", "", function)
+    if of_trait := re.match(r"<(.+?) as .+?>(::.+)", name):
+        name = of_trait[1] + of_trait[2]
+    while (shorter := re.sub(r"<[^<>]*>", "", name)) != name:
+        name = shorter
+    return "::".join(name.split("::")[-2:])
 
 
 def per_packet(lab, conf, frames, values=(), seconds=6):

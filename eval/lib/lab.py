@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -115,8 +116,9 @@ class Router(Process):
         self.socket = str(lab.folder / f"{lab.number()}.socket")
         devices = [word for device in vdevs for word in ("--vdev", device)]
         text = pathlib.Path(conf).read_text()
-        # Of a variable that the configuration does not have nothing may be said.
-        values = [v for v in values if v.startswith("-") or "=" not in v or f"${v.partition('=')[0]}" in text]
+        # A value for a variable that the configuration does not have is refused.
+        variables = set(re.findall(r"\$\{?(\w+)", text))
+        values = [v for v in values if v.startswith("-") or "=" not in v or v.partition("=")[0] in variables]
         command = [
             *before, ASHLAR, "run", conf, *values, *devices, "--cores", ",".join(map(str, cores)), "--workers", len(cores),
             "--socket", self.socket, "--buffers", buffers, "--log-level", "warn", *options]

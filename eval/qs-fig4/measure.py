@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+"""Impact of Network Protocols, Figure 4: routing by the depth of look-ups and by threads."""
+
+import ipaddress
+import pathlib
+import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
+from lib.figure import Figure, claim, column, median, table  # noqa: E402
+
+CLASSES = ["TrieIPLookup", "RadixIPLookup"]
+CASES = ["best", "average", "worst"]
+CORES = [1, 2]
+DESTINATION = 14 + 16  # bytes of a frame before it
+
+
+def destinations():
+    """Destinations of the capture's packets."""
+    data = frames.fixed(64).read_bytes()
+    at = 24
+    while at < len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        yield data[at + 16 + DESTINATION:at + 20 + DESTINATION]
+        at += 16 + length
+
+
+def routes(case):
+    """A file of routes in which look-ups of the capture's packets end at the first level, where many routes let them, and at the last level."""
+    if case == "average":
+        return frames.routes()
+    path = machine.WORK / f"qs-fig4-{case}"
+    nets = [f"{n << 4}.0.0.0/4" for n in range(16)] if case == "best" else [f"{ipaddress.IPv4Address(d)}/32" for d in sorted(set(destinations()))]
+    path.write_text("".join(f"{net} 1\n" for net in nets))
+    return path
+
+
+def step(name, case, cores):
+    def run(here):
+        conf = here.folder / f"{name}-{cores}.click"
+        conf.write_text("".join(f"""
+            FromDevice(net_pcap{2 * n}, CORES {n}) -> Strip(14) -> CheckIPHeader -> rt{n} :: {name}(ROUTES {routes(case)}) -> Discard;
+            rt{n}[1] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> ToDevice(net_null{2 * n + 1});
+            """ for n in range(cores)))
+        ports = [vdev for n in range(cores) for vdev in lab.vdevs(frames.fixed(64), 2 * n)]
+        router = here.router(conf, [], ports, (lab.OTHER, lab.MEASURED) if cores == 2 else (lab.MEASURED,), buffers=262_143)
+        router.wait_sending()
+        return router.measure(runs.SECONDS)
+
+    return run
+
+
+def steps():
+    for name in CLASSES:
+        for case in CASES:
+            for cores in CORES:
+                yield f"{name} {case} {cores}", step(name, case, cores)
+
+
+def values(raw):
+    results, rows = raw["results"], []
+    for name in CLASSES:
+        for case in CASES:
+            one, two = (column(results, f"{name} {case} {cores}", scale=1e6) for cores in CORES)
+            rows.append([name, case, spread(one), spread(two), f"{sorted(two)[len(two) // 2] / sorted(one)[len(one) // 2]:.2f}"])
+    fall = {name: median(results, f"{name} worst 1") / median(results, f"{name} best 1") for name in CLASSES}
+    claim(fall["RadixIPLookup"] > fall["TrieIPLookup"], "the worst case costs the trie more than the Poptrie")
+    return {"table": table(["look-up", "case", "one core, Mpps", "two cores, Mpps", "two over one"], rows), "rounds": len(results[f"{CLASSES[0]} best 1"])} | {
+        name: f"{100 * fall[name]:.0f} %" for name in CLASSES}
+
+
+def draw(axes, raw):
+    for axis, cores in zip(axes, CORES):
+        plot.groups(axis, CASES, {name: [median(raw["results"], f"{name} {case} {cores}", scale=1e6) for case in CASES] for name in CLASSES}, "Mpps")
+        axis.set_title("one core" if cores == 1 else "two cores")
+
+
+def summary(raw, values):
+    return [("Network services Figure 4, worst case over best, one core", "about a half: four threads in place of two", f"{values['TrieIPLookup']} by a trie of stride 4, {values['RadixIPLookup']} by a Poptrie")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)
+
+if __name__ == "__main__":
+    figure.main()

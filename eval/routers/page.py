@@ -1,0 +1,183 @@
+"""The page of this folder: README.md and plot.svg, of raw.json and page.md."""
+
+import json
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from lib import figure, machine, plot, spread  # noqa: E402
+from lib.figure import claim, compared, table  # noqa: E402
+
+NAME = HERE.name
+# What is offered to two routers, of what they can do.
+LOADS = ["0.5", "0.9", "1.1", "1.5", "2", "3"]
+# Packets of one router in a row.
+RUNS = ["32", "1"]
+TITLES = {
+    "cost": "ports of its own, and shares", "two-to-one": "shares 2:1", "neighbour": "a neighbour that takes all", "overload": "a neighbour's overload",
+    "isolated": "routers that are processes", "namespaces": "Linux namespaces", "many": "many routers"}
+PAPER_XEN, PAPER_DIRECT = 0.05, 7
+
+
+def load():
+    path = HERE / "raw.json"
+    if not path.exists():
+        raise machine.Failed(f"{path} is missing: measure first, with eval/routers/run --keep")
+    return json.loads(path.read_text())
+
+
+def middle(values, scale=1.0):
+    return statistics.median(values) / scale
+
+
+def mpps(values):
+    return spread([value / 1e6 for value in values])
+
+
+def counts(raw):
+    """Numbers of routers that part `many` has measured, in order."""
+    return sorted((n for n in raw["many"] if n.isdigit()), key=int)
+
+
+def totals(raw, run):
+    """Millions of packets a second of all routers together, one router first."""
+    many = raw["many"]
+    one = many[counts(raw)[0]]["rate of 1"][run]
+    return [(1, one), *((int(n), many[n]["rate of all"][run]) for n in counts(raw))]
+
+
+def isolated(raw):
+    """Rates by the number of routers that are processes and share one core."""
+    return sorted((int(name.split()[0]), rates) for name, rates in raw["isolated"].items() if name.endswith(" isolated"))
+
+
+def shares(raw, scheme):
+    """By load: what the first and the second router forward, of what both can do."""
+    return {load: [middle(rates) for rates in zip(*raw["two-to-one"][f"{scheme} {load}"], strict=True)] for load in LOADS}
+
+
+def look_ups(raw):
+    rows = [["1", *[None] * 5]]
+    many = raw["many"]
+    rows[0][1:] = [f"{middle(many[counts(raw)[0]]['cycles of 1'][RUNS[0]]):.1f}", "1", f"{middle(many[counts(raw)[0]]['cycles of 1'][RUNS[1]]):.1f}", "1", "", ""]
+    for n in counts(raw):
+        row, of = [f"{int(n):,}"], many[n]
+        for run in RUNS:
+            every, one = of["cycles of all"][run], of["cycles of 1"][run]
+            row += [f"{middle(every):.1f}", spread([a / b for a, b in zip(every, one, strict=True)])]
+        kb = (of["memory of all"] - of["memory of 1"]) / (int(n) - 1)
+        rows.append([*row, f"{kb:.1f}", f"{middle(of['add ms']):.1f}"])
+    return table(["routers", "32 in a row: cycles of a look-up", "over one router", "each packet for another router: cycles", "over one router", "KiB a router", "`add`, ms"], rows)
+
+
+def overload(raw):
+    rows = []
+    for name in ("light", "heavy"):
+        of = {when: raw["overload"][f"{name} {when}"] for when in ("half", "all", "ten")}
+        cost = 1e9 / middle([one["blue"] for one in of["ten"]])
+        rows.append([name, f"{cost:,.0f} ns", *(spread([one["p95"] for one in of[when]], 1) for when in of), f"{spread([100 * one['lost'] for one in of['ten']])} %"])
+    return table(["the neighbour", "its cost of a packet", "gets half of what it can do", "all", "ten times its share", "lost of the first router's packets"], rows)
+
+
+def beside_linux(raw):
+    of, rows = raw["namespaces"], []
+    for n in sorted({name.split()[1] for name in of if name.startswith("namespaces ")}, key=int):
+        linux, ours = of[f"namespaces {n}"], of[f"shares {n}"]
+        lost = [f"{100 * middle(of[f'{kind} {n} lost']):.0f} %" for kind in ("namespaces", "shares")]
+        rows.append([n, spread([r / 1e6 for r in linux], 3), lost[0], spread([r / 1e6 for r in ours], 3), lost[1], spread([b / a for a, b in zip(linux, ours, strict=True)])])
+    return table(["routers", "Linux, Mpps", "lost", "Ashlar, Mpps", "lost", "Ashlar over Linux"], rows)
+
+
+def hosts(raw):
+    rows = [[TITLES[part], *(raw[part]["host"][name] for name in ("date", "commit", "load before", "cpu"))] for part in TITLES]
+    return table(["part", "date", "commit", "load before", "processor"], rows)
+
+
+def falls(raw):
+    """What the rate of isolated routers does as more of them share a core."""
+    rates = [(n, middle(of, 1e6)) for n, of in isolated(raw)]
+    ratio = rates[-1][1] / rates[0][1]
+    claim(ratio < 1, "isolated routers on one core carry less together than one alone")
+    return f"{rates[-1][0]} of them carry {100 * ratio:.0f} % of what one carries"
+
+
+def cache(raw):
+    """What the rate of all routers does as their number grows."""
+    rates = totals(raw, RUNS[0])
+    claim(compared(rates[-1][1], rates[0][1]) == "less", "the rate falls with the number of routers")
+    flat = [n for n, of in rates if middle(of) > 0.9 * middle(rates[0][1])][-1]
+    return f"{middle(rates[0][1], 1e6):.1f} Mpps with one router, {middle(rates[-1][1], 1e6):.1f} with {rates[-1][0]:,}; within 10 % of one router up to {flat}"
+
+
+def values(raw):
+    cost, own = raw["cost"], raw["isolated"]
+    ratios = [shared / alone for alone, shared in zip(cost["own"], cost["shared"], strict=True)]
+    one = own["1 isolated"]
+    rows = []
+    curves = {scheme: shares(raw, scheme) for scheme in ("inline", "queues")}
+    for load in LOADS:
+        rows.append([load, *(" + ".join(f"{rate:.2f}" for rate in curves[scheme][load]) for scheme in curves)])
+    proportion = {scheme: curves[scheme]["3"][0] / curves[scheme]["3"][1] for scheme in curves}
+    claim(proportion["queues"] > 1.5 > 1 > proportion["inline"], "queues hold 2:1 at three times the load, and in-line sharing does not")
+    losses = [max(0, (1 - b / a) * 100) for a, b in zip(raw["neighbour"]["alone"], raw["neighbour"]["beside"], strict=True)]
+    return {
+        "looks": look_ups(raw), "shares": table(["offered", "in line", "queues"], rows), "overload": overload(raw), "linux": beside_linux(raw), "hosts": hosts(raw),
+        "isolated": table(["routers", "Mpps", "over one in the process"], [["in the process", mpps(own["shared"]), "1"], *(
+            [f"{n} isolated", mpps(of), f"{middle(of) / middle(own['shared']):.2f}"] for n, of in isolated(raw))]),
+        "shared/none": spread(ratios), "own": f"{middle(cost['own'], 1e6):.1f}", "falls": falls(raw), "cache": cache(raw),
+        "isolated/shared": spread([a / b for a, b in zip(one, own["shared"], strict=True)]), "in process": f"{middle(own['shared'], 1e6):.1f}",
+        "isolated mpps": f"{middle(one, 1e6):.2f}", "times xen": f"{middle(one, 1e6) / PAPER_XEN:.0f}",
+        "queues 3": f"{proportion['queues']:.1f}:1", "inline 3": f"{proportion['inline']:.1f}:1",
+        "neighbour loss": f"{middle(losses):.2f} %", "neighbour lost": raw["neighbour"]["lost"],
+        "command": "    make routers && eval/routers/run --keep"}
+
+
+def draw(axes, raw):
+    many, two, own = axes
+    for run in RUNS:
+        points = totals(raw, run)
+        label = f"{run} packets of a router in a row" if run != "1" else "each packet for another router"
+        many.plot([n for n, _ in points], [middle(of, 1e6) for _, of in points], marker="o", label=label)
+    many.set(title="Figure 16: routers share one process", xlabel="routers", ylabel="Mpps", xscale="log", ylim=0)
+    many.legend()
+    loads = [float(load) for load in LOADS]
+    for scheme, style in (("inline", "--"), ("queues", "-")):
+        of = shares(raw, scheme)
+        for at, name, color in ((0, "high", plot.COLORS[0]), (1, "low", plot.COLORS[1])):
+            two.plot(loads, [of[load][at] for load in LOADS], style, color=color, marker="o", label=f"{name}, {scheme}")
+    two.set(title="Figures 17, 18: shares 2:1, 60 % of the load low", xlabel="offered, of what can be done", ylabel="forwarded, of what can be done", ylim=0)
+    two.legend()
+    points = isolated(raw)
+    own.plot([n for n, _ in points], [middle(of, 1e6) for _, of in points], marker="o", label="processes of their own")
+    own.axhline(middle(raw["isolated"]["shared"], 1e6), color=plot.PAPER, label="one, in the process")
+    own.set(title="Figures 14, 20, 21: isolated, on one core", xlabel="routers", ylabel="Mpps", ylim=0)
+    own.legend()
+
+
+def rows():
+    """Rows for the table of all figures."""
+    raw = load()
+    found = values(raw)
+
+    def row(part, *words):
+        host = raw[part]["host"]
+        return [*words, f"[{NAME}]({NAME})", host["commit"], host["date"]]
+
+    return [
+        row("cost", "Virtual Routers Figure 14, left: one forwarding domain over none", "1.0", found["shared/none"]),
+        row("isolated", "Virtual Routers Figures 14 and 20: isolated over common", "a fraction with containers; 1.0 with Xen", found["isolated/shared"]),
+        row("many", "Virtual Routers Figure 16: many routers", "flat until caches overflow", found["cache"]),
+        row("two-to-one", "Virtual Routers Figures 17 and 18: 2:1 at three times the load", "missed in line, held by queues", f"{found['inline 3']} in line, {found['queues 3']} by queues"),
+        row("isolated", "Virtual Routers Figure 19: domains behind a shared one", "0.05 Mpps", f"{found['isolated mpps']} Mpps"),
+        row("isolated", "Virtual Routers Figure 21: domains on one core", "falls with their number", found["falls"]),
+    ]
+
+
+def write_page():
+    """Makes plot and page of raw.json."""
+    raw = load()
+    plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (13, 3.6), 3)
+    (HERE / "README.md").write_text(figure.fill((HERE / "page.md").read_text(), values(raw)))

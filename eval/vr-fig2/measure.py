@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+"""Virtual Routers, Figure 2: what one core forwards of what is offered, and with more paths."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from lib import frames, lab, plot, runs, spread  # noqa: E402
+from lib.figure import Figure, claim, column, median, table  # noqa: E402
+
+# Millions of packets a second that are offered, by the bytes of a frame.
+OFFERED = {64: [1, 2, 4, 6, 8, 10, 12, 16], 1024: [0.5, 1, 1.5, 2, 2.5, 3, 4]}
+PATHS = [1, 2, 4, 6]
+# Of what is offered: a load is carried if no more than this part of it is lost.
+LOST = 0.01
+# Frames of a capture that several paths read.
+FEW = 8_192
+PAPER = 2.5
+
+
+def paths(count, size):
+    """A step: so many pairs of an endless capture and nowhere, on one core."""
+
+    def run(here):
+        capture = frames.fixed(size, FEW)  # the driver keeps a buffer for each frame
+        conf = here.folder / f"{count}-paths.click"
+        conf.write_text("".join(f"FromDevice(net_pcap{2 * n}) -> ToDevice(net_null{2 * n + 1});\n" for n in range(count)))
+        router = here.router(conf, [], [vdev for n in range(count) for vdev in lab.vdevs(capture, 2 * n)], buffers=262_143)
+        router.wait_sending()
+        return router.measure(runs.SECONDS)
+
+    return run
+
+
+def steps():
+    for size, offered in OFFERED.items():
+        for rate in offered:
+            yield f"{size} at {rate}", lambda here, s=size, r=rate: runs.fed(runs.CONF / "forward.click", frames.fixed(s), r * 1e6)(here)
+        for count in PATHS:
+            yield f"{size}, {count} paths", paths(count, size)
+
+
+def offered(results, label):
+    """What the source had for the router, in millions a second: a round each."""
+    return [(one["source"]["sent"] + one["source"]["refused"]) / one["source"]["seconds"] / 1e6 for one in results[label]]
+
+
+def lost(results, label):
+    """The part of what was offered that the ring had no place for: a round each."""
+    return [one["source"]["refused"] / (one["source"]["sent"] + one["source"]["refused"]) for one in results[label]]
+
+
+def carried(results, size):
+    """The greatest load that is carried, in millions a second; 0 if none is."""
+    best = 0.0
+    for rate in OFFERED[size]:
+        label = f"{size} at {rate}"
+        if sorted(lost(results, label))[len(results[label]) // 2] <= LOST:
+            best = max(best, median(results, label, scale=1e6))
+    return best
+
+
+def values(raw):
+    results, curve, rows = raw["results"], [], []
+    for size, rates in OFFERED.items():
+        for rate in rates:
+            label = f"{size} at {rate}"
+            curve.append([size, spread(offered(results, label)), spread(column(results, label, scale=1e6)), f"{100 * sorted(lost(results, label))[len(results[label]) // 2]:.1f} %"])
+        rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
+    one, most = (median(results, f"64, {n} paths") for n in (PATHS[0], PATHS[-1]))
+    claim(one > PAPER * 1e6, "one core forwards more than the paper's")
+    return {
+        "curve": table(["bytes", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} paths, Mpps" for n in PATHS)], rows),
+        "small": f"{carried(results, 64):.1f}", "large": f"{carried(results, 1024):.1f}", "large gbps": f"{carried(results, 1024) * 1e6 * 1024 * 8 / 1e9:.0f}",
+        "more": f"{100 * (most / one - 1):+.0f} %", "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": len(results["64, 1 paths"])}
+
+
+def draw(axes, raw):
+    results = raw["results"]
+    for axis, (size, rates) in zip(axes, OFFERED.items()):
+        labels = [f"{size} at {rate}" for rate in rates]
+        at = [sorted(offered(results, label))[len(results[label]) // 2] for label in labels]
+        axis.plot(at, [median(results, label, scale=1e6) for label in labels], marker="o", label="through memif")
+        axis.plot([0, max(at)], [0, max(at)], color=plot.COLORS[5], linewidth=0.8, label="all of it")
+        axis.set(title=f"{size} bytes, one path", xlabel="offered, Mpps", ylabel="forwarded, Mpps", ylim=0, xlim=0)
+        axis.legend()
+
+
+def summary(raw, values):
+    return [("Virtual Routers Figure 2, one core, six paths over one", f"{PAPER} Mpps from one path on", f"{values['one']} Mpps; six paths {values['more']}")]
+
+
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)
+
+if __name__ == "__main__":
+    figure.main()
