@@ -45,14 +45,14 @@ def steps():
 
 
 def ideal(offered):
-    """What each queue sends of a load, of the link: strict priority, then in turn, up to the rates."""
+    """Rates of the queues by the rule, as parts of the link: strict priority, then in turn, up to the rates."""
     first = min(offered, FIRST)
     turn = min(offered, (1 - first) / 2)
     return [first, turn, turn, min(offered, LAST, 1 - first - 2 * turn)]
 
 
 def rates(raw, point, n):
-    """What a queue sends at a load, of the link: a round each."""
+    """Rates of a queue at a load, as parts of the link, for each round."""
     return [one["points"][point][4 + n] for one in raw["results"]["queues"]]
 
 

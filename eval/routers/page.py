@@ -97,7 +97,7 @@ def hosts(raw):
 
 
 def falls(raw):
-    """What the rate of isolated routers does as more of them share a core."""
+    """Sentence about the rate of isolated routers as more of them share a core."""
     rates = [(n, middle(of, 1e6)) for n, of in isolated(raw)]
     ratio = rates[-1][1] / rates[0][1]
     claim(ratio < 1, "isolated routers on one core carry less together than one alone")
@@ -105,7 +105,7 @@ def falls(raw):
 
 
 def cache(raw):
-    """What the rate of all routers does as their number grows."""
+    """Sentence about the rate of all routers as their number grows."""
     rates = totals(raw, RUNS[0])
     claim(compared(rates[-1][1], rates[0][1]) == "less", "the rate falls with the number of routers")
     flat = [n for n, of in rates if middle(of) > 0.9 * middle(rates[0][1])][-1]

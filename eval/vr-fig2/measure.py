@@ -41,7 +41,7 @@ def steps():
 
 
 def offered(results, label):
-    """What the source had for the router, in millions a second: a round each."""
+    """Load from the source, in millions of packets a second, for each round."""
     return [(one["source"]["sent"] + one["source"]["refused"]) / one["source"]["seconds"] / 1e6 for one in results[label]]
 
 
