@@ -1,7 +1,7 @@
 //! IPsec's Encapsulating Security Payload (RFC 4303): security associations, packet formats and policies.
 //!
-//! It is pure: bytes in, bytes out; no IO, no clock (time is an argument, in nanoseconds). Structures that workers
-//! share consist of atomics or are replaced as a whole, so that no packet waits for a lock.
+//! This crate is pure: bytes in, bytes out; no IO, no clock (time is an argument, in nanoseconds). Structures that
+//! workers share consist of atomics or are replaced as a whole, so that no packet waits for a lock.
 //!
 //! - [`Suite`]: cipher and authentication of packets, by strongSwan's names.
 //! - [`Sa`]: a security association with keys, sequence numbers, anti-replay [`window`] and lifetimes; it encrypts

@@ -466,7 +466,7 @@ impl Worker {
 }
 
 /// Number of rounds of the next turn, after a turn that used `used` of `rounds` rounds and took `turn` nanoseconds.
-/// It grows while turns are short.
+/// Short turns make the number grow.
 #[inline]
 fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     if !moved || turn >= TURN_NS {

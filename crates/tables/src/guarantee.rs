@@ -9,12 +9,12 @@
 //! ```
 //!
 //! if each hop sends in the order of deadlines, packets without one last, and no more is reserved than the link has.
-//! That is the bound of RFC 2212 with the error terms C = packet (for all hops but the first, whose bucket contains
-//! the packet) and D = mtu/link + bin. The terms exist because a packet in transmission is not interrupted, and bins
+//! RFC 2212 gives this bound, with the error terms C = packet (for all hops but the first, whose bucket contains the
+//! packet) and D = mtu/link + bin. The terms exist because a packet in transmission is not interrupted, and bins
 //! sort only to within their width. A packet's deadline is the time at which it would have left a private link of
 //! `reserved` bytes a second (virtual clock; P. Goyal, S. Lam, H. Vin, "Determining End-to-End Delay Bounds in
-//! Heterogeneous Networks", 1995). No packet takes less than the shortest packet's time on each link, so delays
-//! differ by at most the bound without that.
+//! Heterogeneous Networks", 1995). No packet takes less than the shortest packet's time on each link, so the
+//! delays of two packets differ by at most the bound minus the sum of these times.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -15,13 +15,15 @@ mod rendezvous;
 /// A multistage router in virtual time.
 pub mod simulate;
 mod table;
+mod turns;
 
 pub use agreement::{Agreement, Heard, Relation};
 pub use health::{Cause, Change, Settings as HealthSettings, Watch};
 pub use plan::{Demand, Layout, plan};
-pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State, TURNS};
+pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State};
 pub use rendezvous::{BUCKETS, Candidate, NOBODY, WEIGHT_MAX, key, owners, retarget};
 pub use table::Table;
+pub use turns::TURNS;
 
 #[cfg(test)]
 mod agreement_tests;

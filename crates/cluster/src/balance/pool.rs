@@ -4,6 +4,7 @@ use super::level::level;
 use super::message::{Setting, TableState};
 use super::rendezvous::{Candidate, NOBODY, digest, key, owners, retarget};
 use super::table::Table;
+use super::turns::{TURNS, Turns};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use sync::Lock;
@@ -115,7 +116,7 @@ pub struct Pool {
     /// Table of packets without a class, then those of the classes.
     tables: Vec<Table>,
     /// Round-robin order by table, in which each back end appears in proportion to its weight.
-    turns: Vec<Box<[AtomicU16; TURNS]>>,
+    turns: Vec<Turns>,
     /// Back ends that speak for the router, the first choice first.
     speakers: Vec<u16>,
     /// The back end that speaks for the router, or [`NOBODY`].
@@ -135,36 +136,6 @@ pub struct Pool {
 const LEVEL_INTERVAL_NS: u64 = 1_000_000_000;
 /// Longer than any silence.
 const NEVER: u64 = u64::MAX;
-/// Length of the round-robin sequence of back ends, in packets.
-pub const TURNS: usize = 4096;
-
-fn none_in_turn() -> Box<[AtomicU16; TURNS]> {
-    Box::new(std::array::from_fn(|_| AtomicU16::new(NOBODY)))
-}
-
-/// Smooth weighted round robin: fills `turns` with candidates, each in proportion to its weight and evenly spaced. In
-/// each step every candidate gains its weight; the one with the most is chosen and pays the total.
-fn take_turns(turns: &[AtomicU16], candidates: &[Option<Candidate>]) {
-    let weight = |one: &Option<Candidate>| one.map_or(0, |one| i64::from(one.weight));
-    let total: i64 = candidates.iter().map(weight).sum();
-    let mut gained = vec![0; candidates.len()];
-    for turn in turns {
-        gained
-            .iter_mut()
-            .zip(candidates)
-            .for_each(|(gain, one)| *gain += weight(one));
-        let all = (0..).zip(&gained).zip(candidates);
-        let able = all.filter(|(_, one)| one.is_some()).map(|(gain, _)| gain);
-        let best: Option<(u16, &i64)> =
-            able.max_by_key(|(at, gain)| (**gain, std::cmp::Reverse(*at)));
-        let best = best.map(|(at, _)| at);
-        if let Some(at) = best {
-            gained[usize::from(at)] -= total;
-        }
-        turn.store(best.unwrap_or(NOBODY), Relaxed);
-    }
-}
-
 impl Pool {
     /// A pool in which all back ends are up. The first of `speakers` that is up speaks for the router.
     pub fn new(
@@ -197,7 +168,7 @@ impl Pool {
         let pool = Pool {
             settings,
             tables: wanted.iter().map(|of| Table::new(&of.targets)).collect(),
-            turns: wanted.iter().map(|_| none_in_turn()).collect(),
+            turns: wanted.iter().map(|_| Turns::default()).collect(),
             classes,
             speakers,
             speaker: AtomicU16::new(NOBODY),
@@ -235,7 +206,7 @@ impl Pool {
     /// [`NOBODY`].
     #[inline]
     pub fn turns(&self, class: u8) -> &[AtomicU16; TURNS] {
-        &self.turns[usize::from(class)]
+        self.turns[usize::from(class)].order()
     }
 
     /// The back end for the `count`-th packet of a class, or [`NOBODY`].
@@ -440,7 +411,7 @@ impl Pool {
     /// Publishes to workers the states of back ends, the speaker, and the turns.
     fn publish(&self, inside: &Inside) {
         for (turns, of) in self.turns.iter().zip(&inside.wanted) {
-            take_turns(&turns[..], &of.candidates);
+            turns.fill(&of.candidates);
         }
         for (word, members) in self.up.iter().zip(inside.members.chunks(64)) {
             let bits = (0..).zip(members).map(|(at, one)| u64::from(one.up) << at);

@@ -1,8 +1,8 @@
 //! A control group of an isolated router: one bound of memory and of processes for all of its processes, and for what
 //! the kernel keeps for them.
 //!
-//! It is made below the group that this process is in, so that a bound of the whole holds for it, too (`MemoryMax=` of
-//! systemd). With cgroup 2 only groups without processes can have bounded ones below: where other processes are in this
+//! The group is made below the one that this process is in, so that a bound of the whole holds for it, too
+//! (`MemoryMax=` of systemd). With cgroup 2 only groups without processes can have bounded ones below: where other processes are in this
 //! process's group, that is the tree's root.
 
 use std::fs;

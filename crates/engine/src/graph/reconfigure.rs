@@ -1,9 +1,9 @@
 //! Live reconfiguration, as in Click: an element gets another configuration string between two packets.
 //!
-//! It is available only in routers that run in the manner of Click's driver, with one worker. The element is made
-//! anew and takes over the state of the old one, as at a reload ([`swap`](super::swap)); all other elements continue
-//! unchanged. A handler that is an argument ([`Handler::argument`](crate::element::Handler::argument)) also changes
-//! the configuration string: the value replaces the argument, or is appended as a keyword.
+//! Only routers that run in the manner of Click's driver, with one worker, have it. The element is made anew and takes
+//! over the state of the old one, as at a reload ([`swap`](super::swap)); all other elements continue unchanged. A
+//! handler that is an argument ([`Handler::argument`](crate::element::Handler::argument)) also changes the
+//! configuration string: the value replaces the argument, or is appended as a keyword.
 
 use super::call::{Deferred, JobCx};
 use super::standard::may_be_reconfigured;

@@ -131,7 +131,7 @@ impl Region {
     /// A place of a number.
     ///
     /// # Panics
-    /// It is not in the memory, or is not aligned: the caller has checked its ring.
+    /// The place is not in the memory, or is not aligned: the caller has checked its ring.
     #[inline]
     fn place<T>(&self, at: usize) -> NonNull<T> {
         assert!(self.has(at, size_of::<T>()) && at.is_multiple_of(align_of::<T>()));

@@ -4,8 +4,8 @@
 //! into a table. A [`Published`] value is replaced as a whole; the old one is freed once every reader has passed such a
 //! point (quiescent-state reclamation). A worker sleeps inside [`Reader::offline`] and so delays no writer.
 //!
-//! That no reference survives a quiescent point is checked by the compiler: a reference borrows the
-//! reader, and `quiescent` wants it for itself.
+//! The compiler checks that no reference survives a quiescent point: a reference borrows the reader, and
+//! `quiescent` borrows it mutably.
 //!
 //! ```compile_fail,E0502
 //! # use sync::publish::{domain, Published};

@@ -181,7 +181,7 @@ impl fmt::Debug for Level {
 
 /// The end where items are pushed.
 ///
-/// It is moved to the worker that pushes, and cannot be copied or shared:
+/// The worker that pushes owns this end; a copy or a shared use does not compile:
 ///
 /// ```compile_fail,E0599
 /// let (tail, _head) = sync::ring::ring::<u64>(8);
@@ -303,7 +303,7 @@ impl<T: Transfer> Tail<T> {
 
 /// The end where items are popped.
 ///
-/// It is moved to the worker that pops, and cannot be copied or shared:
+/// The worker that pops owns this end; a copy or a shared use does not compile:
 ///
 /// ```compile_fail,E0599
 /// let (_tail, head) = sync::ring::ring::<u64>(8);

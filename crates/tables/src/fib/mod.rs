@@ -1,6 +1,6 @@
 //! Longest-prefix match for IPv4 and IPv6.
 //!
-//! It has two halves. The [`Rib`] belongs to the single writer and knows every route. The [`Fib`] is the structure in
+//! Two halves: the [`Rib`] belongs to the single writer and knows every route. The [`Fib`] is the structure in
 //! which workers look up addresses while the writer changes it. A route maps a prefix to the id of a next-hop group
 //! (see [`crate::groups`]); id 0 means no route.
 //!
