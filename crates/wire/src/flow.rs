@@ -244,7 +244,7 @@ impl Flow<Ipv4Addr> {
     #[inline]
     pub fn hash(&self, seed: u32) -> u32 {
         let addrs = u64::from(self.src.to_bits()) << 32 | u64::from(self.dst.to_bits());
-        Start::new(seed).hash(addrs, self.tail())
+        finish(absorb(absorb(start(seed), addrs), self.tail()))
     }
 
     /// Like [`hash`](Self::hash), with the same value for both directions of the flow.
@@ -280,7 +280,7 @@ impl Flow<Ipv6Addr> {
     }
 }
 
-/// Precomputed hash state for IPv4 flows with one seed, for callers that read header fields themselves.
+/// Initial state of the symmetric hash for a seed, for callers that read the fields of IPv4 headers themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Start(u64);
 
@@ -291,14 +291,7 @@ impl Start {
         Start(start(seed))
     }
 
-    /// See [`FlowKey::hash`]. `addrs` has the source in its upper half, `tail` the source port from bit 32 on, the
-    /// destination port from bit 16 on, and the protocol.
-    #[inline(always)]
-    pub fn hash(self, addrs: u64, tail: u64) -> u32 {
-        finish(absorb(absorb(self.0, addrs), tail))
-    }
-
-    /// See [`Flow::symmetric_hash`]. Each end is the address and the port, as bytes of the headers.
+    /// Same as [`Flow::symmetric_hash`]. An end is an address and a port, in the byte order of the headers.
     #[inline(always)]
     pub fn symmetric_hash(
         self,
@@ -306,8 +299,8 @@ impl Start {
         dst: ([u8; 4], [u8; 2]),
         protocol: u8,
     ) -> u32 {
-        // An end has 48 bits, so the two high bytes of its state are the seed's. Where they are not 0, as with nearly
-        // all seeds, no end has the state 0, which would hide the other end.
+        // An end has 48 bits, so the two high bytes of its state are those of the seed's state. With nearly all seeds
+        // they are not 0. Then no end has the state 0, in whose product the other end would be lost.
         let end = |(addr, port)| {
             let high = u64::from(u16::from_le_bytes(port)) << 32;
             self.0 ^ (high | u64::from(u32::from_le_bytes(addr)))
@@ -333,7 +326,7 @@ fn absorb(state: u64, word: u64) -> u64 {
     x ^ (x >> 32)
 }
 
-/// Two states as one, in either order: the halves of their product.
+/// Combines two states; the order does not matter. The result is the exclusive or of the two halves of their product.
 #[inline(always)]
 fn meet(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);

@@ -21,7 +21,7 @@ pub(super) enum Key {
 pub(super) struct Sorter {
     pub(super) key: Key,
     pub(super) seed: u32,
-    /// Seeded initial state of the IPv4 hash.
+    /// Seeded initial state of the symmetric IPv4 hash.
     start: Start,
     fragments: Fragments,
 }

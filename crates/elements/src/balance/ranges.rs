@@ -49,8 +49,8 @@ impl<A: Copy + Ord> Ranges<A> {
 #[derive(Clone, Debug)]
 pub(super) struct Ranges4 {
     ranges: Ranges<u32>,
-    /// Bitmap of blocks of 2^16 addresses, by their two bytes in little-endian order, as a load reads them; a bit is
-    /// set if the block overlaps a range.
+    /// Bitmap of blocks of 2^16 addresses; a bit is set if the block overlaps a range. The index of a block is the
+    /// first two bytes of its addresses, read in little-endian order: then x86 swaps no bytes.
     blocks: [u64; BLOCKS / 64],
 }
 
@@ -81,7 +81,7 @@ impl Ranges4 {
         })
     }
 
-    /// False if no range overlaps the block of addresses that begin with these bytes.
+    /// False if no range overlaps the block of addresses that begin with the bytes `block`.
     #[inline(always)]
     pub(super) fn is_near(&self, block: [u8; 2]) -> bool {
         let place = u16::from_le_bytes(block);

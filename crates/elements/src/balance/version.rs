@@ -3,7 +3,8 @@
 use super::shared::Backend;
 use cluster::balance::key;
 
-/// Function from packets to buckets: another number for another function, which other balancers must share.
+/// Version of the function from packets to buckets. All balancers of a router must compute the same function, so each
+/// change of the function changes the number.
 const BUCKETS: &str = "buckets 2";
 
 /// Parts of a configuration that all balancers have in common.

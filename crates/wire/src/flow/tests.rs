@@ -175,30 +175,59 @@ fn similar_flows_spread_evenly() {
 
 #[test]
 fn one_flipped_bit_flips_half_of_the_hash() {
-    flips_half("hash", |f| f.hash(1));
-    flips_half("symmetric hash", |f| f.symmetric_hash(1));
+    let random = |rng: &mut Rng| Flow {
+        src: Ipv6Addr::from_bits(u128::from(rng.next()) << 64 | u128::from(rng.next())),
+        dst: Ipv6Addr::from_bits(u128::from(rng.next())),
+        src_port: rng.next() as u16,
+        dst_port: rng.next() as u16,
+        protocol: rng.byte(),
+    };
+    let flip = |f: &mut Flow<Ipv6Addr>, bit: usize| match bit {
+        0..128 => f.src = Ipv6Addr::from_bits(f.src.to_bits() ^ 1 << bit),
+        128..144 => f.src_port ^= 1 << (bit - 128),
+        _ => f.dst_port ^= 1 << (bit - 144),
+    };
+    flips_half("hash", 160, random, flip, |f: &Flow<Ipv6Addr>| f.hash(1));
+    flips_half("symmetric hash", 160, random, flip, |f: &Flow<Ipv6Addr>| {
+        f.symmetric_hash(1)
+    });
 }
 
-fn flips_half(name: &str, hash: fn(&Flow<Ipv6Addr>) -> u32) {
+#[test]
+fn one_flipped_bit_flips_half_of_the_symmetric_hash_of_ipv4() {
+    let random = |rng: &mut Rng| Flow {
+        src: Ipv4Addr::from_bits(rng.next() as u32),
+        dst: Ipv4Addr::from_bits(rng.next() as u32),
+        src_port: rng.next() as u16,
+        dst_port: rng.next() as u16,
+        protocol: 17,
+    };
+    let flip = |f: &mut Flow<Ipv4Addr>, bit: usize| match bit {
+        0..32 => f.dst = Ipv4Addr::from_bits(f.dst.to_bits() ^ 1 << bit),
+        _ => f.dst_port ^= 1 << (bit - 32),
+    };
+    flips_half("symmetric hash", 48, random, flip, |f: &Flow<Ipv4Addr>| {
+        f.symmetric_hash(0)
+    });
+}
+
+/// Asserts that each bit of the hash changes in about half of all flows, whichever of `bits` bits `flip` changes.
+fn flips_half<A: Copy>(
+    name: &str,
+    bits: usize,
+    random: impl Fn(&mut Rng) -> Flow<A>,
+    flip: impl Fn(&mut Flow<A>, usize),
+    hash: impl Fn(&Flow<A>) -> u32,
+) {
     let mut rng = Rng(5);
-    let mut flips = [[0u32; 32]; 128 + 32];
+    let mut flips = vec![[0u32; 32]; bits];
     const ROUNDS: u32 = 2_000;
     for _ in 0..ROUNDS {
-        let f = Flow {
-            src: Ipv6Addr::from_bits(u128::from(rng.next()) << 64 | u128::from(rng.next())),
-            dst: Ipv6Addr::from_bits(u128::from(rng.next())),
-            src_port: rng.next() as u16,
-            dst_port: rng.next() as u16,
-            protocol: rng.byte(),
-        };
+        let f = random(&mut rng);
         let h = hash(&f);
         for (bit, row) in flips.iter_mut().enumerate() {
             let mut g = f;
-            match bit {
-                0..128 => g.src = Ipv6Addr::from_bits(f.src.to_bits() ^ 1 << bit),
-                128..144 => g.src_port ^= 1 << (bit - 128),
-                _ => g.dst_port ^= 1 << (bit - 144),
-            }
+            flip(&mut g, bit);
             let change = h ^ hash(&g);
             row.iter_mut()
                 .enumerate()
@@ -211,42 +240,6 @@ fn flips_half(name: &str, hash: fn(&Flow<Ipv6Addr>) -> u32) {
             assert!(
                 (0.4..0.6).contains(&share),
                 "{name}, input {bit}, output {out}: {share}"
-            );
-        }
-    }
-}
-
-#[test]
-fn one_flipped_bit_flips_half_of_the_symmetric_hash_of_ipv4() {
-    let mut rng = Rng(6);
-    const ROUNDS: u32 = 2_000;
-    let mut flips = [[0u32; 32]; 48];
-    for _ in 0..ROUNDS {
-        let f = Flow {
-            src: Ipv4Addr::from_bits(rng.next() as u32),
-            dst: Ipv4Addr::from_bits(rng.next() as u32),
-            src_port: rng.next() as u16,
-            dst_port: rng.next() as u16,
-            protocol: 17,
-        };
-        for (bit, row) in flips.iter_mut().enumerate() {
-            let mut g = f;
-            match bit {
-                0..32 => g.dst = Ipv4Addr::from_bits(f.dst.to_bits() ^ 1 << bit),
-                _ => g.dst_port ^= 1 << (bit - 32),
-            }
-            let change = f.symmetric_hash(0) ^ g.symmetric_hash(0);
-            row.iter_mut()
-                .enumerate()
-                .for_each(|(i, n)| *n += change >> i & 1);
-        }
-    }
-    for (bit, row) in flips.iter().enumerate() {
-        for (out, &n) in row.iter().enumerate() {
-            let share = f64::from(n) / f64::from(ROUNDS);
-            assert!(
-                (0.4..0.6).contains(&share),
-                "input {bit}, output {out}: {share}"
             );
         }
     }
