@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use forwarding::neighbour::{Event, Found, Resolver};
-use forwarding::{Interface, Key};
+use forwarding::{Interface, Key, key4};
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use wire::{EtherAddr, ether};
@@ -40,18 +40,35 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// EtherType of the packets.
     const ETHERTYPE: u16;
-    /// See [`brief`](Self::brief).
+    /// Type of [`brief`](Self::brief).
     type Brief: Copy + Default + PartialEq;
     /// True if the packets carry MPLS labels, or had labels that were popped.
     const IS_LABELLED: bool = false;
 
     /// Next hop as an IPv6 address, in a number that is compared in one step.
     fn key(packet: &Packet) -> u128;
-    /// Number that stands for the next hop of most packets, at less cost than [`key`](Self::key). 0 stands for no next
-    /// hop, and for those that need the key.
+    /// Number of the next hop that takes fewer instructions than [`key`](Self::key). Equal numbers other than 0 mean
+    /// equal keys. With 0, only the key says whether there is a next hop, and which.
     fn brief(packet: &Packet) -> Self::Brief;
     /// Adds 1 to a packet's TTL, to undo an earlier decrement.
     fn give_back(packet: &mut Packet);
+}
+
+/// [`Family::key`] of packets whose next hop is IPv4, or IPv6 by annotation.
+#[inline]
+pub(super) fn key4_or_6(packet: &Packet) -> u128 {
+    let anno = packet.anno();
+    anno.via6().unwrap_or_else(|| key4(anno.dst4()))
+}
+
+/// [`Family::brief`] of the same packets: an IPv4 address, and 0 for an IPv6 next hop.
+#[inline]
+pub(super) fn brief4(packet: &Packet) -> u32 {
+    let anno = packet.anno();
+    match anno.via6() {
+        None => u32::from_ne_bytes(anno.dst4()),
+        Some(_) => 0,
+    }
 }
 
 /// State for sending: frames, neighbour requests and discarded packets.
@@ -148,8 +165,8 @@ struct Sending<'a, 'c, F: Family> {
     resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Next hop for which the sender's header was made, since packets of a batch often share their next hop: briefly,
-    /// and as a key; 0 for none.
+    /// Next hop for which the sender's header was made, as [`Family::brief`] and as [`Family::key`]; 0 for none.
+    /// Packets of a batch often share their next hop.
     last: (F::Brief, u128),
 }
 

@@ -26,9 +26,8 @@
 //!
 //! - `NAME`: the interface's name in the router's namespace.
 
-use super::deliver::Family;
+use super::deliver::{Family, brief4, key4_or_6};
 use crate::prelude::*;
-use forwarding::key4;
 use wire::{Ipv4, ether};
 
 pub(crate) struct Arp;
@@ -43,18 +42,12 @@ impl Family for Arp {
 
     #[inline]
     fn key(packet: &Packet) -> u128 {
-        let anno = packet.anno();
-        anno.via6().unwrap_or_else(|| key4(anno.dst4()))
+        key4_or_6(packet)
     }
 
-    /// An IPv4 address.
     #[inline]
     fn brief(packet: &Packet) -> u32 {
-        let anno = packet.anno();
-        match anno.via6() {
-            None => u32::from_ne_bytes(anno.dst4()),
-            Some(_) => 0,
-        }
+        brief4(packet)
     }
 
     fn give_back(packet: &mut Packet) {
