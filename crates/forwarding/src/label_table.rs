@@ -76,14 +76,15 @@ pub struct Swap {
 }
 
 impl Swap {
-    /// Stands for all other entries; the port is higher than any output.
-    const ASK: Swap = Swap {
+    /// Stands for an entry without compact form, and for no entry. The port is neither an output nor the number of an
+    /// interface.
+    const NONE: Swap = Swap {
         label: 0,
         port: u16::MAX,
         gateway: 0,
     };
 
-    /// The gateway.
+    /// The IPv4 gateway, if there is one.
     #[inline(always)]
     pub fn gateway(self) -> Option<[u8; 4]> {
         (self.gateway != 0).then_some(self.gateway.to_ne_bytes())
@@ -145,7 +146,8 @@ impl Default for LabelTable {
 }
 
 impl LabelTable {
-    /// Compact entry of a label; one with a port higher than any output, or `None`, if the entry has no such form.
+    /// Compact entry of a label. If there is none, the result is `None`, or has the port `u16::MAX`, which is neither
+    /// an output nor the number of an interface. So callers that look up the port need no further check.
     #[inline]
     pub fn swap(&self, label: u32, reader: &Reader) -> Option<Swap> {
         let block = self.blocks.get(label as usize / BLOCK)?.read(reader);
@@ -189,10 +191,10 @@ impl LabelTable {
             while let Some(None) = new.entries.last() {
                 new.entries.pop();
             }
-            new.swaps.resize(new.entries.len(), Swap::ASK);
+            new.swaps.resize(new.entries.len(), Swap::NONE);
             if let Some(swap) = new.swaps.get_mut(at) {
                 let compact = new.entries[at].as_deref().and_then(Swap::of);
-                *swap = compact.unwrap_or(Swap::ASK);
+                *swap = compact.unwrap_or(Swap::NONE);
             }
             Arc::new(new)
         });

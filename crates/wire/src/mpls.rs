@@ -53,7 +53,8 @@ impl Entry {
         }
     }
 
-    /// Word of an entry with another label, and with a time to live that is one less and was not 0.
+    /// Word of an entry after a swap: another label, and a time to live that is one less. The time to live of `word`
+    /// must not be 0.
     #[inline]
     pub const fn swapped(word: u32, label: u32) -> u32 {
         label << 12 | (word & 0xfff).wrapping_sub(1)
