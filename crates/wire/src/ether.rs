@@ -66,7 +66,7 @@ impl Words {
         )
     }
 
-    /// The destination, as a number that two instructions make and others compare at once; see [`destination`].
+    /// The destination in the upper 48 bits, below them zeros: one comparison with another [`destination`] suffices.
     #[inline(always)]
     pub fn destination(self) -> u64 {
         self.0 << 16
@@ -81,7 +81,7 @@ impl Words {
     }
 }
 
-/// An address in the form of [`Words::destination`].
+/// An address as a number that can be compared with [`Words::destination`].
 #[inline]
 pub const fn destination(address: EtherAddr) -> u64 {
     let [a, b, c, d, e, f] = address.0;

@@ -58,19 +58,26 @@ const OWN_SOURCE: u8 = 8;
 /// Invalid source addresses of forwarded packets.
 const NO_SOURCES: [Ipv4Addr; 2] = [Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST];
 
-/// By the first octet of an address: true if all such addresses may be sources, and if they may be destinations.
-static SOURCES: [bool; 256] = networks_below(224);
-static DESTINATIONS: [bool; 256] = networks_below(240);
+/// Valid sources, by first octet: true if all addresses that begin with the octet are valid.
+static SOURCES: [bool; 256] = valid_networks(true);
+/// Valid destinations, by first octet: true if all addresses that begin with the octet are valid.
+static DESTINATIONS: [bool; 256] = valid_networks(false);
 
-/// True for the first octets from 1 up to `end` but 127.
-const fn networks_below(end: usize) -> [bool; 256] {
-    let mut allowed = [false; 256];
-    let mut net = 1;
-    while net < end {
-        allowed[net] = net != 127;
+/// Validity of sources or of destinations, by first octet (RFC 1812, 5.3.7). Only the destination 255.255.255.255
+/// differs from other addresses with its first octet; the table says false for all of them.
+const fn valid_networks(are_sources: bool) -> [bool; 256] {
+    let mut valid = [false; 256];
+    let mut net = 0;
+    while net < valid.len() {
+        let address = Ipv4Addr::new(net as u8, 0, 0, 0);
+        valid[net] = if are_sources {
+            !addr::is_martian_source4(address)
+        } else {
+            !addr::is_martian_destination4(address)
+        };
         net += 1;
     }
-    allowed
+    valid
 }
 
 /// Offset of the total length, for Parameter Problem messages.

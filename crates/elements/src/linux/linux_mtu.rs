@@ -66,7 +66,7 @@ impl Fuse for LinuxMTU {
         let (mtu, whole) = (self.interface.mtu(), self.whole);
         #[inline(always)]
         move |packet| {
-            // The packet with its link-layer header is rarely longer either.
+            // Most packets fit even with their link-layer header; then nobody needs to find the network header.
             if packet.len() <= mtu {
                 return Some(Verdict::ON);
             }
