@@ -264,10 +264,7 @@ impl<T: Send + Sync + 'static> Published<T> {
     /// Panics if `reader` belongs to another domain, which would not keep the value alive.
     #[inline]
     pub fn read<'r>(&'r self, reader: &'r Reader) -> &'r T {
-        assert!(
-            Arc::ptr_eq(&self.domain, &reader.domain),
-            "the reader is of another domain"
-        );
+        self.assert_domain(reader);
         let pointer = self.pointer.load(Ordering::Acquire);
         // SAFETY: the pointer is into an `Arc` that this value or the domain's limbo holds. The reader is online
         // (`offline` borrows it), and stays at its epoch while the result borrows it; the head of this file explains
@@ -275,18 +272,27 @@ impl<T: Send + Sync + 'static> Published<T> {
         unsafe { &*pointer }
     }
 
-    /// Compares the domains once for many reads.
+    /// Access for many reads, of which each costs less than [`read`](Self::read): the domains are compared once.
     ///
     /// # Panics
     ///
-    /// As [`read`](Self::read).
+    /// Panics if `reader` belongs to another domain, as [`read`](Self::read) does.
     #[inline]
     pub fn reading<'p, 'r>(&'p self, reader: &'r Reader) -> Reading<'p, 'r, T> {
-        self.read(reader);
+        self.assert_domain(reader);
         Reading {
             published: self,
             reader: PhantomData,
         }
+    }
+
+    /// Panics if `reader` belongs to another domain.
+    #[inline]
+    fn assert_domain(&self, reader: &Reader) {
+        assert!(
+            Arc::ptr_eq(&self.domain, &reader.domain),
+            "the reader is of another domain"
+        );
     }
 
     /// Replaces the value; the old one is freed when no reader can hold it. Writers wait for each other.
@@ -312,18 +318,18 @@ impl<T: Send + Sync + 'static> Published<T> {
     }
 }
 
-/// A value, and proof of a reader that may read it again and again.
+/// Access to a published value for a reader of the same domain; see [`Published::reading`].
 pub struct Reading<'p, 'r, T: Send + Sync + 'static> {
     published: &'p Published<T>,
     reader: PhantomData<&'r Reader>,
 }
 
 impl<T: Send + Sync + 'static> Reading<'_, '_, T> {
-    /// The value of now, as [`Published::read`] returns it.
+    /// The present value, which may be another one at each call.
     #[inline(always)]
     pub fn get(&self) -> &T {
-        // SAFETY: as in `Published::read`. `Published::reading` has compared the domains, which never change, and
-        // `reader` borrows the reader.
+        // SAFETY: as in `Published::read`. `Published::reading` has compared the domains, which never change. The
+        // result borrows `self`, which borrows the reader: so the reader stays online and at its epoch.
         unsafe { &*self.published.pointer.load(Ordering::Acquire) }
     }
 }
@@ -428,6 +434,28 @@ mod tests {
     fn a_reader_of_another_domain_is_refused() {
         let value = Published::new(&Domain::new(1), 1u64);
         value.read(&Domain::new(1).register().unwrap());
+    }
+
+    #[test]
+    #[should_panic(expected = "another domain")]
+    fn a_reader_of_another_domain_is_refused_for_many_reads() {
+        let value = Published::new(&Domain::new(1), 1u64);
+        value.reading(&Domain::new(1).register().unwrap());
+    }
+
+    #[test]
+    fn each_of_many_reads_returns_the_present_value() {
+        let domain = Domain::new(1);
+        let freed = Arc::new(AtomicUsize::new(0));
+        let value = Published::new(&domain, Counted(0, freed.clone()));
+        let mut reader = domain.register().unwrap();
+        let reading = value.reading(&reader);
+        let old = reading.get();
+        value.replace(Counted(1, freed.clone()));
+        assert_eq!((old.0, reading.get().0), (0, 1));
+        assert_eq!(freed.load(Ordering::Relaxed), 0);
+        reader.quiescent();
+        assert_eq!((domain.reclaim(), freed.load(Ordering::Relaxed)), (0, 1));
     }
 
     #[test]
