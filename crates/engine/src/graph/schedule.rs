@@ -109,7 +109,8 @@ impl Graph {
             let bounded = self.core.held_limit.is_some();
             let rounds = if bounded { 1 } else { rounds };
             self.core.more = rounds.saturating_sub(1);
-            worked |= self.core.may_run(only) && self.run_task(0) == Did::Work;
+            let may_run = self.core.may_run(only, self.core.sources_paused());
+            worked |= may_run && self.run_task(0) == Did::Work;
             self.core.used = rounds - self.core.more;
             return worked;
         }
@@ -381,12 +382,11 @@ impl Core {
     /// The ready task with the lowest pass; of several, the one that has waited longest.
     #[inline]
     fn next_task(&self) -> Option<usize> {
-        let sources_rest = self.sources_rest();
+        let sources_paused = self.sources_paused();
         let mut best: Option<(usize, (u64, u64))> = None;
         for (index, task) in self.tasks.iter().enumerate() {
             let turn = (task.pass, task.place);
-            let may_run = task.is_ready() && !(sources_rest && self.is_source(task));
-            if may_run && best.is_none_or(|(_, best)| turn < best) {
+            if self.may_run(task, sources_paused) && best.is_none_or(|(_, best)| turn < best) {
                 best = Some((index, turn));
             }
         }
@@ -395,19 +395,15 @@ impl Core {
 
     /// True if a task is ready and allowed to run: sources do not run while they are paused.
     #[inline]
-    fn may_run(&self, task: &Task) -> bool {
-        task.is_ready() && !(self.sources_rest() && self.is_source(task))
+    fn may_run(&self, task: &Task, sources_paused: bool) -> bool {
+        let is_source = || self.plan.elements[task.node].inputs.is_empty();
+        task.is_ready() && !(sources_paused && is_source())
     }
 
-    /// True while no packets are to be made.
+    /// True while sources do not run: they are paused, too many packets are held, or an element applies back-pressure.
     #[inline]
-    fn sources_rest(&self) -> bool {
+    fn sources_paused(&self) -> bool {
         self.paused || self.full || self.pressure > 0
-    }
-
-    #[inline]
-    fn is_source(&self, task: &Task) -> bool {
-        self.plan.elements[task.node].inputs.is_empty()
     }
 
     /// True if the driver has something to do before the next task.

@@ -30,6 +30,7 @@ impl Cx<'_> {
     ) {
         debug_assert!(self.core.plan.elements[self.this].inputs.is_empty());
         debug_assert!(self.core.running == 1 && self.core.ready.is_empty());
+        // A first call of `bring` before the loop would compile the whole source in a second time.
         let (mut held, mut begun) = (None, false);
         loop {
             let more = bring(batch, self);
