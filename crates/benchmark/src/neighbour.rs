@@ -19,10 +19,8 @@ fn arp_reply(packet: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {
         return None;
     }
     let asker = (question.sender_ether(), question.sender_ip());
-    let reply = arp::packet(arp::REPLY, (mac, question.target_ip()), asker);
-    let mut frame = ether::header(asker.0, mac, ether::ARP).to_vec();
-    frame.extend(reply);
-    Some(frame)
+    let own = (mac, question.target_ip());
+    Some(arp::frame(asker.0, arp::REPLY, own, asker).to_vec())
 }
 
 fn advertisement(packet: &[u8], mac: EtherAddr) -> Option<Vec<u8>> {

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::net::Ipv6Addr;
 
-use wire::{EtherAddr, arp, ether, icmp6, nd};
+use wire::{EtherAddr, arp, icmp6, nd};
 
 use crate::packets::{Build, address, ip6};
 
@@ -14,10 +14,8 @@ pub fn arp_request(
     target_ip: impl Display,
 ) -> Vec<u8> {
     let sender = (address(sender), address(sender_ip));
-    let asked = arp::packet(arp::REQUEST, sender, (EtherAddr::ZERO, address(target_ip)));
-    let mut frame = ether::header(EtherAddr::BROADCAST, sender.0, ether::ARP).to_vec();
-    frame.extend(asked);
-    frame
+    let target = (EtherAddr::ZERO, address(target_ip));
+    arp::frame(EtherAddr::BROADCAST, arp::REQUEST, sender, target).to_vec()
 }
 
 /// An ARP reply from `sender` to `target`, which says that it has `sender_ip`.
@@ -29,9 +27,7 @@ pub fn arp_reply(
 ) -> Vec<u8> {
     let sender = (address(sender), address(sender_ip));
     let target = (address(target), address(target_ip));
-    let mut frame = ether::header(target.0, sender.0, ether::ARP).to_vec();
-    frame.extend(arp::packet(arp::REPLY, sender, target));
-    frame
+    arp::frame(target.0, arp::REPLY, sender, target).to_vec()
 }
 
 /// A multicast frame in which `sender`, at `sender_ip`, solicits the neighbour `target`.

@@ -3,10 +3,12 @@
 use core::net::Ipv4Addr;
 
 use crate::bytes::put;
-use crate::{BadHeader, EtherAddr};
+use crate::{BadHeader, EtherAddr, ether};
 
 /// Length in bytes.
 pub const LEN: usize = 28;
+/// Length of a packet in its Ethernet frame, in bytes.
+pub const FRAME_LEN: usize = ether::LEN + LEN;
 /// Operation: request for the Ethernet address of the target.
 pub const REQUEST: u16 = 1;
 /// Operation: reply.
@@ -83,6 +85,19 @@ pub fn packet(op: u16, sender: (EtherAddr, Ipv4Addr), target: (EtherAddr, Ipv4Ad
     bytes
 }
 
+/// A packet in its Ethernet frame, from the sender to the station `dst`.
+pub fn frame(
+    dst: EtherAddr,
+    op: u16,
+    sender: (EtherAddr, Ipv4Addr),
+    target: (EtherAddr, Ipv4Addr),
+) -> [u8; FRAME_LEN] {
+    let mut bytes = [0; FRAME_LEN];
+    put(&mut bytes, 0, ether::header(dst, sender.0, ether::ARP));
+    put(&mut bytes, ether::LEN, packet(op, sender, target));
+    bytes
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,7 +119,11 @@ mod tests {
 
     #[test]
     fn constructs() {
-        assert_eq!(packet(REQUEST, A, (EtherAddr::ZERO, B.1)), REQUEST_BYTES);
+        let target = (EtherAddr::ZERO, B.1);
+        assert_eq!(packet(REQUEST, A, target), REQUEST_BYTES);
+        let header: [u8; 14] = [255, 255, 255, 255, 255, 255, 2, 0, 0, 0, 0, 1, 8, 6];
+        let framed = frame(EtherAddr::BROADCAST, REQUEST, A, target);
+        assert_eq!(framed[..], [&header[..], &REQUEST_BYTES].concat());
     }
 
     #[test]

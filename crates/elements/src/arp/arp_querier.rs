@@ -172,13 +172,11 @@ impl Sender {
     fn query(&self, ip: Ipv4Addr, to: Option<EtherAddr>) -> Option<Packet> {
         let (mac, us) = (self.config.ether, self.config.ip());
         let to = to.filter(|_| !self.config.broadcast_poll);
-        let mut packet = Packet::new()?;
-        let (head, body) = packet.put(ether::LEN + arp::LEN)?.split_at_mut(ether::LEN);
-        let all = EtherAddr::BROADCAST;
-        head.copy_from_slice(&ether::header(to.unwrap_or(all), mac, ether::ARP));
-        // The target's Ethernet address is what is asked for: zero also by unicast, as in Click and Linux.
+        let to = to.unwrap_or(EtherAddr::BROADCAST);
+        // The query asks for the target's Ethernet address: zero also by unicast, as in Click and Linux.
         let target = (EtherAddr::ZERO, ip);
-        body.copy_from_slice(&arp::packet(arp::REQUEST, (mac, us), target));
+        let frame = arp::frame(to, arp::REQUEST, (mac, us), target);
+        let mut packet = Packet::from_bytes(&frame)?;
         packet.set_mac_here();
         let (timestamp, vlan) = self.cause;
         packet.set_vlan_tci(vlan);

@@ -4,15 +4,8 @@ use std::net::Ipv4Addr;
 use wire::{Arp, EtherAddr, arp, ether};
 
 /// Frame of an ARP request for a back end's address.
-pub(super) fn write(
-    to: (EtherAddr, Ipv4Addr),
-    own: (EtherAddr, Ipv4Addr),
-) -> [u8; ether::LEN + arp::LEN] {
-    let mut frame = [0; ether::LEN + arp::LEN];
-    frame[..ether::LEN].copy_from_slice(&ether::header(to.0, own.0, ether::ARP));
-    let request = arp::packet(arp::REQUEST, own, (EtherAddr::ZERO, to.1));
-    frame[ether::LEN..].copy_from_slice(&request);
-    frame
+pub(super) fn write(to: (EtherAddr, Ipv4Addr), own: (EtherAddr, Ipv4Addr)) -> [u8; arp::FRAME_LEN] {
+    arp::frame(to.0, arp::REQUEST, own, (EtherAddr::ZERO, to.1))
 }
 
 /// Sender of a frame; `None` unless the frame is an ARP reply.

@@ -96,20 +96,6 @@ impl Message {
     }
 }
 
-/// Frame that contains an ARP message.
-fn frame(
-    op: u16,
-    dst: EtherAddr,
-    src: EtherAddr,
-    sender: (EtherAddr, Ipv4Addr),
-    target: (EtherAddr, Ipv4Addr),
-) -> Option<Packet> {
-    let mut bytes = [0; ether::LEN + arp::LEN];
-    bytes[..ether::LEN].copy_from_slice(&ether::header(dst, src, ether::ARP));
-    bytes[ether::LEN..].copy_from_slice(&arp::packet(op, sender, target));
-    Packet::from_bytes(&bytes)
-}
-
 impl Element for BalanceArp {
     const CLASS: &'static str = "BalanceARP";
     const MANUAL: &'static str = manual!();
@@ -262,7 +248,8 @@ impl BalanceArp {
         for backend in &to {
             // The next hop's Ethernet address is the frame's source, so that the switch learns the port.
             let (sender, target) = ((ether, address), (*backend, own));
-            if let Some(reply) = frame(arp::REPLY, *backend, ether, sender, target) {
+            let reply = arp::frame(*backend, arp::REPLY, sender, target);
+            if let Some(reply) = Packet::from_bytes(&reply) {
                 self.told += 1;
                 cx.emit(self.config.fronts.len(), reply);
             }
@@ -306,11 +293,9 @@ impl BalanceArp {
     /// Reuses a packet for the router's own ARP request, which leaves by a front port.
     fn ask(&self, mut packet: Packet, front: usize, own: Ipv4Addr, target: Ipv4Addr, cx: &mut Cx) {
         let ether = self.config.fronts[front].ether;
-        let data = packet.data_mut();
-        let header = ether::header(EtherAddr::BROADCAST, ether, ether::ARP);
-        data[..ether::LEN].copy_from_slice(&header);
-        let request = arp::packet(arp::REQUEST, (ether, own), (EtherAddr::ZERO, target));
-        data[ether::LEN..ether::LEN + arp::LEN].copy_from_slice(&request);
+        let (sender, target) = ((ether, own), (EtherAddr::ZERO, target));
+        let request = arp::frame(EtherAddr::BROADCAST, arp::REQUEST, sender, target);
+        packet.data_mut()[..arp::FRAME_LEN].copy_from_slice(&request);
         packet.set_mac_here();
         cx.emit(front, packet);
     }
@@ -324,11 +309,8 @@ impl BalanceArp {
         asked: Message,
         cx: &mut Cx,
     ) {
-        let data = packet.data_mut();
-        let header = ether::header(asked.from, own.0, ether::ARP);
-        data[..ether::LEN].copy_from_slice(&header);
-        let reply = arp::packet(arp::REPLY, own, asked.sender);
-        data[ether::LEN..ether::LEN + arp::LEN].copy_from_slice(&reply);
+        let reply = arp::frame(asked.from, arp::REPLY, own, asked.sender);
+        packet.data_mut()[..arp::FRAME_LEN].copy_from_slice(&reply);
         packet.set_mac_here();
         cx.emit(output, packet);
     }
