@@ -71,53 +71,57 @@ def calls(text, name):
     return sum
 
 
-def by_function(text):
-    """Counts of all events by the file (program or library) and the function that hold them."""
+# Words that name a program or library, a function, or a source file; those with "c" belong to a call.
+KINDS = {word: word[-2:] for word in ("ob", "cob", "fn", "cfn", "fl", "cfl")} | dict.fromkeys(("fi", "fe", "cfi"), "fl")
+
+
+def costs(text):
+    """Costs of each line of the sources, without those of called functions.
+
+    Yields the line's place (program or library, function, source file, number) and its counts of all events.
+    """
     order = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
-    names, sums, at, call = {}, {}, {"ob": None, "fn": None}, False
-    for line in text.splitlines():
-        if line.startswith(("ob=", "cob=", "fn=", "cfn=")):
-            word, _, rest = line.partition("=")
+    names, at, line, call = {}, {"ob": None, "fn": None, "fl": None}, 0, False
+    for row in text.splitlines():
+        word, equals, rest = row.partition("=")
+        if equals and word in KINDS:
             number, _, full = rest.partition(" ")
-            kind = word.removeprefix("c")
-            names.setdefault((kind, number), full)
-            if word == kind:
-                at[kind] = names[kind, number]
-        elif line.startswith("calls="):
-            call = True  # the line behind it is what was called, counted there
-        elif line[:1].isdigit() or line[:1] in "+-*":
+            names.setdefault((KINDS[word], number), full)
+            if not word.startswith("c"):
+                at[KINDS[word]] = names[KINDS[word], number]
+        elif word == "calls":
+            call = True  # the next row has the costs of the called function, which are counted there
+        elif re.match(r"[0-9+*-]", row):
+            place, *counts = row.split()
+            line = line if place == "*" else line + int(place) if place[0] in "+-" else int(place)
             if not call:
-                counts = sums.setdefault((at["ob"], at["fn"]), dict.fromkeys(order, 0))
-                for event, count in zip(order, line.split()[1:]):  # those that are missing are zero
-                    counts[event] += int(count)
+                # Counts that are missing at the end of a row are zero.
+                counted = dict.fromkeys(order, 0) | dict(zip(order, map(int, counts)))
+                yield (at["ob"], at["fn"], at["fl"], line), counted
             call = False
+
+
+def sums_by(key, text):
+    """Counts of all events by a part of their place, which `key` chooses."""
+    sums = {}
+    for place, counts in costs(text):
+        total = sums.setdefault(key(*place), dict.fromkeys(counts, 0))
+        for event, count in counts.items():
+            total[event] += count
     return sums
 
 
+def by_function(text):
+    """Counts of all events by the file (program or library) and the function that hold them."""
+    return sums_by(lambda held, function, _, __: (held, function), text)
+
+
 def by_line(text):
-    """Events (as named in the file) by the program or library, and by the source file and line that hold them, inlined code too."""
-    names, sums, place, line, call = {}, {}, {"ob": None, "fl": None}, 0, False
-    kinds = {"ob": "ob", "cob": "ob", "fl": "fl", "fi": "fl", "fe": "fl", "cfi": "fl", "cfl": "fl"}
-    for row in text.splitlines():
-        word, equals, rest = row.partition("=")
-        if equals and word in kinds:
-            number, _, full = rest.partition(" ")
-            names.setdefault((kinds[word], number), full)
-            if not word.startswith("c"):
-                place[kinds[word]] = names[kinds[word], number]
-        elif word == "calls":
-            call = True  # the line behind it is what was called, counted there
-        elif re.match(r"[0-9+*-]", row):
-            at, *costs = row.split()
-            line = line if at == "*" else line + int(at) if at[0] in "+-" else int(at)
-            if not call:
-                counts = sums.setdefault((place["ob"], place["fl"], line), [])
-                counts.extend([0] * (len(costs) - len(counts)))
-                for n, cost in enumerate(costs):
-                    counts[n] += int(cost)
-            call = False
-    header = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
-    return {key: dict(zip(header, counts + [0] * len(header))) for key, counts in sums.items()}
+    """Counts of all events by the file (program or library), the source file and the line that hold them.
+
+    Inlined code counts for the source file and line where it is written.
+    """
+    return sums_by(lambda held, _, source, line: (held, source, line), text)
 
 
 def by_object(text):
