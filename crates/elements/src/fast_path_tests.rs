@@ -177,7 +177,7 @@ fn write_header6(header: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// A packet with a header somewhere, perhaps marked, perhaps not where it is, or gone.
+/// A packet that mostly has a header at some offset. The network offset may be right, wrong or unset.
 fn packet(rng: &mut Rng) -> Packet {
     let (len, odd) = (rng.below(81).max(rng.below(81)), rng.below(20));
     let mut bytes = rng.bytes(len);

@@ -194,9 +194,10 @@ fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
 /// tests of this crate get the same number each time, so that two of their hosts never share a place by chance.
 fn secret() -> u64 {
     use std::hash::{BuildHasher, RandomState};
-    match cfg!(test) {
-        true => 0x5851_f42d_4c95_7f2d,
-        false => RandomState::new().hash_one(0),
+    if cfg!(test) {
+        0x5851_f42d_4c95_7f2d
+    } else {
+        RandomState::new().hash_one(0)
     }
 }
 

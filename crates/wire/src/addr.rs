@@ -220,21 +220,21 @@ pub const fn is_mapped6(a: Ipv6Addr) -> bool {
 /// IPv4-mapped. Link-local sources are left to the caller, who knows the interfaces (RFC 4007, 9).
 #[inline]
 pub const fn is_martian_source6(a: Ipv6Addr) -> bool {
-    is_at_an_end6(a) && (a.to_bits() <= 1 || is_multicast6(a) || is_mapped6(a))
+    may_be_martian6(a) && (a.to_bits() <= 1 || is_multicast6(a) || is_mapped6(a))
 }
 
 /// A destination that a router does not forward: unspecified, loopback, IPv4-mapped, or multicast of a scope
 /// that does not leave the interface.
 #[inline]
 pub const fn is_martian_destination6(a: Ipv6Addr) -> bool {
-    is_at_an_end6(a)
+    may_be_martian6(a)
         && (a.to_bits() <= 1 || is_mapped6(a) || (is_multicast6(a) && multicast_scope6(a) < 2))
 }
 
-/// True for addresses in ::/8 or ff00::/8. All addresses that must not be forwarded are there, so most addresses need
-/// only this check.
+/// True for addresses in ::/8 or ff00::/8. All addresses that must not be forwarded are among them, so other addresses
+/// need no further check.
 #[inline]
-pub const fn is_at_an_end6(a: Ipv6Addr) -> bool {
+pub const fn may_be_martian6(a: Ipv6Addr) -> bool {
     a.octets()[0].wrapping_add(1) <= 1
 }
 

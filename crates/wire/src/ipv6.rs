@@ -33,8 +33,7 @@ pub fn check(bytes: &[u8]) -> Result<Ipv6Checked, BadHeader> {
     }
 }
 
-/// Length of a packet with which nothing is wrong by [`check`]. The link layer has delivered `len` bytes from the
-/// header on.
+/// Length of a packet; `None` if [`check`] finds an error. The link layer delivered `len` bytes, from the header on.
 #[inline(always)]
 pub fn check_head(header: &[u8; LEN], len: usize) -> Option<usize> {
     let total_len = LEN + usize::from(be16(header, 4));

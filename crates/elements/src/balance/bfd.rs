@@ -125,6 +125,7 @@ pub(super) struct Session {
     takes: u64,
     /// Time at which the next packet is due, in nanoseconds.
     due: u64,
+    /// Time of the session's start, in nanoseconds.
     started: u64,
     /// Time of the last check for missing packets, in nanoseconds.
     checked: u64,
@@ -157,8 +158,8 @@ impl Session {
         }
     }
 
-    /// True if the other end had to send a packet since the last time that this was true. A session that was never up
-    /// gets some time after its start.
+    /// True if a check for missing packets is due, one interval of the other end after the last check; the check then
+    /// counts as done. The first check of a session that was never up is due [`PATIENCE_NS`] after its start.
     pub(super) fn checks(&mut self, now: u64) -> bool {
         let is_awaited = self.was_up || now.saturating_sub(self.started) >= PATIENCE_NS;
         let is_over = now.saturating_sub(self.checked) >= self.pace;

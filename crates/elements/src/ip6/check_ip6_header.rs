@@ -140,7 +140,7 @@ impl Fuse for CheckIP6Header {
     /// Fast path for valid packets whose addresses need no further check.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let (offset, any_source) = (self.config.offset, self.config.bad.is_empty());
+        let (offset, none_listed) = (self.config.offset, self.config.bad.is_empty());
         #[inline(always)]
         move |packet| {
             let head: &[u8; ipv6::LEN] = packet.data().get(offset..)?.first_chunk()?;
@@ -148,7 +148,7 @@ impl Fuse for CheckIP6Header {
             let total_len = ipv6::check_head(head, came)?;
             let ip = Ipv6::new_unchecked(head);
             let (src, dst) = (ip.src(), ip.dst());
-            if !any_source || addr::is_at_an_end6(src) || addr::is_at_an_end6(dst) {
+            if !none_listed || addr::may_be_martian6(src) || addr::may_be_martian6(dst) {
                 return None;
             }
             if total_len < came {

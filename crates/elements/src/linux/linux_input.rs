@@ -96,7 +96,7 @@ impl Fuse for LinuxInput {
     /// Fast path for frames to the interface's own address.
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        // While the interface is down, no frame has this destination.
+        // While the interface is down, `own` equals no destination: the low 16 bits of a destination are 0.
         let own = self.interface.mac().map_or(u64::MAX, ether::destination);
         #[inline(always)]
         move |packet| {

@@ -248,7 +248,8 @@ impl Packet {
         unsafe { self.set_place(offset, N + kept) };
         let m = self.mbuf_mut();
         m.anno.mac = offset as u16;
-        // SAFETY: the header's bytes are the first of the data.
+        // SAFETY: as in `data_mut`; the `N` bytes from `offset` on are the first of the data. Byte arrays need no
+        // alignment.
         unsafe {
             m.buf_addr
                 .as_ptr()
