@@ -109,8 +109,7 @@ impl Directory {
     /// All kinds of ports, in the order in which they are tried for a name. A kind of port is a file of this crate and
     /// a line here, or is [added](scheme::add) by the program.
     fn schemes(&self) -> Vec<&dyn Scheme> {
-        let own: [&dyn Scheme; 16] = [
-            &self.embedded,
+        let own: [&dyn Scheme; 15] = [
             &wrap::Fault,
             &wrap::Pace,
             &wrap::Record,
@@ -130,7 +129,9 @@ impl Directory {
         let added = scheme::added()
             .into_iter()
             .map(|added| added as &dyn Scheme);
-        added.chain(own).collect()
+        // Without embedded ports, an error text need not list their form.
+        let embedded = (!self.embedded.0.is_empty()).then_some(&self.embedded as &dyn Scheme);
+        added.chain(embedded).chain(own).collect()
     }
 
     /// Adds DPDK virtual devices: the text before the first comma is the name, and the rest the arguments.

@@ -56,7 +56,6 @@ pub mod pcap;
 mod region;
 mod ring;
 pub mod scheme;
-
 mod sys;
 mod tap;
 mod tun;

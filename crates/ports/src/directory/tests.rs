@@ -132,3 +132,14 @@ fn a_port_belongs_to_one_router_until_it_is_given_back() {
     assert!(red.open("pcap:/no/such/folder/a.pcap", &request).is_err());
     assert_eq!(process.taken.lock().len(), 1);
 }
+
+#[test]
+fn unknown_kind_lists_embedded_ports_only_if_there_are_any() {
+    let refused = |directory: &Directory| directory.probe("upd:a").expect_err("it is no kind");
+    let error = refused(&Directory::new());
+    assert!(error.contains("there are fault:"), "{error}");
+    let info = PortInfo::of_process("test", 1);
+    let embedding = Directory::new().with_port("a", info, |_| (Vec::new(), Vec::new()));
+    let error = refused(&embedding);
+    assert!(error.contains("there are NAME, fault:"), "{error}");
+}
