@@ -4,7 +4,7 @@ use super::{Process, directory, is_in};
 use crate::compile::{
     Base, Planned, compile, compile_all, errors_of_all, json_of_all, text_of_all,
 };
-use crate::description::file::{File, Section};
+use crate::description::file::{File, Parsed, Section};
 use crate::description::source::Source;
 use crate::host::service;
 use crate::running::Control;
@@ -16,7 +16,6 @@ use planner::Options;
 use ports::Directory;
 use ports::joint::{Joints, Together};
 use router::worker::share::Share;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,36 +79,33 @@ impl Process {
         let running = self.routers().into_iter().map(Running::new);
         let running: BTreeMap<String, Running> = running.collect();
         let joints = Change::prepare(common.ports.joints(), &parsed.together);
-        let stay = RefCell::new(BTreeMap::new());
-        let base = |section: &Section| {
-            let Some(one) = running.get(&section.name).filter(|one| one.fits(section)) else {
-                let opened = directory(&common.ports, section);
-                return opened.map(|ports| Base::new(Arc::new(ports)));
-            };
-            stay.borrow_mut().insert(section.name.clone(), one);
-            Ok(Base {
+        let base = |section: &Section| match running.get(&section.name) {
+            Some(one) if one.fits(section) => Ok(Base {
                 ports: Arc::clone(&one.router.ports),
                 previous: (!asked.dry_run).then(|| Arc::clone(&one.basis.plan)),
                 replaces: Some(Arc::clone(&one.basis.plan)),
-            })
+            }),
+            _ => new_base(&common.ports, section),
         };
         let count = (self.workers().count(), true);
         let planned = compile_all(&mut parsed, &common.registry, count, &next, &base);
-        let good = errors_of_all(&parsed, &planned) == 0;
         let mut reply = ReloadReply {
-            good,
-            text: text_of_all(&parsed, &planned),
-            diagnostics: json_of_all(&parsed, &planned),
             configuration: next.source.name.clone(),
-            ..ReloadReply::default()
+            ..diagnosed(&parsed, &planned)
         };
-        if !good {
+        if !reply.good {
             return Ok(reply);
         }
         let own = self.own.as_ref().map(|own| &own.source);
         let own = own.filter(|own| own.path != next.source.path);
         reply.until = own.map(|own| own.name.clone());
-        let stay = stay.into_inner();
+        // A router stays if its section was compiled for the ports that it has open.
+        let stay = planned.iter().filter_map(|one| {
+            let name = &one.section.name;
+            let running = running.get(name)?;
+            Arc::ptr_eq(&running.router.ports, &one.ports).then(|| (name.clone(), running))
+        });
+        let stay: BTreeMap<String, &Running> = stay.collect();
         let routers = self.routers().into_iter();
         let go: Vec<Arc<Control>> = routers
             .filter(|router| !stay.contains_key(router.name()))
@@ -175,19 +171,11 @@ impl Process {
         let now = common.ports.joints().map(|joints| joints.together());
         let together = now.unwrap_or_default().with(name, &parsed.together);
         let joints = Change::prepare(common.ports.joints(), &together);
-        let base = |section: &Section| {
-            directory(&common.ports, section).map(|ports| Base::new(Arc::new(ports)))
-        };
+        let base = |section: &Section| new_base(&common.ports, section);
         let count = (self.workers().count(), true);
         let planned = compile_all(&mut parsed, &common.registry, count, &next, &base);
-        let good = errors_of_all(&parsed, &planned) == 0;
-        let reply = ReloadReply {
-            good,
-            text: text_of_all(&parsed, &planned),
-            diagnostics: json_of_all(&parsed, &planned),
-            ..ReloadReply::default()
-        };
-        if !good {
+        let reply = diagnosed(&parsed, &planned);
+        if !reply.good {
             return Ok(reply);
         }
         let Some(one) = planned.first() else {
@@ -303,6 +291,25 @@ impl Process {
                 added.map(|_| ()).map_err(|text| why(&text))
             }
         }
+    }
+}
+
+/// Base of a router that does not run. Its ports derive from those of the process.
+///
+/// # Errors
+///
+/// As [`directory`].
+pub(super) fn new_base(of: &Directory, section: &Section) -> Result<Base, String> {
+    directory(of, section).map(|ports| Base::new(Arc::new(ports)))
+}
+
+/// Answer with the diagnostics of a file and its graphs.
+fn diagnosed(parsed: &Parsed, planned: &[Planned]) -> ReloadReply {
+    ReloadReply {
+        good: errors_of_all(parsed, planned) == 0,
+        text: text_of_all(parsed, planned),
+        diagnostics: json_of_all(parsed, planned),
+        ..ReloadReply::default()
     }
 }
 

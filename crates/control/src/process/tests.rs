@@ -1,7 +1,8 @@
 //! Reloads of several routers, with the number of compilations counted.
 
-use super::{Common, Process, directory};
-use crate::compile::{Base, compile_all, errors_of_all, text_of_all};
+use super::reload::new_base;
+use super::{Common, Process};
+use crate::compile::{compile_all, errors_of_all, text_of_all};
 use crate::description::file::{File, Section};
 use crate::description::source::Source;
 use crate::view::{ReloadReply, ReloadRequest};
@@ -61,9 +62,7 @@ impl Stand {
             balance: "off",
         };
         let mut parsed = file.parse();
-        let base = |section: &Section| {
-            directory(&common.ports, section).map(|ports| Base::new(Arc::new(ports)))
-        };
+        let base = |section: &Section| new_base(&common.ports, section);
         let planned = compile_all(&mut parsed, &common.registry, (1, true), &file, &base);
         assert_eq!(
             errors_of_all(&parsed, &planned),
@@ -75,7 +74,6 @@ impl Stand {
         for one in &planned {
             process.add_planned(one).expect("it can be started");
         }
-        COMPILATIONS.set(0);
         Stand { folder, process }
     }
 
