@@ -11,6 +11,7 @@ pub(crate) mod reload;
 pub mod saved;
 mod tap_interfaces;
 pub mod trace;
+mod writes;
 
 use crate::balance::{Balance, Settings};
 use crate::description::source::Source;
@@ -35,6 +36,7 @@ use std::time::Instant;
 use sync::Lock;
 use tap_interfaces::TapInterfaces;
 use tracing::warn;
+use writes::Writes;
 
 /// A running router, with the operations of the API.
 pub struct Control {
@@ -54,8 +56,7 @@ pub struct Control {
     /// Held while a configuration is being replaced: one at a time. Readers do not wait for it.
     changing: Lock<()>,
     pub(crate) reloads: AtomicU64,
-    /// Number of writes to elements' handlers.
-    writes: AtomicU64,
+    writes: Writes,
     tap_interfaces: Lock<TapInterfaces>,
     /// Follower of the kernel's routes, once a configuration has had a use for them.
     netlink: Lock<Option<Netlink>>,
@@ -110,7 +111,7 @@ impl Control {
             source: Lock::new(start.source),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            writes: AtomicU64::new(0),
+            writes: Writes::default(),
             tap_interfaces: Lock::default(),
             netlink: Lock::default(),
             xfrm: Lock::default(),
@@ -270,8 +271,7 @@ impl Control {
         if handlers::global(self, path).is_some() {
             return Err(Failure::new(422, format!("`{path}` can only be read")));
         }
-        let answer = self.router.write(path, value)?;
-        self.writes.fetch_add(1, Ordering::AcqRel);
+        let answer = self.writes.run(|| self.router.write(path, value))?;
         self.note_setting(path, value);
         Ok(answer)
     }

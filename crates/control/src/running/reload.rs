@@ -21,11 +21,10 @@ use tracing::{info, warn};
 
 /// State of a running router from which a plan is compiled. Before the plan is applied, another one may be applied, or
 /// handlers may change what the plan has taken over.
-#[derive(Clone)]
 pub(crate) struct Basis {
     /// The plan that runs.
     pub(crate) plan: Arc<Plan>,
-    /// Number of writes to elements' handlers since the start.
+    /// Number of writes to elements' handlers that had ended.
     writes: u64,
 }
 
@@ -128,7 +127,8 @@ impl Control {
 
     /// State of the router from which its next plan is compiled.
     pub(crate) fn basis(&self) -> Basis {
-        let writes = self.writes.load(Ordering::Acquire);
+        // Read before the plan: a write in between counts as a change.
+        let writes = self.writes.ended();
         Basis {
             plan: self.router.plan(),
             writes,
@@ -147,15 +147,15 @@ impl Control {
         (source, share): (&Source, Share),
     ) -> Result<Vec<String>, String> {
         let _change = self.change();
-        let now = self.basis();
-        let is_current = Arc::ptr_eq(&now.plan, &basis.plan) && now.writes == basis.writes;
-        let done = match is_current {
-            true if is_same(plan, &now.plan) && source.routes == self.source().routes => {
-                self.set_source(source.clone());
-                Ok(Vec::new())
-            }
-            true => self.swap(&now.plan, plan, source.clone()),
-            false => self.compile_and_swap(source.clone()),
+        let running = self.router.plan();
+        let is_current = Arc::ptr_eq(&running, &basis.plan) && self.writes.none_since(basis.writes);
+        let done = if !is_current {
+            self.compile_and_swap(source.clone())
+        } else if is_same(plan, &running) && source.routes == self.source().routes {
+            self.set_source(source.clone());
+            Ok(Vec::new())
+        } else {
+            self.swap(&running, plan, source.clone())
         };
         let lost = done.map_err(|failure| format!("router {}: {}", self.name(), failure.text))?;
         self.set_own(source.clone());
