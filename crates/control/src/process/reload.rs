@@ -8,14 +8,13 @@ use crate::description::file::{File, Parsed, Section};
 use crate::description::source::Source;
 use crate::host::service;
 use crate::running::Control;
-use crate::running::reload::{Basis, changes};
+use crate::running::reload::{Basis, Former, changes};
 use crate::view::{self, Failure, ReloadReply, ReloadRequest, RouterChange};
 use arguments::text_file;
 use engine::plan::Plan;
 use planner::Options;
 use ports::Directory;
 use ports::joint::{Joints, Together};
-use router::worker::share::Share;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -259,13 +258,13 @@ impl Process {
             self.add_planned(planned)?;
             return Ok(Step::Added(section.name.clone()));
         };
-        let (source, share) = (router.source(), router.share());
+        let former = router.former();
         let discarded = router.apply(basis, plan, (&section.source, section.share))?;
         let named = discarded
             .iter()
             .map(|line| format!("{}: {line}", section.name));
         lost.extend(named);
-        Ok(Step::Reloaded(Arc::clone(router), Box::new(source), share))
+        Ok(Step::Reloaded(Arc::clone(router), Box::new(former)))
     }
 
     /// Undoes a step of a reload. A removed router starts anew, without its former state.
@@ -279,7 +278,7 @@ impl Process {
                 self.remove(&name);
                 Ok(())
             }
-            Step::Reloaded(router, source, share) => router.undo(&source, share),
+            Step::Reloaded(router, former) => router.undo(*former),
             Step::Removed(router) => {
                 let why = |text: &str| format!("router {}: {text}", router.name());
                 let (source, ports) = (router.source(), Arc::clone(&router.ports));
@@ -389,8 +388,8 @@ impl Drop for Change<'_> {
 enum Step {
     /// A router was removed.
     Removed(Arc<Control>),
-    /// A router was reloaded; its former source and share of the workers.
-    Reloaded(Arc<Control>, Box<Source>, Share),
+    /// A router was reloaded.
+    Reloaded(Arc<Control>, Box<Former>),
     /// A router was started.
     Added(String),
 }

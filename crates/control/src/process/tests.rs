@@ -217,6 +217,39 @@ fn refused_reload_leaves_bounds_of_routes_as_they_are() {
 }
 
 #[test]
+fn failed_reload_leaves_the_source_of_later_reloads_as_it_is() {
+    let dump = |path: &str| format!("definitions = {{ FILE = \"{path}\" }}");
+    let stand = Stand::new("undo", "Idle -> ToDump($FILE);", |_| dump("/dev/null"));
+    let asked = ReloadRequest {
+        text: Some("Idle -> Discard;".to_owned()),
+        name: Some("other.click".to_owned()),
+        ..ReloadRequest::default()
+    };
+    let reply = stand.process.reload(Some("r0"), &asked);
+    let reply = reply.expect("it can be applied");
+    assert!(reply.good, "{}", reply.text);
+    let sources = || {
+        let router = stand.process.router(Some("r0")).expect("it runs");
+        let info = router.info();
+        (info.configuration, info.own)
+    };
+    let before = sources();
+    assert_eq!(before.0, "other.click");
+    assert_ne!(before.0, before.1);
+    // The last router is reloaded after `r0`, and cannot make its file.
+    write(&stand.folder, |n| match n + 1 {
+        ROUTERS => dump("/no/such/folder/dump"),
+        _ => dump("/dev/null"),
+    });
+    let asked = ReloadRequest::default();
+    let failure = stand.process.reload(None, &asked);
+    let failure = failure.expect_err("there is no such folder");
+    let begins = failure.text.starts_with("nothing has changed: router r39:");
+    assert!(begins, "{}", failure.text);
+    assert_eq!(sources(), before);
+}
+
+#[test]
 fn write_after_the_compilation_is_not_lost() {
     let graph = "Idle -> rt :: RadixIPLookup(10.0.0.0/8 0) -> Discard;";
     let stand = Stand::new("write", graph, |_| String::new());

@@ -28,6 +28,13 @@ pub(crate) struct Basis {
     writes: u64,
 }
 
+/// Configuration and share of a running router before a reload of several routers, which a failure brings back.
+pub(crate) struct Former {
+    source: Source,
+    own: Source,
+    share: Share,
+}
+
 impl Control {
     /// Reloads the configuration, or tells what a reload would change. Mistakes in the configuration are in the answer,
     /// and the running configuration stays.
@@ -163,16 +170,25 @@ impl Control {
         Ok(lost)
     }
 
+    /// Present configuration and share, for [`undo`](Self::undo).
+    pub(crate) fn former(&self) -> Former {
+        Former {
+            source: self.source(),
+            own: self.own(),
+            share: self.share(),
+        }
+    }
+
     /// Compiles and applies an earlier configuration and share, after a reload of several routers has failed.
     ///
     /// # Errors
     /// The configuration cannot be applied; a message.
-    pub(crate) fn undo(&self, source: &Source, share: Share) -> Result<(), String> {
+    pub(crate) fn undo(&self, former: Former) -> Result<(), String> {
         let _change = self.change();
-        let done = self.compile_and_swap(source.clone());
+        let done = self.compile_and_swap(former.source);
         done.map_err(|failure| format!("router {}: {}", self.name(), failure.text))?;
-        self.set_own(source.clone());
-        self.set_share(share);
+        self.set_own(former.own);
+        self.set_share(former.share);
         Ok(())
     }
 
