@@ -160,8 +160,11 @@ impl Control {
         *self.share.lock()
     }
 
-    /// Changes the share. A worker that does not answer now takes it up when it does.
-    pub(crate) fn set_share(&self, share: Share) {
+    /// Changes the share, unless it is the same. A worker that does not answer now takes it up when it does.
+    fn set_share(&self, share: Share) {
+        if share == self.share() {
+            return;
+        }
         if let Err(late) = self.router.set_share(share) {
             warn!(router = self.name, "the share has changed, but {late}");
         }
@@ -205,16 +208,16 @@ impl Control {
         self.own.lock().clone()
     }
 
-    pub(crate) fn set_own(&self, source: Source) {
+    fn set_own(&self, source: Source) {
         *self.own.lock() = source;
     }
 
-    pub(crate) fn set_source(&self, source: Source) {
+    fn set_source(&self, source: Source) {
         *self.source.lock() = source;
     }
 
     /// Locks the configuration against changes while the guard lives.
-    pub(crate) fn change(&self) -> MutexGuard<'_, ()> {
+    fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }
 
