@@ -55,9 +55,10 @@ impl Compiled {
         self.diagnostics.extend(wrong);
     }
 
-    /// Without what only mistakes are told with, if there are none: there may be many routers.
+    /// Drops the graph and the texts, to which only diagnostics refer, if there are no diagnostics: there may be many
+    /// routers.
     #[must_use]
-    pub fn without_text(mut self) -> Compiled {
+    fn without_text(mut self) -> Compiled {
         if self.diagnostics.is_empty() {
             (self.router, self.map) = (lang::Router::default(), SourceMap::new());
         }

@@ -5,8 +5,7 @@ use crate::netlink::Netlink;
 use crate::netlink::xfrm::Xfrm;
 use elements::ipsec::KernelTable;
 use engine::plan::Plan;
-use forwarding::Kernel;
-use forwarding::RouteBound;
+use forwarding::{Kernel, RouteBound};
 
 impl Control {
     /// Follows the kernel of the router's namespace if a plan uses its routes; returns true if that begins now. The
