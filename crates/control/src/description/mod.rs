@@ -1,8 +1,9 @@
 //! Descriptions: what a user's files say, before anything is compiled or opened.
 //!
 //! From bottom to top: [`source`], the Click text of one router; `reader`, TOML with a place for each value;
-//! [`cluster`] and [`balancer`], from whose sections Click text is generated; [`file`], a whole TOML file.
+//! `addresses`; [`cluster`] and [`balancer`], from whose sections Click text is generated; [`file`], a whole TOML file.
 
+mod addresses;
 pub mod balancer;
 pub mod cluster;
 pub mod file;

@@ -4,13 +4,14 @@
 use super::checks::whole;
 use super::description::{Backend, Class, Description, Health, Inside, Port, Vrrp};
 use super::peer;
+use crate::description::addresses::{is_host4, network};
 use crate::description::cluster::generate::is_plain;
 use crate::description::reader::{Fields, Reader, Word};
 use cluster::balance::WEIGHT_MAX;
 use lang::Span;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
-use wire::{EtherAddr, Prefix4, Prefix6};
+use wire::EtherAddr;
 
 const BACKENDS_MAX: usize = 256;
 const PORTS_MAX: usize = 64;
@@ -570,27 +571,6 @@ pub(super) fn is_name(r: &mut Reader, word: &Word) -> bool {
         );
     }
     is_good
-}
-
-fn network(text: &str) -> Option<(IpAddr, u8)> {
-    text.contains('/').then_some(())?;
-    match Prefix4::parse_host(text) {
-        Ok((address, length)) => Some((address.into(), length)),
-        Err(_) => {
-            let (address, length) = Prefix6::parse_host(text).ok()?;
-            Some((address.into(), length))
-        }
-    }
-}
-
-fn is_host4(address: Ipv4Addr, length: u8) -> bool {
-    let network = Prefix4::new(address, length);
-    let ends = length < 31 && (network.addr() == address || network.broadcast() == Some(address));
-    !(ends
-        || address.is_unspecified()
-        || address.is_multicast()
-        || address.is_loopback()
-        || address.is_broadcast())
 }
 
 fn is_host6(address: Ipv6Addr) -> bool {

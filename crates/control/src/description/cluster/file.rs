@@ -3,10 +3,10 @@
 
 use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
 use super::generate::identifier;
+use crate::description::addresses::network;
 use crate::description::reader::{Fields, Reader, Word};
 use fields::{keys, named, rate, server, time, workers};
 use lang::Span;
-use ports::network;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;

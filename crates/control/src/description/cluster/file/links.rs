@@ -1,8 +1,9 @@
 //! Internal links, and the underlay that some of them pass through.
 
 use super::fields::{MTU, external, mtu, pair, port_spelling, rate, server};
-use super::ports::{is_host, network, same_network};
+use super::ports::same_network;
 use super::{Reading, Word};
+use crate::description::addresses::{is_host4, network};
 use crate::description::cluster::description::{Description, Link, Over, Underlay};
 use crate::description::reader::{Fields, Reader};
 use cluster::address::NodeId;
@@ -180,7 +181,7 @@ fn underlay_address(r: &mut Reader, word: &Word) -> Option<(Ipv4Addr, u8)> {
             ),
             "give the server an IPv4 address there",
         ),
-        Some((IpAddr::V4(v4), length)) if length < 32 && is_host(v4.into(), length) => {
+        Some((IpAddr::V4(v4), length)) if length < 32 && is_host4(v4, length) => {
             return Some((v4, length));
         }
         Some(_) => (

@@ -2,6 +2,7 @@
 
 use super::fields::{MTU, RATE, external, mtu, named, rate};
 use super::{Reading, Word};
+use crate::description::addresses::{is_host4, network};
 use crate::description::cluster::description::{Connected, Port};
 use crate::description::reader::Fields;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -137,28 +138,9 @@ impl Reading {
     }
 }
 
-pub(super) fn network(text: &str) -> Option<(IpAddr, u8)> {
-    text.contains('/').then_some(())?;
-    match Prefix4::parse_host(text) {
-        Ok((address, length)) => Some((address.into(), length)),
-        Err(_) => {
-            let (address, length) = Prefix6::parse_host(text).ok()?;
-            Some((address.into(), length))
-        }
-    }
-}
-
-pub(super) fn is_host(address: IpAddr, length: u8) -> bool {
+fn is_host(address: IpAddr, length: u8) -> bool {
     match address {
-        IpAddr::V4(v4) => {
-            let network = Prefix4::new(v4, length);
-            let ends = length < 31 && (network.addr() == v4 || network.broadcast() == Some(v4));
-            !(ends
-                || v4.is_unspecified()
-                || v4.is_multicast()
-                || v4.is_loopback()
-                || v4.is_broadcast())
-        }
+        IpAddr::V4(v4) => is_host4(v4, length),
         IpAddr::V6(v6) => {
             let anycast = length < 127 && Prefix6::new(v6, length).addr() == v6;
             let other = v6.is_unspecified() || v6.is_multicast() || v6.is_loopback();
