@@ -10,4 +10,6 @@ pub mod file;
 pub(crate) mod numbers;
 pub(crate) mod reader;
 pub mod source;
+#[cfg(test)]
+mod testing;
 pub(crate) mod unreadable;

@@ -1,7 +1,8 @@
 //! Groups of routers, and isolated routers, in files.
 
 use super::parse;
-use super::tests::{Folder, mistakes};
+use super::tests::Folder;
+use crate::description::testing::mistakes;
 use router::worker::share::Group;
 
 #[test]

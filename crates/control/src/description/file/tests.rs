@@ -1,4 +1,5 @@
 use super::*;
+use crate::description::testing::mistakes;
 use router::worker::share::Share;
 use std::fs;
 use std::path::PathBuf;
@@ -19,17 +20,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
-}
-
-/// Line and message of each mistake; all have a remedy.
-pub(super) fn mistakes(parsed: &Parsed) -> Vec<String> {
-    let line = |d: &Diagnostic| d.span.map_or(0, |span| parsed.map.start(span).line);
-    let all = parsed.diagnostics.iter();
-    all.map(|d| {
-        assert!(d.help.is_some(), "what is to be done about {}?", d.message);
-        format!("{}: {}", line(d), d.message)
-    })
-    .collect()
 }
 
 #[test]

@@ -2,17 +2,10 @@ use super::*;
 use crate::description::cluster::Over;
 use crate::description::cluster::testing::{KEY, TWO, description, over};
 use crate::description::file::parse_cluster as parse;
-use lang::Diagnostic;
+use crate::description::testing;
 
 fn mistakes(text: &str) -> Vec<String> {
-    let parsed = parse("cluster.toml", text);
-    let line = |d: &Diagnostic| d.span.map_or(0, |span| parsed.map.start(span).line);
-    let all = parsed.diagnostics.iter();
-    all.map(|d| {
-        assert!(d.help.is_some(), "what is to be done about {}?", d.message);
-        format!("{}: {}", line(d), d.message)
-    })
-    .collect()
+    testing::mistakes(&parse("cluster.toml", text))
 }
 
 #[test]
