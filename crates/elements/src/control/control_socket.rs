@@ -303,6 +303,8 @@ impl Resources for ControlSocket {
         if config.inherited {
             return Ok(());
         }
+        // A reload may try the same plan twice: the socket of a failed attempt must not be in the way of the next.
+        drop(config.listener.take());
         match config.open() {
             Ok(listener) => config.listener.give(Some(listener)),
             Err(wrong) if config.retries == 0 => return Err(wrong),

@@ -328,3 +328,15 @@ fn socket_file_is_the_users_alone() {
     drop(bench);
     assert_eq!(mode & 0o777, 0o600);
 }
+
+#[test]
+fn socket_is_opened_anew_when_a_plan_is_initialised_again() {
+    let file = std::env::temp_dir().join(format!("ashlar-again-{}", std::process::id()));
+    let text = format!("ControlSocket(UNIX, {}); Idle -> Discard", file.display());
+    let plan = testkit::plan(crate::CLASSES, &text, 1, &engine::port::NoPorts, None);
+    let plan = plan.expect("it is good");
+    for _ in 0..2 {
+        assert!(plan.initialize(None).is_empty());
+    }
+    std::fs::remove_file(&file).expect("it listens");
+}
