@@ -182,29 +182,18 @@ fn port_of(name: &str) -> &str {
 fn wanted(names: &[String], buffers: usize) -> Wanted {
     let mut wanted = Wanted::default();
     let ports = Directory::new();
+    let memory = || DpdkSizes::with_buffers(buffers).bytes();
     for name in names {
-        let dpdk = match ports.resource(port_of(name)) {
+        match ports.resource(port_of(name)) {
             Resource::Card(address) => {
                 wanted.cards.push(address);
-                true
+                wanted.memory = memory();
             }
-            Resource::Xdp(interface) => {
-                wanted.xdp.push(interface);
-                false
-            }
-            Resource::Interface(interface) => {
-                wanted.interfaces.push(interface);
-                false
-            }
-            Resource::Tap(_) | Resource::Tun => {
-                wanted.taps = true;
-                false
-            }
-            Resource::Dpdk(_) => true,
-            Resource::Nothing | Resource::Other => false,
-        };
-        if dpdk {
-            wanted.memory = DpdkSizes::with_buffers(buffers).bytes();
+            Resource::Dpdk(_) => wanted.memory = memory(),
+            Resource::Xdp(interface) => wanted.xdp.push(interface),
+            Resource::Interface(interface) => wanted.interfaces.push(interface),
+            Resource::Tap(_) | Resource::Tun => wanted.taps = true,
+            Resource::Nothing | Resource::Other => {}
         }
     }
     wanted
