@@ -13,7 +13,7 @@ use crate::host::memory::Spare;
 use crate::host::service;
 use crate::isolated::{IsolatedRouters, Known};
 use crate::netlink::Listen;
-use crate::running::reload::given;
+use crate::running::reload::requested;
 use crate::running::{Control, Start};
 use crate::view::books::Books;
 use crate::view::{self, Failure, Info, ReloadReply, ReloadRequest, metrics};
@@ -377,12 +377,8 @@ impl Process {
         let (Some(source), Some(workers)) = (isolated.source(name), isolated.workers(name)) else {
             return;
         };
-        let source = match &asked.text {
-            Some(text) => given(text, &source, asked),
-            None => match source.again(&asked.definitions) {
-                Ok(source) => source,
-                Err(_) => return,
-            },
+        let Ok(source) = requested(&source, &source, asked) else {
+            return;
         };
         let Ok(gate) = self.router(Some(name)) else {
             return;

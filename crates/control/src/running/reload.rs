@@ -45,7 +45,8 @@ impl Control {
         let _change = self.change();
         let running = self.source();
         let (reply, read) = text_file::recorded(|| {
-            let source = self.requested(&running, asked)?;
+            let source = requested(&self.own(), &running, asked);
+            let source = source.map_err(|e| Failure::new(409, e))?;
             keeps_numbers(&running, &source)?;
             let basis = self.basis();
             let mut compiled = self.compile(&source, &basis.plan, asked.dry_run);
@@ -278,20 +279,25 @@ impl Control {
             }
         })
     }
+}
 
-    fn requested(&self, running: &Source, asked: &ReloadRequest) -> Result<Source, Failure> {
-        match &asked.text {
-            None => {
-                let again = self.own().again(&asked.definitions);
-                again.map_err(|e| Failure::new(409, e))
-            }
-            Some(text) => Ok(given(text, running, asked)),
-        }
+/// The configuration that comes with a request; without one, `own` with its present content.
+///
+/// # Errors
+/// The file of `own` cannot be read again; a sentence.
+pub(crate) fn requested(
+    own: &Source,
+    running: &Source,
+    asked: &ReloadRequest,
+) -> Result<Source, String> {
+    match &asked.text {
+        None => own.again(&asked.definitions),
+        Some(text) => Ok(given(text, running, asked)),
     }
 }
 
 /// The configuration that comes with a request.
-pub(crate) fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
+fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
     let mut source = Source {
         name: asked
             .name
