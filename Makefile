@@ -118,7 +118,7 @@ routers: deps build
 bench-multicore: deps deps-eval build
 	$(PYTHON) eval/run rb-fig6 vr-fig8-10 nic-fig2-3 nic-fig4-5
 
-# Measures the papers' figures and tables again, within half an hour; needs root, two cores and 1.75 GiB for hugepages.
+# Measures the papers' figures and tables again, in more than half an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build
 	$(PYTHON) eval/run
 

@@ -4,5 +4,7 @@ import statistics
 
 
 def spread(values, digits=2):
-    """Median, minimum and maximum."""
+    """Median, minimum and maximum; of one value, that value."""
+    if len(values) == 1:
+        return f"{values[0]:.{digits}f}"
     return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"

@@ -186,6 +186,11 @@ def busy(raw):
             "> the spread wider than on a quiet one. Run `make eval` there.\n")
 
 
+def of_rounds(count):
+    """Words for a page: how its figures come from so many rounds."""
+    return "of one round" if count == 1 else f"medians of {count} rounds, least and most"
+
+
 def host_table(raw):
     rows = [f"| {name} | {value} |" for name, value in raw["host"].items()]
     return "\n".join(["| host | |", "|---|---|", *rows])

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Server network cards, section 2 (NIC4): transmit queues served in turn, by priority and up to rates."""
 
+import math
 import pathlib
 import statistics
 import sys
@@ -8,7 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, spread  # noqa: E402
-from lib.figure import Figure, claim, table  # noqa: E402
+from lib.figure import Figure, claim, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINK = 1_000_000  # packets a second that the port takes
@@ -64,7 +65,7 @@ def worst(raw):
 def values(raw):
     rows = [[offered, *(f"{spread(rates(raw, k, n), 3)}; {ought:.2f}" for n, ought in enumerate(ideal(offered)))] for k, offered in enumerate(OFFERED)]
     claim(worst(raw) < 0.05, "each queue gets what its rule gives it")
-    return {"table": table(["offered to each", *QUEUES], rows), "link": f"{LINK / 1e6:.0f}", "worst": f"{100 * worst(raw):.1f} %", "rounds": len(raw["results"]["queues"])}
+    return {"table": table(["offered to each", *QUEUES], rows), "link": f"{LINK / 1e6:.0f}", "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(len(raw["results"]["queues"]))}
 
 
 def draw(axes, raw):

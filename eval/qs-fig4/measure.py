@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, table  # noqa: E402
+from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
 
 CLASSES = ["TrieIPLookup", "RadixIPLookup"]
 CASES = ["best", "average", "worst"]
@@ -66,7 +66,7 @@ def values(raw):
             rows.append([name, case, spread(one), spread(two), f"{sorted(two)[len(two) // 2] / sorted(one)[len(one) // 2]:.2f}"])
     fall = {name: median(results, f"{name} worst 1") / median(results, f"{name} best 1") for name in CLASSES}
     claim(fall["RadixIPLookup"] > fall["TrieIPLookup"], "the worst case costs the trie more than the Poptrie")
-    return {"table": table(["look-up", "case", "one core, Mpps", "two cores, Mpps", "two over one"], rows), "rounds": len(results[f"{CLASSES[0]} best 1"])} | {
+    return {"table": table(["look-up", "case", "one core, Mpps", "two cores, Mpps", "two over one"], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {
         name: f"{100 * fall[name]:.0f} %" for name in CLASSES}
 
 

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, table  # noqa: E402
+from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
 import workload  # noqa: E402
 
 SERVICES = [f"{told}_{way}_{order}" for told in ("null", "tag", "match") for way in ("look", "prefix") for order in ("fifo", "sort")]
@@ -18,7 +18,7 @@ LINE = 64
 # Flows of a service: half of its table, so that hardly ever a bucket is full; by DSCP as many as there are.
 FLOWS, DSCPS = 2_000, 64
 OUTPUTS = [1, 2]  # ports that packets leave by
-ROUTES = 100_000
+ROUTES = 100_000  # drawn at random; some are drawn more than once
 FIRST_LABEL = 100
 # Link rates of the paper's Table 3 in Gbps, its threads for ordering, and its bandwidth of memory in Gbps.
 ORDERING = {0.152: (1, 0.38), 0.608: (2, 1.52), 2.488: (6, 6.22), 10: (22, 25), 40: (91, 100)}
@@ -85,7 +85,7 @@ def flows(service):
 
 
 def routes():
-    """Routes to the flows' hosts by one neighbour for each output, and 100,000 others, of which half have the hosts' first octet."""
+    """Routes to the flows' hosts by one neighbour for each output, and others, many of which have the hosts' first octet."""
     rng = random.Random(2)
     found = {(rng.choice([10, rng.randrange(11, 224)]), rng.randrange(3, 256), rng.randrange(256), 24) for _ in range(ROUTES)}
     others = [f"{a}.{b}.{c}.0/{length} 10.{c % 2 + 1}.0.1 {c % 2 + 1}" for a, b, c, length in sorted(found)]
@@ -162,10 +162,10 @@ def values(raw):
                         "misses of the first level", "lines from memory"], rates),
         "needs": table(["service", "threads for 1 Gbps: paper", "cores for 1 Gbps: here", "memory bandwidth over the link's: paper", "here, from the second level", "here, from memory"], needs),
         "ordering": table(["link, Gbps", "threads: paper", "cores: here", "bandwidth of memory, Gbps: paper", "from the second level: here"], ordering),
-        "flows": f"{FLOWS:,}", "routes": f"{ROUTES:,}", "dscps": DSCPS,
+        "flows": f"{FLOWS:,}", "routes": f"{len(routes()) - len(OUTPUTS):,}", "dscps": DSCPS,
         "looks": f"{looks} of {pairs}", "paper looks": f"{paper_looks} of {pairs}",
         "sorting": sorting(lambda service: 1 / rate[service]), "paper sorting": sorting(lambda service: PAPER[service][0]),
-        "lines": f"{min(lines):.1f} to {max(lines):.1f}", "rounds": len(results[SERVICES[0]]),
+        "lines": f"{min(lines):.2f} to {max(lines):.2f}", "rounds": of_rounds(len(results[SERVICES[0]])),
         "intserv": share["match_prefix_sort"], "mpls": share["tag_look_sort"], "stateless": share["null_prefix_sort"]}
 
 

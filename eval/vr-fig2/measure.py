@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, table  # noqa: E402
+from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
 
 # Millions of packets a second that are offered, by the bytes of a frame.
 OFFERED = {64: [1, 2, 4, 6, 8, 10, 12, 16], 1024: [0.5, 1, 1.5, 2, 2.5, 3, 4]}
@@ -67,12 +67,17 @@ def values(raw):
             label = f"{size} at {rate}"
             curve.append([size, spread(offered(results, label)), spread(column(results, label, scale=1e6)), f"{100 * sorted(lost(results, label))[len(results[label]) // 2]:.1f} %"])
         rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
-    one, most = (median(results, f"64, {n} paths") for n in (PATHS[0], PATHS[-1]))
+    one = median(results, "64, 1 paths")
     claim(one > PAPER * 1e6, "one core forwards more than the paper's")
+
+    def change(size):
+        """Change of the rate from one path to the most, for the page."""
+        return f"{100 * (median(results, f'{size}, {PATHS[-1]} paths') / median(results, f'{size}, {PATHS[0]} paths') - 1):+.0f} %"
+
     return {
-        "curve": table(["bytes", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} paths, Mpps" for n in PATHS)], rows),
+        "curve": table(["bytes", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
         "small": f"{carried(results, 64):.1f}", "large": f"{carried(results, 1024):.1f}", "large gbps": f"{carried(results, 1024) * 1e6 * 1024 * 8 / 1e9:.0f}",
-        "more": f"{100 * (most / one - 1):+.0f} %", "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": len(results["64, 1 paths"])}
+        "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))}
 
 
 def draw(axes, raw):

@@ -51,7 +51,7 @@ def values(raw):
         all_of = sums(raw, app)
         rows.append(["**sum**", "", *(f"{value:.1f}" for value in all_of)])
         found |= {app: table(["function", "in", "loads and stores", "misses of the first level", "lines from memory"], rows),
-                  f"{app} accesses": f"{all_of[0]:.0f}", f"{app} lines": f"{all_of[2]:.1f}"}
+                  f"{app} accesses": f"{all_of[0]:.0f}", f"{app} hits": f"{100 * (1 - all_of[1] / all_of[0]):.0f}", f"{app} lines": f"{all_of[2]:.1f}"}
     claim(max(sums(raw, app)[2] for app in APPS) < PAPER, "fewer lines come from memory than in the paper")
     return found
 
