@@ -1,5 +1,5 @@
-// An edge router of a core-stateless network: it knows flows, polices them, and writes into packets when they are due, so that
-// the routers inside need to know no flow (conf/services/null_prefix_sort.click).
+// An edge router of a core-stateless network: it knows flows, polices them, and writes deadlines into packets.
+// So the routers inside need to know no flow (conf/services/null_prefix_sort.click).
 //
 //     ashlar run conf/core-stateless-edge.click OUTSIDE=eth0 CORE=eth1
 //     ashlar set flows.add "10.0.0.1 1000 10.1.0.1 2000 udp RATE 64kbps BURST 1600 PACKET 200 HOPS 5 DELAY 50ms"

@@ -39,12 +39,12 @@ const NOT_IP: u8 = 0;
 const NO_HEADROOM: u8 = 1;
 const TOO_EARLY: u8 = 2;
 
-/// The link behind, and the deadlines that were missed on it.
+/// The link downstream, and the number of deadlines missed on it.
 pub(super) struct Departure {
     config: Config,
     /// Time that this router may take beyond a deadline, in nanoseconds.
     error: u64,
-    /// Packets that left later than that.
+    /// Packets that left later than this router may take.
     pub(super) late: u64,
 }
 
@@ -57,12 +57,12 @@ pub(super) struct Config {
 impl Config {
     /// Reads the arguments of DPSEncap and DPSFrameEncap.
     pub(super) fn of(args: &mut Args, mtu: u64) -> Config {
-        let rate: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link behind");
-        let mtu: u64 = args.key_in("MTU", mtu, 64..=65_535, "longest packet of any flow");
+        let rate: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link downstream");
+        let mtu: u64 = args.key_in("MTU", mtu, 64..=65_535, "maximum packet length of any flow");
         let bin = args.key(
             "BIN",
             Duration::from_millis(1),
-            "the WIDTH of the DeadlineQueue before",
+            "the WIDTH of the DeadlineQueue upstream",
         );
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
         let rate = rate.map_or(0, |rate| rate.0);

@@ -1,4 +1,4 @@
-//! Writes into each Ethernet frame when it is due, so that the next router need not know its flow.
+//! Writes each frame's deadline behind the Ethernet header, so that the next router need not know its flow.
 //!
 //! ```click
 //! FromDevice(null:64, CORES 0) -> c :: Classifier(12/0806, 12/0800);
@@ -17,9 +17,9 @@
 //!
 //! Keyword arguments:
 //!
-//! - `LINK`: bandwidth of the link behind.
-//! - `MTU`: longest frame of any flow. Default 1514.
-//! - `BIN`: the `WIDTH` of the DeadlineQueue before, 0 if that is exact. Default 1ms.
+//! - `LINK`: bandwidth of the link downstream.
+//! - `MTU`: maximum frame length of any flow. Default 1514.
+//! - `BIN`: the `WIDTH` of the DeadlineQueue upstream, 0 if that is exact. Default 1ms.
 //! - `OVERHEAD`: bytes that the link, and this element, add to each frame. Default 0; 40 on Ethernet.
 
 use super::dps_encap::{Config, Departure};

@@ -339,15 +339,20 @@ impl Element for FlowTable {
             "number of buckets",
         );
         let rate: Option<Bandwidth> =
-            args.key_maybe("LINK", "bandwidth of the link behind each output");
+            args.key_maybe("LINK", "bandwidth of the link after each output");
         let reservable: Option<Bandwidth> =
             args.key_maybe("RESERVABLE", "part of each link that may be reserved");
-        let mtu: u64 = args.key_in("MTU", 1500, 64..=65_535, "longest packet of any flow");
+        let mtu: u64 = args.key_in(
+            "MTU",
+            1500,
+            64..=65_535,
+            "maximum packet length of any flow",
+        );
         let overhead: u16 = args.key("OVERHEAD", 0, "bytes that the link adds to each packet");
         let bin = args.key(
             "BIN",
             Duration::from_millis(1),
-            "the WIDTH of the DeadlineQueue behind",
+            "the WIDTH of the DeadlineQueue downstream",
         );
         let police = args.key(
             "POLICE",

@@ -9,10 +9,10 @@
 //! d[1] -> CheckIP6Header -> Discard;
 //! ```
 //!
-//! Packets must begin with the GRE header: StripIPHeader removes the IP header. A packet is dropped if it is shorter
-//! than its header (`too_short`), of another version or with fields of RFC 1701 (`bad_header`), if its checksum is
-//! wrong (`bad_checksum`), if it belongs to another tunnel (`other_key`), or if its protocol has no output
-//! (`other_protocol`). Sequence numbers are ignored.
+//! Packets must begin with the GRE header: StripIPHeader removes the IP header. A packet shorter than its header is
+//! dropped (`too_short`), and so is one of another version or with fields of RFC 1701 (`bad_header`). A wrong checksum
+//! (`bad_checksum`), a missing or wrong key (`other_key`) or a protocol without an output (`other_protocol`) also leads
+//! to a drop. Sequence numbers are ignored.
 //!
 //! Arguments:
 //!
