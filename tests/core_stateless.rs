@@ -257,9 +257,10 @@ fn a_flow_that_an_edge_admits_has_its_deadline_in_the_core() {
             .collect();
         assert_eq!(states.len(), 3);
         let kinds: Vec<_> = states.iter().map(|state| state.payload).collect();
-        match look {
-            true => assert_eq!(kinds, [ether::MPLS; 3]),
-            false => assert_eq!(kinds, [ether::IPV4, ether::IPV4, ether::IPV6]),
+        if look {
+            assert_eq!(kinds, [ether::MPLS; 3]);
+        } else {
+            assert_eq!(kinds, [ether::IPV4, ether::IPV4, ether::IPV6]);
         }
         let hops: Vec<_> = states.iter().map(|state| state.hop).collect();
         assert!(hops[0] > 0 && hops[2] > 0, "{hops:?}");

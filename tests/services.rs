@@ -249,22 +249,22 @@ fn packets_with_deadlines_overtake_others_only_where_packets_are_sorted() {
             let other = across(from, to)[0].clone().tos(0).udp(2, 2).bytes();
             let flow = across(from, to)[0].bytes();
             // Labels keep no order with packets that have none.
-            let mut frames = vec![
-                match service.sorts() {
-                    true => service.ip_frame(&other, 0),
-                    false => service.frame(to, &other, 0),
-                };
-                30
-            ];
+            let other = if service.sorts() {
+                service.ip_frame(&other, 0)
+            } else {
+                service.frame(to, &other, 0)
+            };
+            let mut frames = vec![other; 30];
             frames.push(service.frame(to, &flow, 7_000_000));
             let sent = net.receive(from, &frames);
             let sent = [sent, net.wait(Duration::from_millis(500))].concat();
             assert_eq!(sent.len(), 31, "{}", service.name);
             let place = sent.iter().position(|sent| sent.packet[22..24] == [0, 9]);
             let place = place.expect("the flow's packet");
-            match service.sorts() {
-                true => assert!(place < 15, "{} {to}: {place}", service.name),
-                false => assert_eq!(place, 30, "{} {to}", service.name),
+            if service.sorts() {
+                assert!(place < 15, "{} {to}: {place}", service.name);
+            } else {
+                assert_eq!(place, 30, "{} {to}", service.name);
             }
         }
         net.router.check();

@@ -97,12 +97,13 @@ impl Service {
             (Some("tag"), None) => vec!["46".to_owned()],
             _ => Vec::new(),
         };
-        let flows = names
-            .into_iter()
-            .map(|name| match self.name.contains("look") {
-                true => ("flows".to_owned(), format!("{name} PORT {to}")),
-                false => (format!("flows{to}"), name),
-            });
+        let flows = names.into_iter().map(|name| {
+            if self.name.contains("look") {
+                ("flows".to_owned(), format!("{name} PORT {to}"))
+            } else {
+                (format!("flows{to}"), name)
+            }
+        });
         flows.collect()
     }
 
@@ -208,11 +209,12 @@ impl Sent {
             assert!(entry.bottom);
             (label, rest) = (Some((entry.label, entry.exp, entry.ttl)), &rest[4..]);
         } else {
-            let version = if kind == ether::IPV6 { 6 } else { 4 };
-            assert_eq!(
-                (kind == 0x0800 || version == 6, rest[0] >> 4),
-                (true, version)
-            );
+            let expected = match rest[0] >> 4 {
+                4 => ether::IPV4,
+                6 => ether::IPV6,
+                version => panic!("version {version} behind Ethertype {kind:#x}"),
+            };
+            assert_eq!(kind, expected);
         }
         Sent {
             port,
@@ -279,7 +281,7 @@ impl Net {
         packets
     }
 
-    /// Frames that the router has sent since the last look.
+    /// Frames that the router has sent since the last call.
     pub fn frames(&mut self) -> Vec<(usize, Vec<u8>)> {
         let ports = 0..PORTS;
         let sent = ports.flat_map(|port| {
