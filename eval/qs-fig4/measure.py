@@ -3,6 +3,7 @@
 
 import ipaddress
 import pathlib
+import statistics
 import struct
 import sys
 
@@ -63,7 +64,7 @@ def values(raw):
     for name in CLASSES:
         for case in CASES:
             one, two = (column(results, f"{name} {case} {cores}", scale=1e6) for cores in CORES)
-            rows.append([name, case, spread(one), spread(two), f"{sorted(two)[len(two) // 2] / sorted(one)[len(one) // 2]:.2f}"])
+            rows.append([name, case, spread(one), spread(two), f"{statistics.median(two) / statistics.median(one):.2f}"])
     fall = {name: median(results, f"{name} worst 1") / median(results, f"{name} best 1") for name in CLASSES}
     claim(fall["RadixIPLookup"] > fall["TrieIPLookup"], "the worst case costs the trie more than the Poptrie")
     return {"table": table(["look-up", "case", "one core, Mpps", "two cores, Mpps", "two over one"], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {

@@ -62,9 +62,9 @@ def shares(raw, scheme):
 
 
 def look_ups(raw):
-    rows = [["1", *[None] * 5]]
     many = raw["many"]
-    rows[0][1:] = [f"{middle(many[counts(raw)[0]]['cycles of 1'][RUNS[0]]):.1f}", "1", f"{middle(many[counts(raw)[0]]['cycles of 1'][RUNS[1]]):.1f}", "1", "", ""]
+    alone = [f"{middle(many[counts(raw)[0]]['cycles of 1'][run]):.1f}" for run in RUNS]
+    rows = [["1", alone[0], "1", alone[1], "1", "", ""]]
     for n in counts(raw):
         row, of = [f"{int(n):,}"], many[n]
         for run in RUNS:

@@ -2,6 +2,7 @@
 """Virtual Routers, Figure 2: what one core forwards of what is offered, and with more paths."""
 
 import pathlib
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -55,7 +56,7 @@ def carried(results, size):
     best = 0.0
     for rate in OFFERED[size]:
         label = f"{size} at {rate}"
-        if sorted(lost(results, label))[len(results[label]) // 2] <= LOST:
+        if statistics.median(lost(results, label)) <= LOST:
             best = max(best, median(results, label, scale=1e6))
     return best
 
@@ -65,7 +66,7 @@ def values(raw):
     for size, rates in OFFERED.items():
         for rate in rates:
             label = f"{size} at {rate}"
-            curve.append([size, spread(offered(results, label)), spread(column(results, label, scale=1e6)), f"{100 * sorted(lost(results, label))[len(results[label]) // 2]:.1f} %"])
+            curve.append([size, spread(offered(results, label)), spread(column(results, label, scale=1e6)), f"{100 * statistics.median(lost(results, label)):.1f} %"])
         rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
     one = median(results, "64, 1 paths")
     claim(one > PAPER * 1e6, "one core forwards more than the paper's")
@@ -84,7 +85,7 @@ def draw(axes, raw):
     results = raw["results"]
     for axis, (size, rates) in zip(axes, OFFERED.items()):
         labels = [f"{size} at {rate}" for rate in rates]
-        at = [sorted(offered(results, label))[len(results[label]) // 2] for label in labels]
+        at = [statistics.median(offered(results, label)) for label in labels]
         axis.plot(at, [median(results, label, scale=1e6) for label in labels], marker="o", label="through memif")
         axis.plot([0, max(at)], [0, max(at)], color=plot.COLORS[5], linewidth=0.8, label="all of it")
         axis.set(title=f"{size} bytes, one path", xlabel="offered, Mpps", ylabel="forwarded, Mpps", ylim=0, xlim=0)
