@@ -98,8 +98,9 @@ impl fmt::Display for Refusal {
             Refusal::NotSound(why) => f.write_str(why),
             Refusal::TooShort(least) => write!(
                 f,
-                "no reservation makes the delay that short: each hop may take longer than {least} ns in all to send a \
-                 packet that it has begun, or to sort within a bin; a narrower bin or a faster link would help"
+                "no reservation makes delay or jitter that short: each hop may take longer than {least} ns in all \
+                 to send a packet that it has begun, or to sort within a bin; a narrower bin or a faster link would \
+                 help"
             ),
             Refusal::NoRate { needed, left } => write!(
                 f,
