@@ -3,9 +3,9 @@
     cd tests/system
     python3 -m click_peer --click CLICK --ashlar ASHLAR --cases 100 --seeds 1-5 Strip Paint
 
-Without classes it takes all. `--results FILE` keeps the counts of each class under each seed, and leaves out those that are in
-the file, so that a run may be stopped and begun again; `--page FILE` puts the table into a page. `--case N` runs one case alone and
-prints it.
+Without classes it takes all. `--results FILE` keeps the counts of each class under each seed. A class and seed that are
+in the file do not run again, so that a run may be stopped and resumed. `--page FILE` puts the table into a page.
+`--case N` runs one case alone and prints it.
 """
 
 import argparse

@@ -45,7 +45,7 @@ def drawn(r, spec, inputs, outputs):
     """Arguments by place and by keyword, some of them wrong."""
     out = []
     odd = r.choice([0, 0, 0, 0.08])
-    keyed = False  # What stands by place may not follow a keyword.
+    keyed = False  # An argument by place may not follow a keyword.
     for arg in spec.args:
         match = re.fullmatch(r"(\w+)([*+])", arg)
         if match:
@@ -118,7 +118,7 @@ def arguments(r, spec, inputs, outputs):
         out = [re.sub(r" 0 0$", lambda m: r.choice([" 0 1", " 0 1", " 1 0", " 0 0"]), a) for a in out]
     out = allowed(spec, out)
     if r.random() < 0.01:
-        # What could be an argument by place is none behind keywords in Click.
+        # An argument by place may stand behind keywords here, but not in all classes of Click: docs/click.md.
         by_place = spec.name in ("CoDel", "ScheduleInfo") or any("[" in arg for arg in spec.args)
         out.append(r.choice(["NOTHING 1", ""] + ["5", "x"] * (not by_place)))
     return out

@@ -221,7 +221,7 @@ def read_specs():
 
 SPECS = read_specs()
 
-# Classes that still differ; docs/click-compared.md says how.
+# Classes that still differ in many cases; "What is open" in docs/click-compared.md says how.
 DIFFERENT = {"FromDump", "FromIPSummaryDump", "ToIPSummaryDump"}
 
 # Classes that Click takes without an argument that the manual requires.

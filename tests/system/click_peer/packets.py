@@ -365,7 +365,6 @@ PACKETS = {
     "arpq": ip_packet,
     "ip6": ip6_packet,
     "ether": ether_packet,
-    "arp": ether_packet,
     "arpframe": arp_frame,
     "raw": raw_packet,
     "any": any_packet,
