@@ -197,13 +197,19 @@ pub fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
 }
 
 fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
-    let words = patterns.iter().map(pattern_words);
-    let each = words.enumerate().map(|(i, words)| {
-        let name = format!("{}[{i}]", args.element());
-        choice(&words, &name, args)
-            .map_err(|wrong| (Some(patterns[i].clone()), format!("pattern {i}: {wrong}")))
-    });
-    each.collect()
+    let each = patterns.iter().enumerate();
+    each.map(|(i, arg)| nth_choice(i, arg, &pattern_words(arg), args))
+        .collect()
+}
+
+/// Parses the words of a mapper's pattern number `i`, which stands in `arg`.
+fn nth_choice(i: usize, arg: &Arg, words: &[String], args: &Args) -> Result<Choice, Wrong> {
+    let name = format!("{}[{i}]", args.element());
+    choice(words, &name, args).map_err(|wrong| wrong_pattern(i, arg, &wrong))
+}
+
+fn wrong_pattern(i: usize, arg: &Arg, wrong: &str) -> Wrong {
+    (Some(arg.clone()), format!("pattern {i}: {wrong}"))
 }
 
 /// Words of a mapper's pattern, without the word `pattern` before them.
@@ -229,18 +235,13 @@ pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
     if patterns.is_empty() {
         return Err((None, "no patterns given".to_owned()));
     }
-    let words = first.words();
-    let number = |w: &String| args_number(w, args);
-    match words.as_slice() {
-        [nodes, seed] if number(nodes).is_some() && number(seed).is_some() => {
-            let (nodes, choices) = numbered(patterns, args)?;
-            Ok((Pick::Source(number(seed).unwrap_or(0), nodes), choices))
-        }
-        _ => Err((
-            Some(first.clone()),
-            "NNODES SEED must be two numbers".to_owned(),
-        )),
-    }
+    let numbers: Option<Vec<u32>> = first.words().iter().map(|word| whole(word)).collect();
+    let Some(&[_, seed]) = numbers.as_deref() else {
+        let wrong = "NNODES SEED must be two numbers".to_owned();
+        return Err((Some(first.clone()), wrong));
+    };
+    let (nodes, choices) = numbered(patterns, args)?;
+    Ok((Pick::Source(seed, nodes), choices))
 }
 
 /// Parses patterns whose outputs may be followed by the number of a node, and the numbers. A pattern without one has
@@ -249,18 +250,17 @@ fn numbered(patterns: &[Arg], args: &Args) -> Result<(Vec<u64>, Vec<Choice>), Wr
     let (mut nodes, mut choices) = (Vec::new(), Vec::new());
     for (i, arg) in patterns.iter().enumerate() {
         let mut words = pattern_words(arg);
-        let wrong = |wrong: String| (Some(arg.clone()), format!("pattern {i}: {wrong}"));
         // Four words or the name of a pattern, two outputs, and the node.
-        nodes.push(match (words.len(), words.last()) {
-            (7 | 4, Some(node)) => {
-                let node = whole(node).ok_or_else(|| wrong("bad node number".to_owned()))?;
-                words.pop();
-                node
-            }
-            _ => i as u64,
+        let node = if matches!(words.len(), 4 | 7) {
+            words.pop()
+        } else {
+            None
+        };
+        nodes.push(match node {
+            Some(node) => whole(&node).ok_or_else(|| wrong_pattern(i, arg, "bad node number"))?,
+            None => i as u64,
         });
-        let name = format!("{}[{i}]", args.element());
-        choices.push(choice(&words, &name, args).map_err(wrong)?);
+        choices.push(nth_choice(i, arg, &words, args)?);
     }
     Ok((nodes, choices))
 }
@@ -295,10 +295,6 @@ pub fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>
         }
     }
     Ok((Pick::Service(services), choices, otherwise))
-}
-
-fn args_number(word: &str, args: &Args) -> Option<u32> {
-    arguments::units::FromArg::from_arg(word, args.names()).ok()
 }
 
 impl Spec {
