@@ -27,28 +27,31 @@ use tables::codel::{Aim, Codel};
 
 const DELAY: usize = 0;
 
-/// A time; a number without a unit is milliseconds.
+const NS_PER_MS: u64 = 1_000_000;
+
+/// A time in nanoseconds; written without a unit, in milliseconds.
 #[derive(Clone, Copy)]
-struct Delay(Duration);
+struct Delay(u64);
 
 impl FromArg for Delay {
     const KIND: &'static str = "a time, or a number of milliseconds";
 
     fn from_arg(raw: &str, names: &Names) -> Result<Delay, String> {
-        let milliseconds = raw.parse().ok().map(|ms: f64| ms / 1000.0);
-        match milliseconds.map(Duration::try_from_secs_f64) {
-            Some(Ok(delay)) => Ok(Delay(delay)),
-            Some(Err(_)) => Err(format!("must be {}, not `{raw}`", Self::KIND)),
-            None => Duration::from_arg(raw, names).map(Delay),
-        }
+        let time = match raw.parse::<f64>() {
+            Ok(ms) => Duration::try_from_secs_f64(ms / 1000.0).ok(),
+            Err(_) => Some(Duration::from_arg(raw, names)?),
+        };
+        let ns = time.and_then(|time| u64::try_from(time.as_nanos()).ok());
+        ns.map(Delay)
+            .ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
 
     fn stand_in() -> Delay {
-        Delay(Duration::ZERO)
+        Delay(0)
     }
 
     fn show(&self) -> String {
-        (self.0.as_secs_f64() * 1000.0).to_string()
+        (self.0 as f64 / NS_PER_MS as f64).to_string()
     }
 }
 
@@ -84,8 +87,8 @@ impl CoDel {
     fn dequeue(&mut self, cx: &mut Cx) -> Option<Packet> {
         let now = cx.timestamp();
         let aim = Aim {
-            target: self.settings.target.0.as_nanos() as u64,
-            interval: self.settings.interval.0.as_nanos() as u64,
+            target: self.settings.target.0,
+            interval: self.settings.interval.0,
         };
         while let Some(mut packet) = CoDel::next(cx) {
             let sojourn = match packet.cold().first_timestamp() {
@@ -116,7 +119,7 @@ impl Element for CoDel {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let [target, interval] = [5, 100].map(|ms| Delay(Duration::from_millis(ms)));
+        let [target, interval] = [5, 100].map(|ms| Delay(ms * NS_PER_MS));
         let settings = Settings {
             target: args.optional("TARGET", target, "time that packets may wait"),
             interval: args.optional(
@@ -225,7 +228,7 @@ mod tests {
             let text = format!("Idle -> Queue -> c :: CoDel({written}) -> Discard");
             assert_eq!(Bench::new(crate::CLASSES, &text).read("c.target"), read);
         }
-        for wrong in ["-1", "x", "1 x"] {
+        for wrong in ["-1", "x", "1 x", "1e20"] {
             let text = format!("Idle -> Queue -> CoDel({wrong}) -> Discard");
             testkit::errors(crate::CLASSES, &text);
         }
