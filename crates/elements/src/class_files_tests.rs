@@ -13,10 +13,13 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
         let name = path.file_name().and_then(|name| name.to_str());
         let name = name.expect("names are text");
         let is_other = ["lib.rs", "mod.rs", "testing.rs", "tests"].contains(&name);
-        match path.is_dir() {
-            _ if is_other || name.ends_with("tests.rs") => {}
-            true => all.extend(sources(&path)),
-            false => all.push(path),
+        if is_other || name.ends_with("tests.rs") {
+            continue;
+        }
+        if path.is_dir() {
+            all.extend(sources(&path));
+        } else {
+            all.push(path);
         }
     }
     all

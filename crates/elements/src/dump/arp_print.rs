@@ -81,13 +81,6 @@ impl Style for ArpPrint {
             out.extend(b"(Not an ARP packet)");
             return;
         };
-        let (asks, answers) = match arp.op() {
-            RARP_REQUEST => ("rarp who-is", ""),
-            RARP_REPLY => ("", "rarp reply"),
-            INARP_REQUEST => ("invarp who-is", ""),
-            INARP_REPLY => ("", "invarp reply"),
-            _ => ("", ""),
-        };
         let _ = match arp.op() {
             REQUEST => {
                 let _ = write!(out, "arp who-has {} ", arp.target_ip());
@@ -102,14 +95,16 @@ impl Style for ArpPrint {
                 let _ = write!(out, "arp reply {} is-at ", arp.sender_ip());
                 push_ether(arp.sender_ether(), out)
             }
-            _ if !asks.is_empty() => {
-                let _ = write!(out, "{asks} ");
+            op @ (RARP_REQUEST | INARP_REQUEST) => {
+                let protocol = if op == RARP_REQUEST { "rarp" } else { "invarp" };
+                let _ = write!(out, "{protocol} who-is ");
                 let _ = push_ether(arp.target_ether(), out);
                 out.extend(b" tell ");
                 push_ether(arp.sender_ether(), out)
             }
-            _ if !answers.is_empty() => {
-                let _ = write!(out, "{answers} ");
+            op @ (RARP_REPLY | INARP_REPLY) => {
+                let protocol = if op == RARP_REPLY { "rarp" } else { "invarp" };
+                let _ = write!(out, "{protocol} reply ");
                 let _ = push_ether(arp.target_ether(), out);
                 write!(out, " at {}", arp.target_ip())
             }

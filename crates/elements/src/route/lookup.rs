@@ -222,14 +222,12 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         }
         let mut parser = Parser::new(&names);
         let mut seen: BTreeMap<_, Hops> = BTreeMap::new();
-        // Ports of all routes, also of those that do not count: a wrong one is a mistake.
-        let mut ports: Vec<u16> = Vec::new();
+        let mut port_max = no_route.map(u16::from);
         // Click's IPv4 tables keep the first of two routes to a prefix, despite the wording of Click's warning.
         let keeps_first = args.as_click && N == 4;
         for (number, arg) in (1..).zip(&given) {
             match parser.route::<K::Family, N>(&arg.words().join(" ")) {
                 Ok((prefix, hops)) => {
-                    ports.extend(hops.iter().map(|h| h.port));
                     let before = seen.get(&prefix).filter(|before| **before != hops);
                     if let Some(before) = before {
                         let (to, last) = (show_hops(&**before), show_hops(&*hops));
@@ -240,6 +238,8 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
                         );
                         args.say(Severity::Warning, text);
                         if keeps_first {
+                            // A wrong port is a mistake also in a route that does not count.
+                            port_max = port_max.max(hops.iter().map(|h| h.port).max());
                             continue;
                         }
                     }
@@ -252,12 +252,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         if no_route == Some(NOWHERE) {
             args.error_in_whole("there is no port 255", "give NOROUTE a lower one");
         }
-        let of_routes = routes
+        let ports = routes
             .iter()
             .flat_map(|(_, hops)| hops.iter().map(|h| h.port));
-        ports.extend(of_routes);
-        ports.extend(no_route.map(u16::from));
-        let port_max = ports.into_iter().max();
+        port_max = port_max.max(ports.max());
         let table = Table::new(args.router_wide::<RouteBound>()).map_err(|refused| {
             let help = "let the process have more (`ulimit -v`), or do with fewer routing tables";
             args.error_in_whole(refused.to_string(), help);

@@ -156,9 +156,10 @@ impl Runner {
         cx.defer(move |cx| {
             let _context = script.machine.context();
             let mut host = script.host(cx);
-            let ended = match script.starts.take() {
-                true => script.machine.run(Call::default(), &mut host),
-                false => script.machine.alarm(&mut host),
+            let ended = if script.starts.take() {
+                script.machine.run(Call::default(), &mut host)
+            } else {
+                script.machine.alarm(&mut host)
             };
             script.finish(ended, &mut host);
         });
