@@ -1,5 +1,6 @@
-//! Values as Click's handlers write them.
+//! Values and errors as Click writes them.
 
+use std::io;
 use std::time::Duration;
 
 /// A time: `20us`, `50ms`, `1.500000s`.
@@ -18,9 +19,25 @@ pub fn interval(time: Duration) -> String {
     }
 }
 
+/// The system's text for an error, without its number.
+pub fn reason(error: &io::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" (os error").unwrap_or(text.len());
+    text[..end].to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_of_the_system_have_no_number() {
+        let own = io::Error::other("it is no regular file");
+        assert_eq!(reason(&own), "it is no regular file");
+        // ENOENT of every Unix.
+        let missing = io::Error::from_raw_os_error(2);
+        assert_eq!(reason(&missing), "No such file or directory");
+    }
 
     #[test]
     fn times_are_written_as_in_click() {

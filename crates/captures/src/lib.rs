@@ -25,15 +25,6 @@ const INTERFACE: u32 = 1;
 const SIMPLE: u32 = 3;
 const ENHANCED: u32 = 6;
 
-/// System's text for an error, without its number.
-pub fn reason(e: &io::Error) -> String {
-    let text = e.to_string();
-    match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => text,
-    }
-}
-
 /// A file's information about a frame, beside its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {

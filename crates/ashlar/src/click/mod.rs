@@ -15,6 +15,7 @@ mod root;
 mod run;
 mod signals;
 
+use arguments::show::reason;
 use compile::{Compiler, Text};
 use engine::clock::{Clock, Time};
 use engine::graph::root::Root;
@@ -160,13 +161,13 @@ fn read(input: Option<&Input>) -> Result<(String, String), String> {
     let (name, bytes) = match input {
         Some(Input::Text(text)) => return Ok(("config".to_owned(), text.clone())),
         Some(Input::File(file)) if file != "-" => {
-            let bytes = std::fs::read(file).map_err(|e| format!("{file}: {}\n", why(&e)))?;
+            let bytes = std::fs::read(file).map_err(|e| format!("{file}: {}\n", reason(&e)))?;
             (file.clone(), bytes)
         }
         _ => {
             let mut bytes = Vec::new();
             let all = std::io::stdin().lock().read_to_end(&mut bytes);
-            all.map_err(|e| format!("<stdin>: {}\n", why(&e)))?;
+            all.map_err(|e| format!("<stdin>: {}\n", reason(&e)))?;
             ("<stdin>".to_owned(), bytes)
         }
     };
@@ -176,19 +177,12 @@ fn read(input: Option<&Input>) -> Result<(String, String), String> {
     Ok((name, text))
 }
 
-/// An error as the system words it, without its number.
-fn why(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_owned()
-}
-
 fn write_flat(file: &str, text: &str) -> Result<(), String> {
     if file == "-" {
         print(text);
         return Ok(());
     }
-    std::fs::write(file, text).map_err(|e| format!("{file}: {}\n", why(&e)))
+    std::fs::write(file, text).map_err(|e| format!("{file}: {}\n", reason(&e)))
 }
 
 fn clickpath(options: &Options) -> Vec<PathBuf> {

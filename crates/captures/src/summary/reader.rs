@@ -109,7 +109,7 @@ impl<R: BufRead> Reader<R> {
             Ok((false, _)) => None,
             Err(e) if e.kind() == ErrorKind::UnexpectedEof => None,
             Err(e) => {
-                complain(self.lines, &crate::reason(&e));
+                complain(self.lines, &arguments::show::reason(&e));
                 None
             }
         }

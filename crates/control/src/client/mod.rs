@@ -2,8 +2,8 @@
 
 pub mod cluster;
 
-use crate::host::error_text;
 use crate::view::{self, Wrong};
+use arguments::show::reason;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, Response, body::Incoming};
@@ -168,7 +168,7 @@ impl Client {
             std::io::ErrorKind::NotFound => {
                 format!("no router answers at {shown}: no program listens there")
             }
-            _ => format!("no router answers at {shown}: {}", error_text(&e)),
+            _ => format!("no router answers at {shown}: {}", reason(&e)),
         })?;
         let broken = |e: hyper::Error| format!("the router at {shown} does not answer: {e}");
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))

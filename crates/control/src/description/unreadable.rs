@@ -1,7 +1,7 @@
 //! Explanation of a file that should be a configuration and is none: the kind of file, and the expected one.
 
-use crate::host::error_text;
 use arguments::near::nearest;
+use arguments::show::reason;
 use std::io::{Error, ErrorKind};
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub(crate) fn cannot_read(path: &Path, error: &Error) -> String {
         ErrorKind::PermissionDenied => {
             format!("cannot read {name}: its permissions forbid it to this user")
         }
-        _ => format!("cannot read {name}: {}", error_text(error)),
+        _ => format!("cannot read {name}: {}", reason(error)),
     }
 }
 

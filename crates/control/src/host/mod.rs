@@ -8,12 +8,3 @@ pub mod service;
 pub mod socket;
 pub mod terminal;
 pub mod user;
-
-/// An error of the system without its number.
-pub(crate) fn error_text(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    match text.find(" (os error") {
-        Some(at) => text[..at].to_owned(),
-        None => text,
-    }
-}

@@ -26,7 +26,7 @@
 use crate::basic::counter::Call;
 use crate::dump::file::Output;
 use crate::prelude::*;
-use captures::reason;
+use arguments::show::reason;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;

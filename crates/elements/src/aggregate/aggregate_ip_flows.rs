@@ -34,7 +34,7 @@ use super::notice::Notifier;
 use crate::complain::complain;
 use crate::dump::file::Output;
 use crate::prelude::*;
-use captures::reason;
+use arguments::show::reason;
 use captures::when::{Span, show};
 use engine::port::Slot;
 use std::fmt::Write as _;

@@ -1,5 +1,6 @@
 //! Non-blocking sockets: TCP or Unix, listening and connected.
 
+use arguments::show::reason;
 use rustix::fs::Mode;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
@@ -43,8 +44,7 @@ impl Listener {
             Address::Unix(file) => unix(file).map(Listener::Unix),
         };
         listener.map_err(|e| {
-            let text = e.to_string();
-            let why = &text[..text.find(" (os error").unwrap_or(text.len())];
+            let why = reason(&e);
             format!("cannot open a socket at {}: {why}", address.show())
         })
     }

@@ -1,6 +1,6 @@
 //! Files that dump elements read and write. `-` is the standard input or output.
 
-use captures::reason;
+use arguments::show::reason;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
 use std::process::{Child, Stdio};

@@ -3,7 +3,7 @@
 use super::file::Output;
 use crate::complain::complain;
 use crate::prelude::*;
-use captures::reason;
+use arguments::show::reason;
 use engine::port::Slot;
 
 /// A file that packets are written to.

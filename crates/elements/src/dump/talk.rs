@@ -3,7 +3,7 @@
 use super::file::Output;
 use crate::complain::complain;
 use arguments::Args;
-use captures::reason;
+use arguments::show::reason;
 use engine::port::Slot;
 use std::io::Write as _;
 

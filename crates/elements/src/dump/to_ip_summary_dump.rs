@@ -39,8 +39,8 @@
 use super::file::Output;
 use super::sink::{self, Sink, Writes};
 use crate::prelude::*;
+use arguments::show::reason;
 use captures::date;
-use captures::reason;
 use captures::summary::reader::{Columns, columns};
 use captures::summary::show::{View, push_quoted};
 use captures::summary::{Field, Size, binary, record};

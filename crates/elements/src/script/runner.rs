@@ -1,6 +1,7 @@
 //! Common part of Script and DriverManager: a script as an element of a router.
 
 use crate::prelude::*;
+use arguments::show::reason;
 use arguments::text_file;
 use engine::graph::call::{Found, not_found};
 use engine::handler::Access;
@@ -393,13 +394,6 @@ impl Host for Surroundings<'_, '_> {
 
 fn io_error(file: &str, error: &std::io::Error) -> String {
     format!("{file}: {}", reason(error))
-}
-
-/// An error of the system in its own words, without its number.
-fn reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    let end = text.find(" (os error").unwrap_or(text.len());
-    text[..end].to_owned()
 }
 
 /// An element that is a script.

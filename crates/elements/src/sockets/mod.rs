@@ -16,5 +16,5 @@ pub const CLASSES: &[Class] = &[
 
 /// Turns an error of the system into a sentence: what could not be done, why, and what to do.
 fn cannot<T>(result: io::Result<T>, what: impl Display, remedy: &str) -> Result<T, String> {
-    result.map_err(|e| format!("cannot {what}: {}; {remedy}", captures::reason(&e)))
+    result.map_err(|e| format!("cannot {what}: {}; {remedy}", arguments::show::reason(&e)))
 }
