@@ -77,11 +77,6 @@ impl FromArg for Span {
     }
 }
 
-/// Parses the value of a handler.
-pub fn parse<T: FromArg>(value: &str) -> Result<T, String> {
-    arguments::units::parse(value)
-}
-
 /// An end of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edge {
@@ -217,7 +212,8 @@ impl Window {
         }
     }
 
-    /// The end; as Click writes it, the last time of a 32-bit clock if there is none, and 0 as long as it is not known.
+    /// The end of the window. If there is none, this is the last time of a 32-bit clock, as in Click; 0 while it is
+    /// unknown.
     pub fn end(&self) -> i64 {
         match self.end {
             Edge::At(end) => end,

@@ -226,7 +226,7 @@ pub fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Ki
 
 /// Updates the checksum of a TCP or UDP header, if present, after the sum of the covered bytes has changed from `old`
 /// to `new`.
-pub fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
+pub(crate) fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
     let udp = place.protocol == proto::UDP;
     let at = place.at + if udp { 6 } else { 16 };
     if datagram.len() < at + 2 {

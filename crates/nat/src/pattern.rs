@@ -92,7 +92,7 @@ pub fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
 
 impl Pattern {
     /// True if it gives flows another destination.
-    pub fn sets_destination(&self) -> bool {
+    pub(crate) fn sets_destination(&self) -> bool {
         self.dst.is_some() || self.dport.is_some()
     }
 
@@ -183,7 +183,7 @@ impl Pattern {
     }
 
     /// True if the pattern has a range of source ports.
-    pub fn varies_ports(&self) -> bool {
+    pub(crate) fn varies_ports(&self) -> bool {
         matches!(self.range, Some((Range::Ports(_), _)))
     }
 

@@ -144,7 +144,7 @@ impl FlowSet {
 
     /// Time by which a mapping must have ended to be none.
     #[inline]
-    pub fn time_of_ends(&self, now: Time) -> Time {
+    pub(crate) fn time_of_ends(&self, now: Time) -> Time {
         if self.until_reaped { Time(0) } else { now }
     }
 
@@ -219,7 +219,7 @@ impl FlowSet {
     }
 
     /// The flow table, and the free values tracked for new flows.
-    pub fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
+    pub(crate) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
         (&self.flows, &mut self.free)
     }
 

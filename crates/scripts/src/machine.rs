@@ -177,12 +177,12 @@ impl Machine {
     }
 
     /// True if the script has not come to its end.
-    pub fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.frame.borrow().waits != Waits::No
     }
 
     /// True if a call came to it while it runs.
-    pub fn is_running(&self) -> bool {
+    pub(crate) fn is_running(&self) -> bool {
         self.running.get()
     }
 

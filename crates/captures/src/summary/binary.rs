@@ -5,7 +5,7 @@ use super::show::View;
 use super::{Field, Size};
 
 /// The bit of a record's first word that marks a line of text in place of a packet.
-pub const META: u32 = 1 << 31;
+pub(super) const META: u32 = 1 << 31;
 
 /// Writes a packet as a record.
 pub fn push(view: &View<'_>, fields: &[Field], out: &mut Vec<u8>) {

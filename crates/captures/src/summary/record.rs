@@ -291,7 +291,7 @@ fn unquote(word: &[u8], out: &mut Vec<u8>) {
 
 impl Record {
     /// Sets a field from its binary form.
-    pub fn set_binary(&mut self, field: Field, bytes: &[u8]) {
+    pub(super) fn set_binary(&mut self, field: Field, bytes: &[u8]) {
         use super::Size;
         use std::io::Write as _;
         let list = |bytes: &[u8]| {

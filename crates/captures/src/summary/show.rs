@@ -209,7 +209,7 @@ impl<'a> View<'a> {
     }
 
     /// The value of a field that is a number, also where its text is a name.
-    pub fn number(&self, field: Field) -> Option<u64> {
+    pub(super) fn number(&self, field: Field) -> Option<u64> {
         let cold = self.packet.cold();
         let stamp = cold.timestamp;
         Some(match field {
@@ -377,7 +377,7 @@ impl<'a> View<'a> {
     }
 
     /// Bytes of a field whose binary form is no number.
-    pub fn push_bytes(&self, field: Field, out: &mut Vec<u8>) -> Option<()> {
+    pub(super) fn push_bytes(&self, field: Field, out: &mut Vec<u8>) -> Option<()> {
         match field {
             Field::IpFrag => out.push(self.fragment_mark()?),
             Field::IpOpt => out.extend(self.ip_options()?),
@@ -397,7 +397,7 @@ impl<'a> View<'a> {
     }
 
     /// Timestamp and first timestamp in nanoseconds.
-    pub fn times(&self) -> (u64, u64) {
+    pub(super) fn times(&self) -> (u64, u64) {
         let cold = self.packet.cold();
         (cold.timestamp, cold.first_timestamp())
     }

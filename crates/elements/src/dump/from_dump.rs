@@ -33,7 +33,7 @@ use super::playback::{self, Manner, Next, Playback, Plays};
 use crate::complain::complain;
 use crate::prelude::*;
 use crate::source::end::End;
-use captures::when::{self, Place, Span, Window};
+use captures::when::{Place, Span, Window};
 use captures::{ETHERNET, Reader};
 use engine::notify::Notifies;
 use engine::port::Slot;
@@ -305,7 +305,7 @@ impl Element for FromDump {
             "extend_interval",
             "moves the end by a time",
             |e, value, cx| {
-                e.window.extend(when::parse::<Span>(value)?.0);
+                e.window.extend(arguments::units::parse::<Span>(value)?.0);
                 e.playback.active = true;
                 playback::wake(cx);
                 Ok(())

@@ -14,7 +14,8 @@
 //! - `ALL`: true if timestamps that are not set (zero) are changed too. Default false.
 
 use crate::prelude::*;
-use captures::when::{self, Span};
+use arguments::units;
+use captures::when::Span;
 
 #[derive(Clone, Copy)]
 pub(super) struct AdjustTimestamp {
@@ -55,7 +56,7 @@ impl Element for AdjustTimestamp {
     const HANDLERS: &'static [Handler<AdjustTimestamp>] = &[
         Handler::text("time", "time that is added", |e, _| Ok(e.by.as_interval())),
         Handler::set("time", "see TIME", |e, value, _| {
-            e.by = when::parse(value)?;
+            e.by = units::parse(value)?;
             Ok(())
         }),
     ];

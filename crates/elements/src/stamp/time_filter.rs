@@ -22,6 +22,7 @@
 
 use crate::prelude::*;
 use crate::source::end::End;
+use arguments::units;
 use captures::when::{self, Moment, Place, Span, Window};
 use engine::graph::call::HandlerCall;
 use std::cell::RefCell;
@@ -174,7 +175,7 @@ impl Element for TimeFilter {
             Ok(when::show(e.state.borrow().window.start()))
         }),
         Handler::set("start", "see START", |e, value, _| {
-            let start = when::parse::<Moment>(value)?;
+            let start = units::parse::<Moment>(value)?;
             e.change(|window| window.set_start(start.0));
             Ok(())
         }),
@@ -182,7 +183,7 @@ impl Element for TimeFilter {
             Ok(when::show(e.state.borrow().window.end()))
         }),
         Handler::set("end", "see END", |e, value, _| {
-            let end = when::parse::<Moment>(value)?;
+            let end = units::parse::<Moment>(value)?;
             e.change(|window| window.set_end(end.0));
             Ok(())
         }),
@@ -191,7 +192,7 @@ impl Element for TimeFilter {
             Ok(when::show(window.end().wrapping_sub(window.start())))
         }),
         Handler::set("interval", "see INTERVAL", |e, value, _| {
-            let length = when::parse::<Span>(value)?;
+            let length = units::parse::<Span>(value)?;
             e.change(|window| window.set_end(window.start().saturating_add(length.0)));
             Ok(())
         }),
@@ -199,7 +200,7 @@ impl Element for TimeFilter {
             "extend_interval",
             "moves the end by a time",
             |e, value, _| {
-                let by = when::parse::<Span>(value)?;
+                let by = units::parse::<Span>(value)?;
                 if by.0 < 0 {
                     return Err("the time must not be negative".to_owned());
                 }
