@@ -54,7 +54,7 @@ def difference(a, b, wording):
         return "crash", a.err[-600:], b.err[-600:]
     if a.status < 0:
         return None
-    if (a.status == 0) != (b.status == 0):
+    if (a.status == 0) != (b.status == 0) or b.status == -99:
         return {0: "taken", 1: "refused", -99: "endless"}[b.status], a.err[-600:], b.err[-600:]
     if a.status != 0:
         return ("errors", a.err, b.err) if wording and a.err != b.err else None
