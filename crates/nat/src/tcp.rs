@@ -147,7 +147,7 @@ pub fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shift
     change(header, 8, |n| shifts[1 - side].back(n));
     let mut at = tcp::MIN_LEN;
     while let Some((kind, len)) = option(header, at) {
-        if kind == SACK {
+        if kind == tcp::OPT_SACK {
             let edges = (at + 2..at + len).step_by(4).filter(|e| e + 4 <= at + len);
             edges.for_each(|edge| change(header, edge, |n| shifts[1 - side].back(n)));
         }
@@ -173,9 +173,6 @@ fn change(header: &mut [u8], at: usize, to: impl Fn(u32) -> u32) {
         *bytes = to(u32::from_be_bytes(*bytes)).to_be_bytes();
     }
 }
-
-/// Kind of the TCP option SACK: blocks received out of order (RFC 2018).
-const SACK: u8 = 5;
 
 /// Kind and length of the option at `at`; `None` at the end or where the options are malformed.
 fn option(header: &[u8], at: usize) -> Option<(u8, usize)> {

@@ -1,4 +1,4 @@
-//! TCP headers (RFC 9293) and the one option that routers touch, MSS.
+//! TCP headers (RFC 9293) and the kinds of their options.
 
 use crate::bytes::be16;
 use crate::{BadHeader, checksum};
@@ -25,6 +25,14 @@ pub const CWR: u8 = 0x80;
 
 /// Option: maximum segment size.
 pub const OPT_MSS: u8 = 2;
+/// Option: window scale (RFC 7323).
+pub const OPT_WINDOW_SCALE: u8 = 3;
+/// Option: the sender takes [`OPT_SACK`] (RFC 2018).
+pub const OPT_SACK_PERMITTED: u8 = 4;
+/// Option: blocks received out of order (RFC 2018).
+pub const OPT_SACK: u8 = 5;
+/// Option: timestamps (RFC 7323).
+pub const OPT_TIMESTAMPS: u8 = 8;
 
 /// A TCP header and its data.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,10 @@
 
 use super::options::{Opt, append, number, parse_plain, push_plain, word32};
 use std::io::Write as _;
-
-const MSS: u8 = 2;
-const WSCALE: u8 = 3;
-const SACK_OK: u8 = 4;
-const SACK: u8 = 5;
-const TIMESTAMP: u8 = 8;
+use wire::tcp::{
+    OPT_MSS as MSS, OPT_SACK as SACK, OPT_SACK_PERMITTED as SACK_OK, OPT_TIMESTAMPS as TIMESTAMP,
+    OPT_WINDOW_SCALE as WSCALE,
+};
 
 /// Options that a field shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
