@@ -222,7 +222,7 @@ fn pattern_words(arg: &Arg) -> Vec<String> {
 }
 
 /// Parses the seed and the patterns of a SourceIPHashMapper. Rendezvous hashing ranks the patterns for each flow, so
-/// the number of nodes is ignored. If a pattern is added or removed, only its flows move.
+/// the number of nodes is ignored. If a pattern with a number is added or removed, only its flows move.
 pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
     let all = args.rest(
         "NNODES SEED, PATTERN",

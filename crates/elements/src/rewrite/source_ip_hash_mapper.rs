@@ -2,7 +2,7 @@
 //!
 //! A rewriter names this element as the specification of an input. A client gets the pattern for which a hash
 //! of client address and node is highest (rendezvous hashing). So when a pattern is added or removed, only the
-//! clients of this pattern move.
+//! clients of this pattern move, if all patterns have numbers of nodes.
 //!
 //! ```click
 //! servers :: SourceIPHashMapper(100 1, - - 10.0.0.2 - 0 1 2, - - 10.0.0.3 - 0 1 3);
