@@ -171,6 +171,7 @@ fn an_old_entry_is_asked_for_while_it_is_used_and_forgotten_while_it_is_not() {
     let asked = bench.take("asked");
     assert_eq!(asked.len(), 1);
     assert_eq!(asked[0][..6], [2, 0, 0, 0, 0, 0xa], "unicast");
+    assert_eq!(asked[0][32..38], [0; 6], "target address, as in Click");
     bench.push_at("q", 1, &[reply(A, "10.0.0.2")]);
     bench.advance(Duration::from_secs(310));
     assert_eq!(bench.read("q.entries"), "0");

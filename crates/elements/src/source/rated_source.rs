@@ -227,6 +227,15 @@ mod tests {
     }
 
     #[test]
+    fn a_negative_limit_is_no_limit() {
+        let text = "s :: RatedSource(RATE 10, LIMIT -5) -> d :: Discard";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.run();
+        bench.advance(Duration::from_secs(1));
+        assert_eq!(bench.read("d.count"), "10");
+    }
+
+    #[test]
     fn clicks_driver_starts_with_a_full_bucket() {
         for (rate, first) in [(10, "2"), (1000, "10")] {
             let text = format!("s :: RatedSource(RATE {rate}) -> d :: Discard");

@@ -38,10 +38,12 @@ fn wrong_specifications_are_refused() {
         ("pattern 1.0.0.x - 0 1", "bad source address"),
         ("pattern 1.255.0.0-1.0.255.255 - 0 1", "bad source address"),
         ("pattern 1.0.0.1 1x - - 0 1", "bad source port"),
+        ("pattern 1.0.0.1 0 - - 0 1", "bad source port"),
         ("pattern 1.0.0.0 456-19 - - 0 1", "bad source port"),
         ("pattern 1.0.0.0 456-65536 - - 0 1", "bad source port"),
         ("pattern 1.0.0.0 1 x - 0 1", "bad destination address"),
         ("pattern 1.0.0.0 1 - x 0 1", "bad destination port"),
+        ("pattern 1.0.0.0 1 - 0 0 1", "bad destination port"),
         ("pattern nobody 0 1", "no pattern is named 'nobody'"),
         ("pattern 1.0.0.0 1 - - 0 7", "output port out of range"),
         ("pass 9", "output port out of range"),
@@ -110,4 +112,19 @@ fn mappers_choose_in_turn_or_by_source() {
         seen.insert(server(3));
     }
     assert_eq!(seen.len(), 2);
+}
+
+#[test]
+fn a_hash_mapper_chooses_by_the_number_of_a_node_not_by_its_place() {
+    let servers = |patterns: &str| -> Vec<String> {
+        let text = format!("m :: SourceIPHashMapper(5 7, {patterns}); rw :: IPRewriter(m)");
+        let mut b = bench(&text, 1, 2);
+        let client = |host| send(&mut b, 0, &format!("T 1.0.0.{host} 1 9.9.9.9 80"));
+        (1..=20).map(client).collect()
+    };
+    let (two, three) = ("- - 10.0.0.2 - 0 1 2", "- - 10.0.0.3 - 0 1 3");
+    let chosen = servers(&format!("{two}, {three}"));
+    assert_eq!(chosen, servers(&format!("{three}, {two}")));
+    assert!(chosen.iter().any(|out| out.contains("10.0.0.2")));
+    assert!(chosen.iter().any(|out| out.contains("10.0.0.3")));
 }
