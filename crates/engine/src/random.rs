@@ -44,6 +44,11 @@ pub(crate) struct Additive {
     at: usize,
 }
 
+/// Random number that nobody outside can know, such as the seed of a hash. A router's seed has no effect on it.
+pub fn secret() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
 /// A secret random key.
 fn key() -> [u8; 32] {
     let mut key = [0; 32];
@@ -51,7 +56,7 @@ fn key() -> [u8; 32] {
     if filled != Ok(key.len()) {
         // A kernel without the call: the standard library has another source for its hash keys, which serve as seed.
         for word in key.as_chunks_mut().0 {
-            *word = RandomState::new().hash_one(0u8).to_ne_bytes();
+            *word = secret().to_ne_bytes();
         }
     }
     key

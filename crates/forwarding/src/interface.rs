@@ -3,8 +3,8 @@
 use super::asks::{Ask, Asks};
 use super::neighbour::{Bounds, Link};
 use engine::clock::Time;
+use engine::random::secret;
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -104,7 +104,7 @@ impl Interface {
             takes_labels: AtomicBool::new(false),
             others: Lock::default(),
             others_changes: AtomicU64::new(0),
-            link: Arc::new(Link::new(BOUNDS, RandomState::new().hash_one(0))),
+            link: Arc::new(Link::new(BOUNDS, secret())),
             asks: Arc::clone(asks),
         }
     }

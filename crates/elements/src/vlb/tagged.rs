@@ -4,8 +4,8 @@ use super::{Init, Node, Packet};
 use cluster::address::{LEN, NodeId};
 use cluster::resequencer::Numbers;
 use cluster::tag::{ADDED, PACKET};
+use engine::random::secret;
 use std::cell::RefCell;
-use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
 
 /// Sequence numbers of the packets that a worker sends to each output node, for its VLBResequencer. All VLBInputs of
@@ -20,7 +20,7 @@ impl Order {
         // Name under which a node's elements on one worker share the numbers.
         let place = format!("{} {}", node.cookie, node.number);
         let numbers = init.shared.get(&place, || {
-            let start = RandomState::new().hash_one(0);
+            let start = secret();
             RefCell::new(Numbers::new(init.worker, start as u16))
         });
         Some(Order(numbers))

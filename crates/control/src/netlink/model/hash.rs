@@ -1,6 +1,7 @@
 //! A hasher for prefixes: a multiplication per word, seeded so that peers cannot choose collisions.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use engine::random::secret;
+use std::hash::{BuildHasher, Hasher};
 
 /// Builder of [`Fold`] hashers with one seed.
 #[derive(Debug, Clone, Copy)]
@@ -8,7 +9,7 @@ pub(super) struct Seeded(u64);
 
 impl Default for Seeded {
     fn default() -> Self {
-        Seeded(RandomState::new().hash_one(0))
+        Seeded(secret())
     }
 }
 
