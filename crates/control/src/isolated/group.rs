@@ -2,8 +2,8 @@
 //! the kernel keeps for them.
 //!
 //! The group is made below the one that this process is in, so that a bound of the whole holds for it, too
-//! (`MemoryMax=` of systemd). With cgroup 2 only groups without processes can have bounded ones below: where other processes are in this
-//! process's group, that is the tree's root.
+//! (`MemoryMax=` of systemd). With cgroup 2 only groups without processes can have bounded ones below: where other
+//! processes are in this process's group, that is the tree's root.
 
 use std::fs;
 use std::io;
