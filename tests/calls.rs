@@ -15,11 +15,10 @@ struct Caller {
 }
 
 impl Element for Caller {
-    const CLASS: &'static str = "Caller";
-    const MANUAL: &'static str = "";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&dynamic::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Caller", "")
+        .ports(Ports::new(&["in"], &["out"]))
+        .extensions(&[&dynamic::of::<Self>()]);
+
     type Config = HandlerCall;
 
     fn configure(args: &mut Args) -> HandlerCall {
@@ -66,10 +65,8 @@ impl DynamicHandlers for Caller {
 struct Patient(u32);
 
 impl Element for Patient {
-    const CLASS: &'static str = "Patient";
-    const MANUAL: &'static str = "";
-    const PORTS: Ports = Ports::new(&[], &[]);
-    const EXTENSIONS: Extensions = &[&driver::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Patient", "").extensions(&[&driver::of::<Self>()]);
+
     type Config = ();
 
     fn configure(_: &mut Args) {}

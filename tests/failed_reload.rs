@@ -1,12 +1,13 @@
 //! A reload that fails at any of its steps has changed nothing: all workers run the old plan, packets flow on each,
 //! and no port stays open. Once workers have begun to take it up, a reload no longer fails.
 
-use engine::element::Extensions;
 use engine::graph::Init;
 use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
-use engine::prelude::{Args, Class, Cx, Element, Packet, Ports, Resources, Verdict, resources};
+use engine::prelude::{
+    Args, Class, Contract, Cx, Element, Packet, Ports, Resources, Verdict, resources,
+};
 use ports::Directory;
 use router::{Router, RouterExtension};
 use router_tests::run;
@@ -55,10 +56,10 @@ fn hold() {
 struct Faulty(usize);
 
 impl Element for Faulty {
-    const CLASS: &'static str = "Faulty";
-    const MANUAL: &'static str = "Fails where it is told to.";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const EXTENSIONS: Extensions = &[&resources::of::<Faulty>(), &ROUTER];
+    const CONTRACT: Contract = Contract::new("Faulty", "Fails where it is told to.")
+        .ports(Ports::new(&["in"], &["out"]))
+        .extensions(const { &[&resources::of::<Faulty>(), &ROUTER] })
+        .ignores_annotations();
 
     type Config = ();
 

@@ -9,7 +9,7 @@ use engine::graph::root::Plain;
 use engine::graph::{Site, Walker};
 use engine::packet::Packet;
 use engine::plan::Plan;
-use engine::prelude::{Args, Cx, Element, Init, Ports, Verdict};
+use engine::prelude::{Args, Contract, Cx, Element, Init, Ports, Verdict};
 use engine::publish;
 use engine::wake::Wakers;
 use ports::Directory;
@@ -78,9 +78,10 @@ impl World {
 struct Cost(u64);
 
 impl Element for Cost {
-    const CLASS: &'static str = "Cost";
-    const MANUAL: &'static str = "";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const CONTRACT: Contract = Contract::new("Cost", "")
+        .ports(Ports::new(&["in"], &["out"]))
+        .ignores_annotations();
+
     type Config = u64;
 
     fn configure(args: &mut Args) -> u64 {

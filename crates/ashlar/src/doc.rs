@@ -143,9 +143,9 @@ fn side(class: &Class, side: &str, names: &[&str]) -> String {
     let mut rows = String::new();
     for (port, name) in names.iter().enumerate() {
         let (flow, facts, verb) = if side == "input" {
-            (class.ports.input_flow(port), class.needs(port), "need")
+            (class.ports.input_flow(port), class.needs_at(port), "need")
         } else {
-            (class.ports.output_flow(port), class.gives(port), "have")
+            (class.ports.output_flow(port), class.gives_at(port), "have")
         };
         let flow = match flow {
             Flow::Push => "push",

@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 struct Panics;
 
 impl Element for Panics {
-    const CLASS: &'static str = "Panics";
-    const MANUAL: &'static str = "Panics when it is told to, or a packet comes.";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const CONTRACT: Contract =
+        Contract::new("Panics", "Panics when it is told to, or a packet comes.")
+            .ports(Ports::new(&["in"], &["out"]))
+            .ignores_annotations();
 
     type Config = ();
 
@@ -41,9 +42,9 @@ impl Element for Panics {
 struct Waits;
 
 impl Element for Waits {
-    const CLASS: &'static str = "Waits";
-    const MANUAL: &'static str = "Has its configuration read slowly.";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const CONTRACT: Contract = Contract::new("Waits", "Has its configuration read slowly.")
+        .ports(Ports::new(&["in"], &["out"]))
+        .ignores_annotations();
 
     type Config = ();
 

@@ -31,11 +31,9 @@ struct Asked<E: Fuse, const FAST: bool> {
 }
 
 impl<E: Fuse, const FAST: bool> Element for Asked<E, FAST> {
-    const CLASS: &'static str = E::CLASS;
-    const MANUAL: &'static str = E::MANUAL;
-    const PORTS: Ports = E::PORTS;
-    const DROPS: &'static [&'static str] = E::DROPS;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new(E::CONTRACT.name, E::CONTRACT.source)
+        .ports(E::CONTRACT.ports)
+        .drops(E::CONTRACT.drops);
 
     type Config = E::Config;
 

@@ -30,7 +30,7 @@ pub trait Driver: Element {
     }
 }
 
-/// The extension of a class, for [`Element::EXTENSIONS`].
+/// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
 pub const fn of<E: Driver>() -> DriverOfClass {
     DriverOfClass {
         signals: |element| element_of::<E>(element).signals(),

@@ -14,7 +14,7 @@ pub trait DynamicHandlers: Element {
     fn offered(&self, name: &str, value: &str, wanted: Use) -> Job;
 }
 
-/// The extension of a class, for [`Element::EXTENSIONS`].
+/// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
 pub const fn of<E: DynamicHandlers>() -> DynamicOfClass {
     DynamicOfClass {
         offers: |config, name, wanted| E::offers(&config_of::<E>(config), name, wanted),

@@ -7,8 +7,8 @@
 //! published tables), and packets in a queue.
 
 use crate::class::ErasedConfig;
-pub use crate::class::{Annotates, AnyConfig, Attached, Class, Copies, Extensions, Runs, Silent};
-
+pub use crate::class::{Annotates, Attached, Class, Silent};
+pub use crate::contract::{AnyConfig, Contract, Copies, Extensions, Runs};
 pub use crate::did::Did;
 pub use crate::facts::Facts;
 pub use crate::graph::Init;
@@ -27,32 +27,10 @@ pub mod handler;
 
 /// An element class: the state of one element on one core.
 pub trait Element: Sized + 'static {
-    /// The class name that configurations use.
-    const CLASS: &'static str;
-    /// The manual page: write `manual!("my_element.rs")`, which takes the documentation at the head of that file.
-    const MANUAL: &'static str;
-    /// Ports by name.
-    const PORTS: Ports;
-    /// Facts that must hold for packets at each input; the last entry is for all further inputs.
-    const NEEDS: &'static [Facts] = &[Facts::NONE];
-    /// Facts that hold for packets at each output; the last entry is for all further outputs.
-    const GIVES: &'static [Facts] = &[Facts::NONE];
-    /// Facts that no longer hold for packets that leave the element.
-    const SPOILS: Facts = Facts::NONE;
-    /// Names of drops, for [`Verdict::drop`] and [`Cx::drop`].
-    const DROPS: &'static [&'static str] = &[];
-    /// Number of copies that may run.
-    const COPIES: Copies = Copies::PerCore;
-    /// True if the class reads annotations, or passes packets by a copy or a queue to an element that may. If no
-    /// class downstream of a device does, the port skips initialising them. The hash and the annotations that `NEEDS`
-    /// guarantees are always valid.
-    const READS_ANNOTATIONS: bool = false;
-    /// Occasions on which an element runs.
-    const RUNS: Runs = Runs::OnPackets;
+    /// Declarations of the class, on which the planner relies: ports, facts, drops and others.
+    const CONTRACT: Contract;
     /// Handlers beside those that every element has.
     const HANDLERS: &'static [Handler<Self>] = &[];
-    /// Extensions that the class implements beside this trait; see [`extension`](crate::element::extension).
-    const EXTENSIONS: Extensions = &[];
 
     /// The parsed configuration, which all copies share. State that copies share and control changes is here, too, as
     /// atomics, published tables or rings. A setting of each copy may be in the copy, where
@@ -62,15 +40,6 @@ pub trait Element: Sized + 'static {
     /// Parses the configuration. It cannot fail: `args` records mistakes and returns a stand-in. It runs on the
     /// control thread, sometimes only to describe the class, so it must not open or change anything.
     fn configure(args: &mut Args) -> Self::Config;
-
-    /// True if the element processes a super-frame like any packet (see [`super_frame`](crate::packet::super_frame)).
-    /// Such an element treats all segments of a super-frame alike, changes nothing after the network header, needs no
-    /// TCP checksum, and stores no packets. Where a length decides, it uses [`Packet::segment_len`]. Other elements get
-    /// the segments.
-    fn carries_super_frames(config: &Self::Config) -> bool {
-        let _ = config;
-        false
-    }
 
     /// Makes the state for one core. It runs on the worker, so the state need not be `Send`.
     fn new(config: &Arc<Self::Config>, init: &Init) -> Self;
@@ -143,18 +112,7 @@ impl Class {
     /// The class of an element type.
     pub const fn of<E: Element>() -> Class {
         Class {
-            name: E::CLASS,
-            source: E::MANUAL,
-            ports: E::PORTS,
-            needs: E::NEEDS,
-            gives: E::GIVES,
-            spoils: E::SPOILS,
-            drops: E::DROPS,
-            copies: E::COPIES,
-            reads_annotations: E::READS_ANNOTATIONS,
-            carries_super_frames: |config| E::carries_super_frames(&config_of::<E>(config)),
-            runs: E::RUNS,
-            extensions: E::EXTENSIONS,
+            contract: E::CONTRACT,
             handlers: || E::HANDLERS.iter().map(Handler::info).collect(),
             kind: TypeId::of::<E>,
             path: std::any::type_name::<E>,

@@ -28,7 +28,7 @@ pub trait External: Element {
     }
 }
 
-/// The extension of a class, for [`Element::EXTENSIONS`].
+/// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
 pub const fn of<E: External>() -> ExternalOfClass {
     ExternalOfClass {
         wait_fds: |element, fds| element_of::<E>(element).wait_fds(fds),

@@ -126,7 +126,7 @@ pub trait Counts: Element {
 }
 
 impl CountsOfClass {
-    /// The extension of a class, for [`Element::EXTENSIONS`].
+    /// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
     pub const fn of<E: Counts>() -> CountsOfClass {
         CountsOfClass {
             count: |element, packets, bytes, cx| {
@@ -328,7 +328,7 @@ const fn within(from: usize, place: usize, to: usize) -> bool {
 /// Verdict with which packets stay in a fused loop. For most classes it is known at compile time; see `plan::fuse`.
 #[inline(always)]
 fn goes_on<E: Element>(on: Verdict) -> Verdict {
-    match const { E::PORTS.any_outputs() } {
+    match const { E::CONTRACT.ports.any_outputs() } {
         true => on,
         false => Verdict::ON,
     }

@@ -22,8 +22,9 @@ pub mod standard;
 mod swap;
 mod walk;
 
-use crate::class::{Class, Runs};
+use crate::class::Class;
 use crate::clock::{Clock, Time};
+use crate::contract::Runs;
 use crate::notify::Notes;
 use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};

@@ -10,6 +10,7 @@
 
 mod class;
 pub mod clock;
+mod contract;
 mod did;
 pub mod driver;
 pub mod dynamic;
@@ -42,9 +43,11 @@ pub use sync::{publish, ring, wake};
 /// Imports for an element's file: `use engine::prelude::*`.
 pub mod prelude {
     pub use crate::clock::Time;
-    pub use crate::element::Extensions;
+    pub use crate::element::extension::config_of;
     pub use crate::element::handler::{Handler, Job, Use};
-    pub use crate::element::{Class, Copies, Did, Element, Facts, Init, Ports, Runs, Verdict};
+    pub use crate::element::{
+        Class, Contract, Copies, Did, Element, Facts, Init, Ports, Runs, Verdict,
+    };
     pub use crate::fused::{self, Fuse};
     pub use crate::graph::Cx;
     pub use crate::graph::call::{HandlerCall, JobCx};

@@ -46,7 +46,7 @@ impl Signal {
     }
 }
 
-/// The notifiers of a class: an extension for `Element::EXTENSIONS`.
+/// The notifiers of a class: an extension for `Contract::extensions`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notifies {
     /// True if its elements say when packets may be pulled from them, by `Cx::wake_pullers`, and when

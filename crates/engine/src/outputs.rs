@@ -1,7 +1,7 @@
 //! Outputs of an element by the device that packets which leave there go to: people know interfaces by name, where the
 //! graph has numbers.
 
-use crate::class::AnyConfig;
+use crate::contract::AnyConfig;
 use crate::element::{Element, extension::config_of};
 use crate::plan::Plan;
 use std::cell::OnceCell;
@@ -104,7 +104,7 @@ pub struct ByDeviceOfClass {
     pub control: fn(&AnyConfig, &str, &str, &Outputs) -> Answer,
 }
 
-/// The extension of a class, for [`Element::EXTENSIONS`].
+/// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
 pub const fn of<E: ByDevice>() -> ByDeviceOfClass {
     ByDeviceOfClass {
         control: |config, handler, value, outputs| {

@@ -1,6 +1,6 @@
 //! Placement requests of an element's configuration: cores, and queues of devices.
 
-use crate::class::AnyConfig;
+use crate::contract::AnyConfig;
 
 /// Cores and devices of one element. The default requires nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! A plan: a fully decided router, from which each worker builds its graph. It is plain data; the crate `planner`
 //! makes it.
 
-use crate::class::{AnyConfig, Attached, Class, Copies, Runs};
+use crate::class::{Attached, Class};
+use crate::contract::{AnyConfig, Copies, Runs};
 use crate::notify::Signal;
 use crate::packet::Verdict;
 use crate::placement::{Device, Placement, ResourcesOfClass};
@@ -54,7 +55,7 @@ pub struct PlanElement {
     /// Workers that pull from the element, or run its task.
     pub pullers: Vec<usize>,
     /// True if packets without annotations may reach the element; for a receiving element, if it delivers such packets.
-    /// See `Element::READS_ANNOTATIONS`.
+    /// See `Contract::ignores_annotations`.
     pub bare: bool,
     /// True if a class downstream changes facts about packets.
     pub handled: bool,

@@ -43,7 +43,7 @@ pub trait Resources: Element {
     }
 }
 
-/// The extension of a class, for [`Element::EXTENSIONS`].
+/// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
 pub const fn of<E: Resources>() -> ResourcesOfClass {
     ResourcesOfClass {
         initialize: |config| E::initialize(&config_of::<E>(config)),

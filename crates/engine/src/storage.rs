@@ -18,7 +18,7 @@ pub trait Storage: Element {
     fn is_past(&self, mark: usize) -> bool;
 }
 
-/// The extension of a class, for [`Element::EXTENSIONS`].
+/// The extension of a class, for [`Contract::extensions`](crate::element::Contract::extensions).
 pub const fn of<E: Storage>() -> StorageOfClass {
     StorageOfClass {
         waiting: |element| element_of::<E>(element).waiting(),

@@ -3,7 +3,7 @@
 //! A packet is a super-frame if its annotation [`tail`](crate::anno::Anno::tail) is not 0. It is then in a large
 //! buffer, and its network and transport header annotations are set. IP's length is that of the whole packet, and
 //! TCP's checksum field contains only the sum of the pseudo-header. An element either processes super-frames like
-//! other packets, or gets their segments (`Element::carries_super_frames`).
+//! other packets, or gets their segments (`Contract::carries_super_frames`).
 
 use crate::{Batch, Packet};
 use wire::tcp::{CWR, FIN, PSH};

@@ -14,14 +14,14 @@ impl Verdict {
         Verdict(port as u16)
     }
 
-    /// The packet is dropped and counted under index `reason` of `Element::DROPS`.
+    /// The packet is dropped and counted under index `reason` of `Contract::drops`.
     #[inline]
     pub const fn drop(reason: u8) -> Verdict {
         Verdict::reject(reason, 0xff)
     }
 
     /// The packet leaves by `port` if that is connected; otherwise it is dropped and counted under index `reason` of
-    /// `Element::DROPS`.
+    /// `Contract::drops`.
     #[inline]
     pub const fn reject(reason: u8, port: u8) -> Verdict {
         Verdict((reason as u16 + 1) << 8 | port as u16)

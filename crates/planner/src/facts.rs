@@ -27,7 +27,9 @@ pub(super) fn prove(
     let mut before: Vec<Facts> = (0..classes.len()).map(facts).collect();
     let after = |before: &[Facts], (element, port): (usize, usize)| {
         let class = classes[element];
-        before[element].without(class.spoils).and(class.gives(port))
+        before[element]
+            .without(class.spoils)
+            .and(class.gives_at(port))
     };
     let mut to_do = ToDo::new(order.iter().copied(), classes.len());
     while let Some(element) = to_do.next() {
@@ -42,7 +44,7 @@ pub(super) fn prove(
     }
     let live = live(classes, edges);
     for edge in edges.iter().filter(|e| live[e.from.0]) {
-        let needed = classes[edge.to.0].needs(edge.to.1);
+        let needed = classes[edge.to.0].needs_at(edge.to.1);
         let known = after(&before, edge.from);
         for (what, remedy) in needed.missing(known) {
             let (from, to) = (&router.elements[edge.from.0], &router.elements[edge.to.0]);

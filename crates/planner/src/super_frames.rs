@@ -1,7 +1,7 @@
 //! Pass for super-frames: finds the connections that may carry them, and the ports that need not segment them.
 //!
 //! A port delivers super-frames if all elements on some path from it to another port process them
-//! (`Element::carries_super_frames`). On other paths they are segmented before the first element that does not.
+//! (`Contract::carries_super_frames`). On other paths they are segmented before the first element that does not.
 
 use super::to_do::ToDo;
 use engine::plan::{Plan, PlanElement};

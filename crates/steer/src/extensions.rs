@@ -45,7 +45,7 @@ pub struct SteersOfClass {
 }
 
 impl SteersOfClass {
-    /// The extension of a class, for [`Element::EXTENSIONS`].
+    /// The extension of a class, for [`Contract::extensions`](engine::element::Contract::extensions).
     pub const fn of<E: Steers>() -> SteersOfClass {
         SteersOfClass {
             table: |config| E::table(&config_of::<E>(config)),
@@ -82,7 +82,7 @@ pub trait Sorts: Element {
 pub struct SortsOfClass(fn(&AnyConfig) -> Option<Arc<dyn Sorter>>);
 
 impl SortsOfClass {
-    /// The extension of a class, for [`Element::EXTENSIONS`].
+    /// The extension of a class, for [`Contract::extensions`](engine::element::Contract::extensions).
     pub const fn of<E: Sorts>() -> SortsOfClass {
         SortsOfClass(|config| E::sorter(&config_of::<E>(config)))
     }
@@ -121,7 +121,7 @@ pub struct KeepsFlowsOfClass {
 }
 
 impl KeepsFlowsOfClass {
-    /// The extension of a class, for [`Element::EXTENSIONS`].
+    /// The extension of a class, for [`Contract::extensions`](engine::element::Contract::extensions).
     pub const fn of<E: KeepsFlows>() -> KeepsFlowsOfClass {
         KeepsFlowsOfClass {
             splits: |config| E::splits(&config_of::<E>(config)),
@@ -185,7 +185,7 @@ pub struct ReceivesOfClass {
 }
 
 impl ReceivesOfClass {
-    /// The extension of a class, for [`Element::EXTENSIONS`].
+    /// The extension of a class, for [`Contract::extensions`](engine::element::Contract::extensions).
     pub const fn of<E: Receives>() -> ReceivesOfClass {
         ReceivesOfClass {
             owners: |config| E::owners(&config_of::<E>(config)),

@@ -10,7 +10,7 @@ use engine::packet::Packet;
 use engine::packet::anno::{Anno, Cold};
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
-use engine::prelude::{Args, Batch, Cx, Did, Element, Init, JobCx, Ports, Runs, Use};
+use engine::prelude::{Args, Batch, Contract, Cx, Did, Element, Init, JobCx, Ports, Runs, Use};
 use planner::{Options, Registry};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,11 +39,12 @@ struct Collect(Arc<Kept>);
 type Kept = Lock<Vec<Collected>>;
 
 impl Element for Collect {
-    const CLASS: &'static str = "Collect";
-    const MANUAL: &'static str = "//! Keeps what reaches it, for a test to look at.\n";
-    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
-    const RUNS: Runs = Runs::AsTaskIfPull;
+    const CONTRACT: Contract = Contract::new(
+        "Collect",
+        "//! Keeps what reaches it, for a test to look at.\n",
+    )
+    .ports(Ports::coded(&["in"], &[], "a"))
+    .runs(Runs::AsTaskIfPull);
 
     type Config = Kept;
 

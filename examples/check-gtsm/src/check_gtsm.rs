@@ -25,11 +25,11 @@ pub(crate) struct CheckGtsm {
 }
 
 impl Element for CheckGtsm {
-    const CLASS: &'static str = "CheckGTSM";
-    const MANUAL: &'static str = manual!("check_gtsm.rs");
-    const PORTS: Ports = Ports::new(&["in"], &["out", "far?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["far", "no_header"];
+    const CONTRACT: Contract = Contract::new("CheckGTSM", manual!("check_gtsm.rs"))
+        .ports(Ports::new(&["in"], &["out", "far?"]))
+        .needs(&[Facts::IP4])
+        .drops(&["far", "no_header"])
+        .ignores_annotations();
 
     type Config = u8;
 

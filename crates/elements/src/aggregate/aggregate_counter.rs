@@ -239,11 +239,9 @@ impl AggregateCounter {
 }
 
 impl Element for AggregateCounter {
-    const CLASS: &'static str = "AggregateCounter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in", "frozen?"], &["out", "other?"], "a/ah");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("AggregateCounter", manual!())
+        .ports(Ports::coded(&["in", "frozen?"], &["out", "other?"], "a/ah"))
+        .copies(Copies::One);
 
     type Config = Config;
 

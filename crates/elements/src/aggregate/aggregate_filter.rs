@@ -35,12 +35,10 @@ fn range(word: &str) -> Option<RangeInclusive<u32>> {
 }
 
 impl Element for AggregateFilter {
-    const CLASS: &'static str = "AggregateFilter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
-    const DROPS: &'static [&'static str] = &["unlisted", "filtered"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("AggregateFilter", manual!())
+        .ports(Ports::coded(&["in"], &["out*"], "h/h"))
+        .drops(&["unlisted", "filtered"])
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Rules;
 

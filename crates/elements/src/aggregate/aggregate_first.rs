@@ -39,12 +39,10 @@ impl AggregateFirst {
 }
 
 impl Element for AggregateFirst {
-    const CLASS: &'static str = "AggregateFirst";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["later"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("AggregateFirst", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
+        .drops(&["later"])
+        .copies(Copies::One);
 
     type Config = Config;
 

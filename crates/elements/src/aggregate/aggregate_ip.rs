@@ -40,11 +40,9 @@ pub(super) struct AggregateIp {
 }
 
 impl Element for AggregateIp {
-    const CLASS: &'static str = "AggregateIP";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["no_field"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("AggregateIP", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
+        .drops(&["no_field"]);
 
     type Config = AggregateIp;
 

@@ -83,12 +83,10 @@ impl AggregateIpAddrPair {
 }
 
 impl Element for AggregateIpAddrPair {
-    const CLASS: &'static str = "AggregateIPAddrPair";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["not_ip"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("AggregateIPAddrPair", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
+        .drops(&["not_ip"])
+        .copies(Copies::One);
 
     type Config = Config;
 

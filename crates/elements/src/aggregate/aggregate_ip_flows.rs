@@ -350,13 +350,11 @@ impl AggregateIpFlows {
 }
 
 impl Element for AggregateIpFlows {
-    const CLASS: &'static str = "AggregateIPFlows";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["no_flow"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("AggregateIPFlows", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
+        .drops(&["no_flow"])
+        .copies(Copies::One)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

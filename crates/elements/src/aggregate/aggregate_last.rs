@@ -82,12 +82,10 @@ impl AggregateLast {
 }
 
 impl Element for AggregateLast {
-    const CLASS: &'static str = "AggregateLast";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
-    const DROPS: &'static [&'static str] = &["earlier"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("AggregateLast", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "h/h"))
+        .drops(&["earlier"])
+        .copies(Copies::One);
 
     type Config = Config;
 

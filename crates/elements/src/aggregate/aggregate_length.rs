@@ -19,11 +19,9 @@ pub(super) struct AggregateLength {
 }
 
 impl Element for AggregateLength {
-    const CLASS: &'static str = "AggregateLength";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["not_ip"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("AggregateLength", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
+        .drops(&["not_ip"]);
 
     type Config = AggregateLength;
 

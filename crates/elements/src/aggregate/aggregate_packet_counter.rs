@@ -98,11 +98,9 @@ fn lines(numbers: impl IntoIterator<Item = u32>) -> String {
 }
 
 impl Element for AggregatePacketCounter {
-    const CLASS: &'static str = "AggregatePacketCounter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("AggregatePacketCounter", manual!())
+        .ports(Ports::coded(&["in+"], &["out+"], "a/a"))
+        .copies(Copies::One);
 
     type Config = Config;
 

@@ -21,10 +21,8 @@ pub(super) struct AggregatePaint {
 }
 
 impl Element for AggregatePaint {
-    const CLASS: &'static str = "AggregatePaint";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("AggregatePaint", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = AggregatePaint;
 

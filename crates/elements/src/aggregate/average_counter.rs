@@ -31,10 +31,8 @@ impl AverageCounter {
 }
 
 impl Element for AverageCounter {
-    const CLASS: &'static str = "AverageCounter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("AverageCounter", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = u64;
 

@@ -70,13 +70,11 @@ impl FlowCounter {
 }
 
 impl Element for FlowCounter {
-    const CLASS: &'static str = "FlowCounter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>(), &steer::ROUTER];
+    const CONTRACT: Contract = Contract::new("FlowCounter", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/h"))
+        .needs(&[Facts::IP4])
+        .copies(Copies::Owner)
+        .extensions(const { &[&KeepsFlowsOfClass::of::<Self>(), &steer::ROUTER] });
 
     type Config = usize;
 

@@ -197,13 +197,11 @@ pub(super) struct IPRateMonitor {
 }
 
 impl Element for IPRateMonitor {
-    const CLASS: &'static str = "IPRateMonitor";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["from", "to?"], &["from", "to?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["not_ip"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("IPRateMonitor", manual!())
+        .ports(Ports::coded(&["from", "to?"], &["from", "to?"], "h/h"))
+        .needs(&[Facts::IP4])
+        .drops(&["not_ip"])
+        .copies(Copies::One);
 
     type Config = Config;
 

@@ -340,29 +340,32 @@ impl ArpQuerier {
 }
 
 impl Element for ArpQuerier {
-    const CLASS: &'static str = "ARPQuerier";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["ip", "arp"], &["out", "queries?", "unreachable?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::DST4, Facts::ETHER];
-    const GIVES: &'static [Facts] = &[
-        Facts::ETHER,
-        Facts::ETHER,
-        Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
-    ];
-    // Frames and packets share this output, so facts about one kind do not hold for the other.
-    const SPOILS: Facts = Facts::ALL;
-    const DROPS: &'static [&'static str] = &[
-        "no_address",
-        "unresolved",
-        "full",
-        "table_full",
-        "no_headroom",
-        "bad_arp",
-        "learned",
-        "rate_limited",
-    ];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("ARPQuerier", manual!())
+        .ports(Ports::coded(
+            &["ip", "arp"],
+            &["out", "queries?", "unreachable?"],
+            "h/h",
+        ))
+        .needs(&[Facts::DST4, Facts::ETHER])
+        .gives(&[
+            Facts::ETHER,
+            Facts::ETHER,
+            Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
+        ])
+        // Frames and packets share this output, so facts about one kind do not hold for the other.
+        .spoils(Facts::ALL)
+        .drops(&[
+            "no_address",
+            "unresolved",
+            "full",
+            "table_full",
+            "no_headroom",
+            "bad_arp",
+            "learned",
+            "rate_limited",
+        ])
+        .extensions(&[&resources::of::<Self>()])
+        .carries_super_frames();
 
     type Config = Config;
 
@@ -370,7 +373,7 @@ impl Element for ArpQuerier {
         let us: Station = args.required("IP", "our address, with the network's prefix length");
         let ether: Option<EtherAddr> = args.maybe("ETH", "our Ethernet address");
         let doc = "an ARPTable to use";
-        let table = peer::named(args, ("TABLE", doc), &[ArpTable::CLASS], "ARPTable");
+        let table = peer::named(args, ("TABLE", doc), &[ArpTable::CONTRACT.name], "ARPTable");
         let poll = args.key(
             "POLL_TIMEOUT",
             Duration::from_secs(60),
@@ -399,10 +402,6 @@ impl Element for ArpQuerier {
             table,
             named: OnceLock::new(),
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {

@@ -60,12 +60,10 @@ pub(super) struct Config {
 pub(super) struct ArpResponder(Arc<Config>);
 
 impl Element for ArpResponder {
-    const CLASS: &'static str = "ARPResponder";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["replies", "others?"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["other_address", "not_a_request"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ARPResponder", manual!())
+        .ports(Ports::new(&["in"], &["replies", "others?"]))
+        .needs(&[Facts::ETHER])
+        .drops(&["other_address", "not_a_request"]);
 
     type Config = Config;
 

@@ -31,11 +31,9 @@ pub(super) struct Config {
 }
 
 impl Element for ArpTable {
-    const CLASS: &'static str = "ARPTable";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("ARPTable", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -97,24 +97,22 @@ impl Message {
 }
 
 impl Element for BalanceArp {
-    const CLASS: &'static str = "BalanceARP";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["port+"], &["port+"], "h/h").apart();
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &[
-        "malformed",
-        "spoofed",
-        "conflict",
-        "other_address",
-        "learned",
-        "stranger",
-        "own",
-        "not_here",
-        "full",
-    ];
-    const COPIES: Copies = Copies::Owner;
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("BalanceARP", manual!())
+        .ports(Ports::coded(&["port+"], &["port+"], "h/h").apart())
+        .gives(&[Facts::ETHER])
+        .drops(&[
+            "malformed",
+            "spoofed",
+            "conflict",
+            "other_address",
+            "learned",
+            "stranger",
+            "own",
+            "not_here",
+            "full",
+        ])
+        .copies(Copies::Owner)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

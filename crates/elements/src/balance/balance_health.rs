@@ -95,14 +95,12 @@ pub(super) struct BalanceHealth {
 }
 
 impl Element for BalanceHealth {
-    const CLASS: &'static str = "BalanceHealth";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["probes", "replies?"], &["back"], "h/h").apart();
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const RUNS: Runs = Runs::AsTask;
-    const DROPS: &'static [&'static str] = &["heard", "malformed", "forged", "ttl", "unknown"];
+    const CONTRACT: Contract = Contract::new("BalanceHealth", manual!())
+        .ports(Ports::coded(&["probes", "replies?"], &["back"], "h/h").apart())
+        .gives(&[Facts::ETHER])
+        .drops(&["heard", "malformed", "forged", "ttl", "unknown"])
+        .copies(Copies::Owner)
+        .runs(Runs::AsTask);
 
     type Config = Config;
 

@@ -111,21 +111,22 @@ struct Look {
 }
 
 impl Element for BalanceIn {
-    const CLASS: &'static str = "BalanceIn";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["back+"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &[
-        "other",
-        "own",
-        "no_backend",
-        "owner_down",
-        "inside",
-        "malformed",
-        "spoofed",
-        "not_ip",
-    ];
-    const EXTENSIONS: Extensions = &[&Annotates];
+    const CONTRACT: Contract = Contract::new("BalanceIn", manual!())
+        .ports(Ports::coded(&["in"], &["back+"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .drops(&[
+            "other",
+            "own",
+            "no_backend",
+            "owner_down",
+            "inside",
+            "malformed",
+            "spoofed",
+            "not_ip",
+        ])
+        .extensions(&[&Annotates])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Config;
 
@@ -159,10 +160,6 @@ impl Element for BalanceIn {
             ),
             outside: args.key("OUTSIDE", false, "true if hosts outside are on this port"),
         }
-    }
-
-    fn carries_super_frames(_: &Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> BalanceIn {

@@ -81,26 +81,24 @@ pub(super) struct BalanceNd {
 }
 
 impl Element for BalanceNd {
-    const CLASS: &'static str = "BalanceND";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["port+"], &["port+"], "h/h").apart();
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &[
-        "malformed",
-        "spoofed",
-        "conflict",
-        "other_address",
-        "learned",
-        "stranger",
-        "own",
-        "not_here",
-        "full",
-        "unwanted",
-        "answered",
-    ];
-    const COPIES: Copies = Copies::Owner;
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("BalanceND", manual!())
+        .ports(Ports::coded(&["port+"], &["port+"], "h/h").apart())
+        .gives(&[Facts::ETHER])
+        .drops(&[
+            "malformed",
+            "spoofed",
+            "conflict",
+            "other_address",
+            "learned",
+            "stranger",
+            "own",
+            "not_here",
+            "full",
+            "unwanted",
+            "answered",
+        ])
+        .copies(Copies::Owner)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -104,12 +104,13 @@ fn list(args: &mut Args, name: &'static str, doc: &'static str) -> Vec<EtherAddr
 }
 
 impl Element for BalanceOut {
-    const CLASS: &'static str = "BalanceOut";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["front+"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["short", "no_front", "not_speaker"];
-    const EXTENSIONS: Extensions = &[&Annotates];
+    const CONTRACT: Contract = Contract::new("BalanceOut", manual!())
+        .ports(Ports::coded(&["in"], &["front+"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .drops(&["short", "no_front", "not_speaker"])
+        .extensions(&[&Annotates])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Out;
 
@@ -144,10 +145,6 @@ impl Element for BalanceOut {
                 u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX),
             ),
         }
-    }
-
-    fn carries_super_frames(_: &Out) -> bool {
-        true
     }
 
     fn new(config: &Arc<Out>, init: &Init) -> BalanceOut {

@@ -79,14 +79,12 @@ pub(super) struct BalancePeer {
 }
 
 impl Element for BalancePeer {
-    const CLASS: &'static str = "BalancePeer";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["messages"], &["back"], "h/h").apart();
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const RUNS: Runs = Runs::AsTask;
-    const DROPS: &'static [&'static str] = &["heard", "malformed", "stranger", "old", "format"];
+    const CONTRACT: Contract = Contract::new("BalancePeer", manual!())
+        .ports(Ports::coded(&["messages"], &["back"], "h/h").apart())
+        .gives(&[Facts::ETHER])
+        .drops(&["heard", "malformed", "stranger", "old", "format"])
+        .copies(Copies::Owner)
+        .runs(Runs::AsTask);
 
     type Config = Config;
 

@@ -59,11 +59,9 @@ const SWEEP: Duration = Duration::from_millis(20);
 pub(super) struct BalancePool(Arc<Shared>);
 
 impl Element for BalancePool {
-    const CLASS: &'static str = "BalancePool";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const COPIES: Copies = Copies::One;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("BalancePool", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .copies(Copies::One);
 
     type Config = Shared;
 

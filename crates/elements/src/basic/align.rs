@@ -22,11 +22,9 @@ pub(super) struct Align {
 }
 
 impl Element for Align {
-    const CLASS: &'static str = "Align";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["no_room"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("Align", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["no_room"]);
 
     type Config = Align;
 

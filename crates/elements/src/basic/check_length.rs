@@ -31,21 +31,18 @@ fn longest(config: &AnyConfig) -> Option<usize> {
 }
 
 impl Element for CheckLength {
-    const CLASS: &'static str = "CheckLength";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
-    const DROPS: &'static [&'static str] = &["too_long"];
-    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
+    const CONTRACT: Contract = Contract::new("CheckLength", manual!())
+        .ports(Ports::new(&["in"], &["out", "longer?"]))
+        .drops(&["too_long"])
+        .extensions(&[&LimitsLength(longest)])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         let doc = "bytes of the longest packet that passes";
         args.required::<Mtu>("LENGTH", doc).bytes
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(length: &Arc<usize>, init: &Init) -> CheckLength {

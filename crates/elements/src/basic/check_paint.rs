@@ -20,11 +20,9 @@ const OTHERS: u8 = 1;
 pub(super) struct CheckPaint(Color);
 
 impl Element for CheckPaint {
-    const CLASS: &'static str = "CheckPaint";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "others?"]);
-    const DROPS: &'static [&'static str] = &["other_paint"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("CheckPaint", manual!())
+        .ports(Ports::new(&["in"], &["out", "others?"]))
+        .drops(&["other_paint"]);
 
     type Config = Color;
 

@@ -56,10 +56,11 @@ fn range(text: &str) -> Option<Range<usize>> {
 }
 
 impl Element for Clipboard {
-    const CLASS: &'static str = "Clipboard";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["copied", "pasted"], &["copied", "pasted"], "a/a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("Clipboard", manual!()).ports(Ports::coded(
+        &["copied", "pasted"],
+        &["copied", "pasted"],
+        "a/a",
+    ));
 
     type Config = Vec<Range<usize>>;
 

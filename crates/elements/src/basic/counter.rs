@@ -137,10 +137,10 @@ pub(crate) struct Counter {
 }
 
 impl Element for Counter {
-    const CLASS: &'static str = "Counter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const EXTENSIONS: Extensions = &[&CountsOfClass::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Counter", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .extensions(&[&CountsOfClass::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -26,10 +26,10 @@ pub(super) struct Config {
 }
 
 impl Element for Discard {
-    const CLASS: &'static str = "Discard";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &[], "a");
-    const RUNS: Runs = Runs::AsTaskIfPull;
+    const CONTRACT: Contract = Contract::new("Discard", manual!())
+        .ports(Ports::coded(&["in"], &[], "a"))
+        .runs(Runs::AsTaskIfPull)
+        .ignores_annotations();
 
     type Config = Config;
 

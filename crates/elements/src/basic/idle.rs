@@ -13,11 +13,11 @@ use engine::notify::Notifies;
 pub(super) struct Idle;
 
 impl Element for Idle {
-    const CLASS: &'static str = "Idle";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in*"], &["out*"], "a/a").apart();
-    const DROPS: &'static [&'static str] = &["idle"];
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS, &Silent];
+    const CONTRACT: Contract = Contract::new("Idle", manual!())
+        .ports(Ports::coded(&["in*"], &["out*"], "a/a").apart())
+        .drops(&["idle"])
+        .extensions(&[&Notifies::PACKETS, &Silent])
+        .ignores_annotations();
 
     type Config = ();
 

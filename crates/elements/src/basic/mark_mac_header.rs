@@ -23,13 +23,11 @@ pub(super) struct MarkMacHeader {
 }
 
 impl Element for MarkMacHeader {
-    const CLASS: &'static str = "MarkMACHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // The network header annotation may lead elsewhere now.
-    const SPOILS: Facts = Facts::IP4.and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("MarkMACHeader", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        // The network header annotation may lead elsewhere now.
+        .spoils(Facts::IP4.and(Facts::IP6))
+        .drops(&["too_short"]);
 
     type Config = MarkMacHeader;
 

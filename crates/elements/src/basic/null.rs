@@ -9,17 +9,14 @@ use crate::prelude::*;
 pub(super) struct Null;
 
 impl Element for Null {
-    const CLASS: &'static str = "Null";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const CONTRACT: Contract = Contract::new("Null", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
-    }
 
     fn new(_: &Arc<()>, _: &Init) -> Null {
         Null

@@ -27,11 +27,9 @@ pub(super) struct Pad {
 }
 
 impl Element for Pad {
-    const CLASS: &'static str = "Pad";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["no_room"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("Pad", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["no_room"]);
 
     type Config = Pad;
 

@@ -47,19 +47,14 @@ pub(super) fn anno(args: &mut Args) -> Anno<1> {
 pub(crate) struct Paint(Color);
 
 impl Element for Paint {
-    const CLASS: &'static str = "Paint";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("Paint", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .carries_super_frames();
 
     type Config = Color;
 
     fn configure(args: &mut Args) -> Color {
         Color::argument(args, "the paint")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(color: &Arc<Color>, _: &Init) -> Paint {

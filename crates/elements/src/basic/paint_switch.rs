@@ -27,20 +27,15 @@ pub(super) struct PaintSwitch {
 }
 
 impl Element for PaintSwitch {
-    const CLASS: &'static str = "PaintSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["no_output"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("PaintSwitch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .drops(&["no_output"])
+        .carries_super_frames();
 
     type Config = Anno<1>;
 
     fn configure(args: &mut Args) -> Anno<1> {
         super::paint::anno(args)
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(anno: &Arc<Anno<1>>, init: &Init) -> PaintSwitch {

@@ -27,19 +27,14 @@ pub(crate) struct PaintTee {
 }
 
 impl Element for PaintTee {
-    const CLASS: &'static str = "PaintTee";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "copies"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("PaintTee", manual!())
+        .ports(Ports::new(&["in"], &["out", "copies"]))
+        .carries_super_frames();
 
     type Config = Color;
 
     fn configure(args: &mut Args) -> Color {
         Color::argument(args, "paint of the packets that are copied")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(color: &Arc<Color>, _: &Init) -> PaintTee {

@@ -11,10 +11,8 @@ use crate::prelude::*;
 pub(super) struct PullNull;
 
 impl Element for PullNull {
-    const CLASS: &'static str = "PullNull";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("PullNull", manual!()).ports(Ports::coded(&["in"], &["out"], "l/l"));
 
     type Config = ();
 

@@ -11,9 +11,9 @@ use crate::prelude::*;
 pub(super) struct PushNull;
 
 impl Element for PushNull {
-    const CLASS: &'static str = "PushNull";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
+    const CONTRACT: Contract = Contract::new("PushNull", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/h"))
+        .ignores_annotations();
 
     type Config = ();
 

@@ -37,16 +37,16 @@ fn front(packet: &mut Packet, bytes: usize) -> Option<()> {
 }
 
 impl Element for Resize {
-    const CLASS: &'static str = "Resize";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // Header positions are unknown afterwards, as after Strip.
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::AT_NETWORK)
-        .and(Facts::IP4)
-        .and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["no_room"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("Resize", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        // Header positions are unknown afterwards, as after Strip.
+        .spoils(
+            Facts::ETHER
+                .and(Facts::AT_NETWORK)
+                .and(Facts::IP4)
+                .and(Facts::IP6),
+        )
+        .drops(&["no_room"]);
 
     type Config = Resize;
 

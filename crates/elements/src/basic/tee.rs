@@ -21,11 +21,9 @@ pub(super) struct Tee {
 }
 
 impl Element for Tee {
-    const CLASS: &'static str = "Tee";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Tee", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Option<usize>;
 

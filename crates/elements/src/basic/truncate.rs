@@ -21,10 +21,8 @@ pub(super) struct Truncate {
 }
 
 impl Element for Truncate {
-    const CLASS: &'static str = "Truncate";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("Truncate", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = Truncate;
 

@@ -86,11 +86,12 @@ impl<'a> Headers<'a> for Data<'a> {
 }
 
 impl Element for Classifier {
-    const CLASS: &'static str = "Classifier";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["no_match"];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Classifier", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .drops(&["no_match"])
+        .extensions(&[&resources::of::<Self>()])
+        .carries_super_frames_if(|config| config_of::<Self>(config).alike)
+        .ignores_annotations();
 
     type Config = Config;
 
@@ -125,10 +126,6 @@ impl Element for Classifier {
             alike,
             patterns: given.into_iter().map(|arg| arg.raw).collect(),
         }
-    }
-
-    fn carries_super_frames(config: &Self::Config) -> bool {
-        config.alike
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> Classifier {

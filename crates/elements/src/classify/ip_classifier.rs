@@ -69,13 +69,11 @@ pub(super) struct Classifier<K> {
 }
 
 impl<K: Kind> Element for Classifier<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const NEEDS: &'static [Facts] = K::NEEDS;
-    const DROPS: &'static [&'static str] = K::DROPS;
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &dynamic::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .needs(K::NEEDS)
+        .drops(K::DROPS)
+        .extensions(&[&resources::of::<Self>(), &dynamic::of::<Self>()]);
 
     type Config = Rules;
 

@@ -152,12 +152,10 @@ fn host(args: &mut Args) -> Ipv4Addr {
 }
 
 impl Element for ControlSocket {
-    const CLASS: &'static str = "ControlSocket";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&[], &[]);
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("ControlSocket", manual!())
+        .copies(Copies::One)
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>(), &external::of::<Self>()]);
 
     type Config = Config;
 

@@ -204,18 +204,22 @@ pub(crate) struct FromDevice<S = Click> {
 }
 
 impl<S: Style> Element for FromDevice<S> {
-    const CLASS: &'static str = S::CLASS;
-    const MANUAL: &'static str = S::MANUAL;
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = only::DROPS;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[
-        &resources::of::<Self>(),
-        &external::of::<Self>(),
-        &ReceivesOfClass::of::<Self>(),
-        &steer::ROUTER,
-    ];
+    const CONTRACT: Contract = Contract::new(S::CLASS, S::MANUAL)
+        .ports(Ports::coded(&[], &["out"], "/h"))
+        .gives(&[Facts::ETHER])
+        .drops(only::DROPS)
+        .runs(Runs::AsTask)
+        .extensions(
+            const {
+                &[
+                    &resources::of::<Self>(),
+                    &external::of::<Self>(),
+                    &ReceivesOfClass::of::<Self>(),
+                    &steer::ROUTER,
+                ]
+            },
+        )
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -189,15 +189,13 @@ impl<S: Style> KernelTun<S> {
 }
 
 impl<S: Style> Element for KernelTun<S> {
-    const CLASS: &'static str = S::CLASS;
-    const MANUAL: &'static str = S::MANUAL;
-    const PORTS: Ports = S::PORTS;
-    const NEEDS: &'static [Facts] = S::FACTS;
-    const GIVES: &'static [Facts] = S::FACTS;
-    const DROPS: &'static [&'static str] = &["not_ip", "too_long", "full", "refused"];
-    const READS_ANNOTATIONS: bool = true;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(S::CLASS, S::MANUAL)
+        .ports(S::PORTS)
+        .needs(S::FACTS)
+        .gives(S::FACTS)
+        .drops(&["not_ip", "too_long", "full", "refused"])
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>(), &external::of::<Self>()]);
 
     type Config = Config;
 

@@ -320,26 +320,23 @@ fn in_bursts(
 }
 
 impl<S: Style> Element for ToDevice<S> {
-    const CLASS: &'static str = S::CLASS;
-    const MANUAL: &'static str = S::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in", "first?"], &[], "ah");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["full", "refused"];
-    const RUNS: Runs = Runs::AsTaskIfPull;
-    const EXTENSIONS: Extensions = &[
-        &resources::of::<Self>(),
-        &external::of::<Self>(),
-        &storage::of::<Self>(),
-    ];
+    const CONTRACT: Contract = Contract::new(S::CLASS, S::MANUAL)
+        .ports(Ports::coded(&["in", "first?"], &[], "ah"))
+        .needs(&[Facts::ETHER])
+        .drops(&["full", "refused"])
+        .runs(Runs::AsTaskIfPull)
+        .extensions(&[
+            &resources::of::<Self>(),
+            &external::of::<Self>(),
+            &storage::of::<Self>(),
+        ])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         S::configure(args)
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ToDevice<S> {

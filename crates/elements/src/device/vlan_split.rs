@@ -34,13 +34,11 @@ impl Config {
 pub(super) struct VlanSplit(Arc<Config>);
 
 impl Element for VlanSplit {
-    const CLASS: &'static str = "VLANSplit";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["other?", "vlan*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("VLANSplit", manual!())
+        .ports(Ports::coded(&["in"], &["other?", "vlan*"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .gives(&[Facts::ETHER])
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -201,14 +201,12 @@ impl Plays for FromDump {
 }
 
 impl Element for FromDump {
-    const CLASS: &'static str = "FromDump";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &["out", "other?"], "/ah");
-    const DROPS: &'static [&'static str] = &["not_ip"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("FromDump", manual!())
+        .ports(Ports::coded(&[], &["out", "other?"], "/ah"))
+        .drops(&["not_ip"])
+        .copies(Copies::One)
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);
 
     type Config = Config;
 

@@ -215,14 +215,12 @@ impl Plays for FromIpSummaryDump {
 }
 
 impl Element for FromIpSummaryDump {
-    const CLASS: &'static str = "FromIPSummaryDump";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("FromIPSummaryDump", manual!())
+        .ports(Ports::coded(&[], &["out"], "/a"))
+        .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
+        .copies(Copies::One)
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);
 
     type Config = Config;
 

@@ -36,11 +36,9 @@ pub(super) struct Printer<S> {
 }
 
 impl<S: Style> Element for Printer<S> {
-    const CLASS: &'static str = S::CLASS;
-    const MANUAL: &'static str = S::MANUAL;
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(S::CLASS, S::MANUAL)
+        .ports(Ports::new(&["in"], &["out"]))
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config<S>;
 

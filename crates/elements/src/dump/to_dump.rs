@@ -125,13 +125,11 @@ fn agreed(cx: &mut JobCx, elements: &[String]) -> Result<Encap, String> {
 }
 
 impl Element for ToDump {
-    const CLASS: &'static str = "ToDump";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTaskIfPull;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("ToDump", manual!())
+        .ports(Ports::coded(&["in"], &["out?"], "a/a"))
+        .copies(Copies::One)
+        .runs(Runs::AsTaskIfPull)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -165,13 +165,11 @@ fn push_bad(wrong: &str, is_binary: bool, out: &mut Vec<u8>) {
 }
 
 impl Element for ToIpSummaryDump {
-    const CLASS: &'static str = "ToIPSummaryDump";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out?"], "a/a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTaskIfPull;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("ToIPSummaryDump", manual!())
+        .ports(Ports::coded(&["in"], &["out?"], "a/a"))
+        .copies(Copies::One)
+        .runs(Runs::AsTaskIfPull)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -25,19 +25,14 @@ fn is_stopped(packet: &Packet) -> bool {
 }
 
 impl Element for DropBroadcasts {
-    const CLASS: &'static str = "DropBroadcasts";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "broadcasts?"]);
-    const DROPS: &'static [&'static str] = &["broadcast"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("DropBroadcasts", manual!())
+        .ports(Ports::new(&["in"], &["out", "broadcasts?"]))
+        .drops(&["broadcast"])
+        .carries_super_frames();
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
-    }
 
     fn new(_: &Arc<()>, _: &Init) -> DropBroadcasts {
         DropBroadcasts { drops: 0 }

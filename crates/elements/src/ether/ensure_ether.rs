@@ -31,13 +31,11 @@ fn is_ip(header: &[u8]) -> bool {
 }
 
 impl Element for EnsureEther {
-    const CLASS: &'static str = "EnsureEther";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_headroom"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("EnsureEther", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["no_headroom"]);
 
     type Config = [u8; ether::LEN];
 

@@ -54,12 +54,13 @@ impl EtherEncap {
 }
 
 impl Element for EtherEncap {
-    const CLASS: &'static str = "EtherEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_headroom"];
+    const CONTRACT: Contract = Contract::new("EtherEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["no_headroom"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Fields;
 
@@ -69,10 +70,6 @@ impl Element for EtherEncap {
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(fields: &Arc<Fields>, _: &Init) -> EtherEncap {

@@ -13,11 +13,11 @@ const TOO_SHORT: u8 = 0;
 pub(super) struct EtherMirror;
 
 impl Element for EtherMirror {
-    const CLASS: &'static str = "EtherMirror";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["too_short"];
+    const CONTRACT: Contract = Contract::new("EtherMirror", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .drops(&["too_short"])
+        .ignores_annotations();
 
     type Config = ();
 

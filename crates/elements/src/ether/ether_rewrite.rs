@@ -23,11 +23,12 @@ pub(super) struct EtherRewrite {
 }
 
 impl Element for EtherRewrite {
-    const CLASS: &'static str = "EtherRewrite";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["too_short"];
+    const CONTRACT: Contract = Contract::new("EtherRewrite", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .drops(&["too_short"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = EtherRewrite;
 
@@ -36,10 +37,6 @@ impl Element for EtherRewrite {
             src: args.required("SRC", "the source address"),
             dst: args.required("DST", "the destination address"),
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<EtherRewrite>, _: &Init) -> EtherRewrite {

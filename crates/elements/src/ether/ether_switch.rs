@@ -108,12 +108,10 @@ fn addresses(frame: &[u8]) -> Option<(EtherAddr, EtherAddr)> {
 }
 
 impl Element for EtherSwitch {
-    const CLASS: &'static str = "EtherSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["same_port", "alone", "short"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("EtherSwitch", manual!())
+        .ports(Ports::coded(&["in+"], &["out+"], "h/h"))
+        .drops(&["same_port", "alone", "short"])
+        .copies(Copies::One);
 
     type Config = Config;
 

@@ -36,13 +36,11 @@ pub(super) struct EtherVlanEncap {
 }
 
 impl Element for EtherVlanEncap {
-    const CLASS: &'static str = "EtherVLANEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_headroom"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("EtherVLANEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["no_headroom"]);
 
     type Config = EtherVlanEncap;
 

@@ -25,11 +25,9 @@ pub(super) struct GetEtherAddress {
 }
 
 impl Element for GetEtherAddress {
-    const CLASS: &'static str = "GetEtherAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("GetEtherAddress", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .drops(&["too_short"]);
 
     type Config = GetEtherAddress;
 

@@ -39,11 +39,10 @@ pub(crate) struct HostEtherFilter {
 }
 
 impl Element for HostEtherFilter {
-    const CLASS: &'static str = "HostEtherFilter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "filtered?"]);
-    const DROPS: &'static [&'static str] = &["own", "other", "too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("HostEtherFilter", manual!())
+        .ports(Ports::new(&["in"], &["out", "filtered?"]))
+        .drops(&["own", "other", "too_short"])
+        .carries_super_frames();
 
     type Config = HostEtherFilter;
 
@@ -61,10 +60,6 @@ impl Element for HostEtherFilter {
             keeps_priority: false,
             offset: args.key("OFFSET", 0, "where the header starts"),
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<HostEtherFilter>, init: &Init) -> HostEtherFilter {

@@ -20,10 +20,8 @@ pub(super) struct SetEtherAddress {
 }
 
 impl Element for SetEtherAddress {
-    const CLASS: &'static str = "SetEtherAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("SetEtherAddress", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = SetEtherAddress;
 

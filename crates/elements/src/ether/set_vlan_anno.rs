@@ -20,10 +20,8 @@ pub(super) struct SetVlanAnno {
 }
 
 impl Element for SetVlanAnno {
-    const CLASS: &'static str = "SetVLANAnno";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("SetVLANAnno", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = u16;
 

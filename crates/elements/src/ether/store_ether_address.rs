@@ -25,10 +25,10 @@ pub(super) struct StoreEtherAddress {
 }
 
 impl Element for StoreEtherAddress {
-    const CLASS: &'static str = "StoreEtherAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const DROPS: &'static [&'static str] = &["too_short"];
+    const CONTRACT: Contract = Contract::new("StoreEtherAddress", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .drops(&["too_short"])
+        .ignores_annotations();
 
     type Config = StoreEtherAddress;
 

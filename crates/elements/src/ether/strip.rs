@@ -20,26 +20,25 @@ pub(crate) struct Strip {
 }
 
 impl Element for Strip {
-    const CLASS: &'static str = "Strip";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // The proof does not know the number of bytes. So it knows neither the offset of a checked header now, nor
-    // whether the header still exists.
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::AT_NETWORK)
-        .and(Facts::IP4)
-        .and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["too_short"];
+    const CONTRACT: Contract = Contract::new("Strip", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        // The proof does not know the number of bytes. So it knows neither the offset of a checked header now, nor
+        // whether the header still exists.
+        .spoils(
+            Facts::ETHER
+                .and(Facts::AT_NETWORK)
+                .and(Facts::IP4)
+                .and(Facts::IP6),
+        )
+        .drops(&["too_short"])
+        // A super-frame without its IP header cannot be cut.
+        .carries_super_frames_if(|config| *config_of::<Self>(config) <= wire::ether::LEN)
+        .ignores_annotations();
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.required("LENGTH", "bytes to remove")
-    }
-
-    /// A super-frame without its IP header cannot be cut.
-    fn carries_super_frames(length: &Self::Config) -> bool {
-        *length <= wire::ether::LEN
     }
 
     fn new(length: &Arc<usize>, _: &Init) -> Strip {

@@ -24,17 +24,17 @@ pub(super) struct StripEtherVlanHeader {
 }
 
 impl Element for StripEtherVlanHeader {
-    const CLASS: &'static str = "StripEtherVLANHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "untagged?"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    // Header positions are unknown as after Strip; and a frame without a tag keeps its header.
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::AT_NETWORK)
-        .and(Facts::IP4)
-        .and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["too_short", "untagged"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("StripEtherVLANHeader", manual!())
+        .ports(Ports::new(&["in"], &["out", "untagged?"]))
+        .needs(&[Facts::ETHER])
+        // Header positions are unknown as after Strip; and a frame without a tag keeps its header.
+        .spoils(
+            Facts::ETHER
+                .and(Facts::AT_NETWORK)
+                .and(Facts::IP4)
+                .and(Facts::IP6),
+        )
+        .drops(&["too_short", "untagged"]);
 
     type Config = Option<u16>;
 

@@ -14,13 +14,11 @@ const NO_NETWORK_HEADER: u8 = 0;
 pub(super) struct StripToNetworkHeader;
 
 impl Element for StripToNetworkHeader {
-    const CLASS: &'static str = "StripToNetworkHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::AT_NETWORK];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &["no_network_header"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("StripToNetworkHeader", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::AT_NETWORK])
+        .spoils(Facts::ETHER)
+        .drops(&["no_network_header"]);
 
     type Config = ();
 

@@ -20,22 +20,19 @@ pub(super) struct Unstrip {
 }
 
 impl Element for Unstrip {
-    const CLASS: &'static str = "Unstrip";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    // Unstrip restores the Ethernet header. Elements that read the header check that the frame is long enough.
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_headroom"];
+    const CONTRACT: Contract = Contract::new("Unstrip", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        // Unstrip restores the Ethernet header. Elements that read the header check that the frame is long enough.
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["no_headroom"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.required("LENGTH", "bytes to put back")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(length: &Arc<usize>, _: &Init) -> Unstrip {

@@ -19,11 +19,9 @@ pub(super) struct VlanDecap {
 }
 
 impl Element for VlanDecap {
-    const CLASS: &'static str = "VLANDecap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("VLANDecap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER]);
 
     type Config = VlanDecap;
 

@@ -30,12 +30,10 @@ pub(super) struct VlanEncap {
 }
 
 impl Element for VlanEncap {
-    const CLASS: &'static str = "VLANEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["too_short", "no_headroom"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("VLANEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .drops(&["too_short", "no_headroom"]);
 
     type Config = VlanEncap;
 

@@ -30,12 +30,12 @@ pub(super) struct VxlanDecap {
 }
 
 impl Element for VxlanDecap {
-    const CLASS: &'static str = "VXLANDecap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK.and(Facts::IP4).and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["too_short", "bad_header", "other_network"];
+    const CONTRACT: Contract = Contract::new("VXLANDecap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK.and(Facts::IP4).and(Facts::IP6))
+        .drops(&["too_short", "bad_header", "other_network"])
+        .ignores_annotations();
 
     type Config = u32;
 

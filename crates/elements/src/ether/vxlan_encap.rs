@@ -34,12 +34,12 @@ pub(super) struct VxlanEncap {
 }
 
 impl Element for VxlanEncap {
-    const CLASS: &'static str = "VXLANEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::IP4).and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["too_short", "no_headroom"];
+    const CONTRACT: Contract = Contract::new("VXLANEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .spoils(Facts::ETHER.and(Facts::IP4).and(Facts::IP6))
+        .drops(&["too_short", "no_headroom"])
+        .ignores_annotations();
 
     type Config = u32;
 

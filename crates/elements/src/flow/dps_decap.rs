@@ -31,12 +31,10 @@ const LABELS: u8 = 2;
 pub(super) struct DpsDecap;
 
 impl Element for DpsDecap {
-    const CLASS: &'static str = "DPSDecap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["ip", "labels?"]);
-    const SPOILS: Facts = Facts::ALL;
-    const DROPS: &'static [&'static str] = &["bad_state", "not_ip", "labels"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("DPSDecap", manual!())
+        .ports(Ports::new(&["in"], &["ip", "labels?"]))
+        .spoils(Facts::ALL)
+        .drops(&["bad_state", "not_ip", "labels"]);
 
     type Config = ();
 

@@ -112,12 +112,10 @@ pub(super) struct DpsEncap {
 }
 
 impl Element for DpsEncap {
-    const CLASS: &'static str = "DPSEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const SPOILS: Facts = Facts::AT_NETWORK.and(Facts::ETHER);
-    const DROPS: &'static [&'static str] = &["not_ip", "no_headroom", "too_early"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("DPSEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .spoils(Facts::AT_NETWORK.and(Facts::ETHER))
+        .drops(&["not_ip", "no_headroom", "too_early"]);
 
     type Config = Config;
 

@@ -36,12 +36,10 @@ pub(super) struct DpsFrameEncap {
 }
 
 impl Element for DpsFrameEncap {
-    const CLASS: &'static str = "DPSFrameEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["too_early", "no_headroom"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("DPSFrameEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .drops(&["too_early", "no_headroom"]);
 
     type Config = Config;
 

@@ -320,12 +320,10 @@ pub(super) struct FlowTable {
 }
 
 impl Element for FlowTable {
-    const CLASS: &'static str = "FlowTable";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["excess", "no_port"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("FlowTable", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .drops(&["excess", "no_port"])
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -57,13 +57,11 @@ pub(super) struct Encap<F> {
 }
 
 impl<F: Family> Element for Encap<F> {
-    const CLASS: &'static str = F::CLASS;
-    const MANUAL: &'static str = F::MANUAL;
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &["no_room"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
+        .spoils(Facts::ETHER.and(Facts::IP6).and(Facts::DST6))
+        .drops(&["no_room"]);
 
     type Config = Message;
 

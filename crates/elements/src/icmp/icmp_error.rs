@@ -105,24 +105,22 @@ pub(super) struct ICMPError {
 }
 
 impl Element for ICMPError {
-    const CLASS: &'static str = "ICMPError";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::DST4).and(Facts::AT_NETWORK)];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &[
-        "about_error",
-        "fragment",
-        "link_group",
-        "group",
-        "bad_source",
-        "no_redirect",
-        "rate_limited",
-        "no_header",
-        "no_room",
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ICMPError", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .gives(&[Facts::IP4.and(Facts::DST4).and(Facts::AT_NETWORK)])
+        .spoils(Facts::ETHER)
+        .drops(&[
+            "about_error",
+            "fragment",
+            "link_group",
+            "group",
+            "bad_source",
+            "no_redirect",
+            "rate_limited",
+            "no_header",
+            "no_room",
+        ]);
 
     type Config = Config;
 

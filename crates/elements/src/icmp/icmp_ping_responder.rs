@@ -38,13 +38,11 @@ pub(super) struct ICMPPingResponder {
 }
 
 impl Element for ICMPPingResponder {
-    const CLASS: &'static str = "ICMPPingResponder";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "other?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const GIVES: &'static [Facts] = &[Facts::DST4, Facts::NONE];
-    const DROPS: &'static [&'static str] = &["not_echo", "group", "bad_source", "bad_option"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ICMPPingResponder", manual!())
+        .ports(Ports::new(&["in"], &["out", "other?"]))
+        .needs(&[Facts::IP4])
+        .gives(&[Facts::DST4, Facts::NONE])
+        .drops(&["not_echo", "group", "bad_source", "bad_option"]);
 
     type Config = u8;
 

@@ -152,14 +152,12 @@ impl ICMPPingSource {
 }
 
 impl Element for ICMPPingSource {
-    const CLASS: &'static str = "ICMPPingSource";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["replies?"], &["out"], "h/a");
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
-    const DROPS: &'static [&'static str] = &["answered", "other"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTaskIfPush;
+    const CONTRACT: Contract = Contract::new("ICMPPingSource", manual!())
+        .ports(Ports::coded(&["replies?"], &["out"], "h/a"))
+        .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
+        .drops(&["answered", "other"])
+        .copies(Copies::One)
+        .runs(Runs::AsTaskIfPush);
 
     type Config = Config;
 

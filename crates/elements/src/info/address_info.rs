@@ -23,10 +23,10 @@ use planner::GivesNames;
 pub(super) struct AddressInfo;
 
 impl Element for AddressInfo {
-    const CLASS: &'static str = "AddressInfo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const EXTENSIONS: Extensions = &[&GivesNames(Names::insert_entry)];
+    const CONTRACT: Contract = Contract::new("AddressInfo", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .extensions(&[&GivesNames(Names::insert_entry)])
+        .ignores_annotations();
 
     type Config = ();
 

@@ -14,10 +14,8 @@ use crate::prelude::*;
 pub(super) struct AlignmentInfo;
 
 impl Element for AlignmentInfo {
-    const CLASS: &'static str = "AlignmentInfo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("AlignmentInfo", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = ();
 

@@ -13,11 +13,9 @@ use crate::prelude::*;
 pub(super) struct ClickyInfo;
 
 impl Element for ClickyInfo {
-    const CLASS: &'static str = "ClickyInfo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("ClickyInfo", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .copies(Copies::One);
 
     type Config = ();
 

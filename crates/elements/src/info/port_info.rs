@@ -18,10 +18,10 @@ use planner::GivesNames;
 pub(super) struct PortInfo;
 
 impl Element for PortInfo {
-    const CLASS: &'static str = "PortInfo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const EXTENSIONS: Extensions = &[&GivesNames(Names::insert_port_entry)];
+    const CONTRACT: Contract = Contract::new("PortInfo", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .extensions(&[&GivesNames(Names::insert_port_entry)])
+        .ignores_annotations();
 
     type Config = ();
 

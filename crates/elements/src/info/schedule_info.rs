@@ -33,7 +33,7 @@ struct Shares(HashMap<String, HashMap<String, f64>>);
 impl Shares {
     fn new(args: &Args) -> Shares {
         let mut all: HashMap<_, HashMap<_, _>> = HashMap::new();
-        for peer in args.peers(ScheduleInfo::CLASS) {
+        for peer in args.peers(ScheduleInfo::CONTRACT.name) {
             let end = peer.name().rfind('/').map_or(0, |slash| slash + 1);
             let here = all.entry(peer.name()[..end].to_owned()).or_default();
             for arg in peer.args(&[]).rest("", "", "") {
@@ -76,10 +76,8 @@ impl Shares {
 }
 
 impl Element for ScheduleInfo {
-    const CLASS: &'static str = "ScheduleInfo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("ScheduleInfo", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = Tasks;
 

@@ -15,11 +15,9 @@ use arguments::units::{Cores, FromArg};
 pub(super) struct StaticThreadSched;
 
 impl Element for StaticThreadSched {
-    const CLASS: &'static str = "StaticThreadSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("StaticThreadSched", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Vec<(String, Vec<usize>)>;
 

@@ -105,7 +105,7 @@ pub(crate) struct CheckIPHeader {
     pub(super) faults: Faults<9>,
 }
 
-/// The first six correspond to `BadHeader`'s variants, in their order, as in [`CheckIPHeader::DROPS`].
+/// The first six correspond to `BadHeader`'s variants, in their order, as in [`CheckIPHeader::CONTRACT.drops`].
 const WORDING: &Wording<9> = &Wording {
     header: "IP",
     faults: [
@@ -259,36 +259,33 @@ impl Config {
 }
 
 impl Element for CheckIPHeader {
-    const CLASS: &'static str = "CheckIPHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?", "truncated?"]);
-    const GIVES: &'static [Facts] = &[
-        Facts::IP4.and(Facts::DST4),
-        Facts::NONE,
-        Facts::IP4.and(Facts::DST4),
-    ];
-    const SPOILS: Facts = Facts::IP6.and(Facts::DST6);
-    // The first six correspond to `BadHeader`'s variants, in their order.
-    const DROPS: &'static [&'static str] = &[
-        "too_short",
-        "bad_version",
-        "bad_header_length",
-        "bad_checksum",
-        "bad_length",
-        "truncated",
-        "bad_source",
-        "bad_destination",
-        "own_source",
-    ];
+    const CONTRACT: Contract = Contract::new("CheckIPHeader", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?", "truncated?"]))
+        .gives(&[
+            Facts::IP4.and(Facts::DST4),
+            Facts::NONE,
+            Facts::IP4.and(Facts::DST4),
+        ])
+        .spoils(Facts::IP6.and(Facts::DST6))
+        // The first six correspond to `BadHeader`'s variants, in their order.
+        .drops(&[
+            "too_short",
+            "bad_version",
+            "bad_header_length",
+            "bad_checksum",
+            "bad_length",
+            "truncated",
+            "bad_source",
+            "bad_destination",
+            "own_source",
+        ])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
         Config::behind_offset(args, true)
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> CheckIPHeader {

@@ -13,12 +13,12 @@ use crate::prelude::*;
 pub(crate) struct CheckIPHeader2(CheckIPHeader);
 
 impl Element for CheckIPHeader2 {
-    const CLASS: &'static str = "CheckIPHeader2";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = CheckIPHeader::PORTS;
-    const GIVES: &'static [Facts] = CheckIPHeader::GIVES;
-    const SPOILS: Facts = CheckIPHeader::SPOILS;
-    const DROPS: &'static [&'static str] = CheckIPHeader::DROPS;
+    const CONTRACT: Contract = Contract::new("CheckIPHeader2", manual!())
+        .ports(CheckIPHeader::CONTRACT.ports)
+        .gives(CheckIPHeader::CONTRACT.gives)
+        .spoils(CheckIPHeader::CONTRACT.spoils)
+        .drops(CheckIPHeader::CONTRACT.drops)
+        .ignores_annotations();
 
     type Config = Config;
 

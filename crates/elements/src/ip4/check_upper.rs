@@ -35,12 +35,10 @@ pub(crate) struct Checker<P> {
 }
 
 impl<P: Upper> Element for Checker<P> {
-    const CLASS: &'static str = P::CLASS;
-    const MANUAL: &'static str = P::MANUAL;
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = P::DROPS;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new(P::CLASS, P::MANUAL)
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .needs(&[Facts::IP4])
+        .drops(P::DROPS);
 
     type Config = bool;
 

@@ -36,11 +36,12 @@ impl DecIPTTL {
 }
 
 impl Element for DecIPTTL {
-    const CLASS: &'static str = "DecIPTTL";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["expired", "no_header"];
+    const CONTRACT: Contract = Contract::new("DecIPTTL", manual!())
+        .ports(Ports::new(&["in"], &["out", "expired?"]))
+        .needs(&[Facts::IP4])
+        .drops(&["expired", "no_header"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = DecIPTTL;
 
@@ -54,10 +55,6 @@ impl Element for DecIPTTL {
             ),
             drops: 0,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<DecIPTTL>, _: &Init) -> DecIPTTL {

@@ -29,21 +29,16 @@ pub(crate) struct DropDirectedBroadcasts {
 }
 
 impl Element for DropDirectedBroadcasts {
-    const CLASS: &'static str = "DropDirectedBroadcasts";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "broadcast?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["directed_broadcast", "no_header"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("DropDirectedBroadcasts", manual!())
+        .ports(Ports::new(&["in"], &["out", "broadcast?"]))
+        .needs(&[Facts::IP4])
+        .drops(&["directed_broadcast", "no_header"])
+        .carries_super_frames();
 
     type Config = Interfaces;
 
     fn configure(args: &mut Args) -> Interfaces {
         args.required("INTERFACES", "addresses of interfaces with prefix lengths")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(interfaces: &Arc<Interfaces>, _: &Init) -> DropDirectedBroadcasts {

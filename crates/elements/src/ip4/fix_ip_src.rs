@@ -20,20 +20,15 @@ pub(crate) struct FixIPSrc {
 }
 
 impl Element for FixIPSrc {
-    const CLASS: &'static str = "FixIPSrc";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("FixIPSrc", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .carries_super_frames();
 
     type Config = Ipv4Addr;
 
     fn configure(args: &mut Args) -> Ipv4Addr {
         args.required("IPADDR", "the interface's address")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(address: &Arc<Ipv4Addr>, _: &Init) -> FixIPSrc {

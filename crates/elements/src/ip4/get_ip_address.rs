@@ -34,13 +34,11 @@ pub(super) struct GetIPAddress {
 }
 
 impl Element for GetIPAddress {
-    const CLASS: &'static str = "GetIPAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::DST4];
-    const SPOILS: Facts = Facts::DST6;
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("GetIPAddress", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::DST4])
+        .spoils(Facts::DST6)
+        .drops(&["too_short"]);
 
     type Config = GetIPAddress;
 

@@ -44,21 +44,23 @@ pub(super) struct GreDecap {
 }
 
 impl Element for GreDecap {
-    const CLASS: &'static str = "GREDecap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out+"]);
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::AT_NETWORK)
-        .and(Facts::IP4)
-        .and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &[
-        "too_short",
-        "bad_header",
-        "bad_checksum",
-        "other_key",
-        "other_protocol",
-    ];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("GREDecap", manual!())
+        .ports(Ports::new(&["in"], &["out+"]))
+        .spoils(
+            Facts::ETHER
+                .and(Facts::AT_NETWORK)
+                .and(Facts::IP4)
+                .and(Facts::IP6),
+        )
+        .drops(&[
+            "too_short",
+            "bad_header",
+            "bad_checksum",
+            "other_key",
+            "other_protocol",
+        ])
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -42,14 +42,16 @@ pub(super) struct GreEncap {
 }
 
 impl Element for GreEncap {
-    const CLASS: &'static str = "GREEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::AT_NETWORK)
-        .and(Facts::IP4)
-        .and(Facts::IP6);
-    const DROPS: &'static [&'static str] = &["no_headroom"];
+    const CONTRACT: Contract = Contract::new("GREEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .spoils(
+            Facts::ETHER
+                .and(Facts::AT_NETWORK)
+                .and(Facts::IP4)
+                .and(Facts::IP6),
+        )
+        .drops(&["no_headroom"])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -96,13 +96,11 @@ fn type_of_service(args: &mut Args) -> u8 {
 }
 
 impl Element for IPEncap {
-    const CLASS: &'static str = "IPEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::IP6).and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &["no_room"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
+        .spoils(Facts::ETHER.and(Facts::IP6).and(Facts::DST6))
+        .drops(&["no_room"]);
 
     type Config = Config;
 

@@ -74,14 +74,12 @@ fn longest(config: &AnyConfig) -> Option<usize> {
 }
 
 impl Element for IPFragmenter {
-    const CLASS: &'static str = "IPFragmenter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "dont_fragment?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] =
-        &["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
+    const CONTRACT: Contract = Contract::new("IPFragmenter", manual!())
+        .ports(Ports::new(&["in"], &["out", "dont_fragment?"]))
+        .needs(&[Facts::IP4])
+        .drops(&["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"])
+        .extensions(&[&LimitsLength(longest)])
+        .carries_super_frames();
 
     type Config = Config;
 
@@ -112,10 +110,6 @@ impl Element for IPFragmenter {
             headroom: headroom.map(usize::from),
             verbose,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> IPFragmenter {

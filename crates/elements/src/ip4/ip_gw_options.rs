@@ -47,12 +47,11 @@ pub(crate) struct IPGWOptions {
 }
 
 impl Element for IPGWOptions {
-    const CLASS: &'static str = "IPGWOptions";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?", "source_route?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPGWOptions", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?", "source_route?"]))
+        .needs(&[Facts::IP4])
+        .drops(&["bad_option", "source_route", "no_header"])
+        .carries_super_frames();
 
     type Config = Config;
 
@@ -70,10 +69,6 @@ impl Element for IPGWOptions {
                 .0,
             source_routes,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> IPGWOptions {

@@ -34,16 +34,14 @@ pub(super) struct IPInputCombo {
 }
 
 impl Element for IPInputCombo {
-    const CLASS: &'static str = "IPInputCombo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const GIVES: &'static [Facts] = &[
-        Facts::IP4.and(Facts::DST4).and(Facts::AT_NETWORK),
-        Facts::NONE,
-    ];
-    const SPOILS: Facts = CheckIPHeader::SPOILS.and(Facts::ETHER);
-    const DROPS: &'static [&'static str] = CheckIPHeader::DROPS;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPInputCombo", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .gives(&[
+            Facts::IP4.and(Facts::DST4).and(Facts::AT_NETWORK),
+            Facts::NONE,
+        ])
+        .spoils(CheckIPHeader::CONTRACT.spoils.and(Facts::ETHER))
+        .drops(CheckIPHeader::CONTRACT.drops);
 
     type Config = Config;
 

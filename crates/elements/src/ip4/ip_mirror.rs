@@ -25,12 +25,10 @@ pub(super) struct IPMirror {
 }
 
 impl Element for IPMirror {
-    const CLASS: &'static str = "IPMirror";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["no_header"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPMirror", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .drops(&["no_header"]);
 
     type Config = bool;
 

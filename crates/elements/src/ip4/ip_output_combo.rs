@@ -52,17 +52,15 @@ fn longest(config: &AnyConfig) -> Option<usize> {
 }
 
 impl Element for IPOutputCombo {
-    const CLASS: &'static str = "IPOutputCombo";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(
-        &["in"],
-        &["out", "copies?", "bad_option?", "expired?", "too_long?"],
-        "h/h",
-    );
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["broadcast", "bad_option", "expired", "too_long"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
+    const CONTRACT: Contract = Contract::new("IPOutputCombo", manual!())
+        .ports(Ports::coded(
+            &["in"],
+            &["out", "copies?", "bad_option?", "expired?", "too_long?"],
+            "h/h",
+        ))
+        .needs(&[Facts::IP4])
+        .drops(&["broadcast", "bad_option", "expired", "too_long"])
+        .extensions(&[&LimitsLength(longest)]);
 
     type Config = Config;
 

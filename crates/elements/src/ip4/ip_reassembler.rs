@@ -59,21 +59,19 @@ pub(super) struct IPReassembler {
 }
 
 impl Element for IPReassembler {
-    const CLASS: &'static str = "IPReassembler";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "timeout?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &[
-        "timeout",
-        "overlap",
-        "duplicate",
-        "bad_fragment",
-        "too_long",
-        "evicted",
-        "no_buffer",
-        "merged",
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPReassembler", manual!())
+        .ports(Ports::coded(&["in"], &["out", "timeout?"], "h/h"))
+        .needs(&[Facts::IP4])
+        .drops(&[
+            "timeout",
+            "overlap",
+            "duplicate",
+            "bad_fragment",
+            "too_long",
+            "evicted",
+            "no_buffer",
+            "merged",
+        ]);
 
     type Config = Config;
 

@@ -76,13 +76,15 @@ fn route_option(header: &[u8]) -> Way {
 }
 
 impl Element for IPSourceRoute {
-    const CLASS: &'static str = "IPSourceRoute";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "on?", "bad?", "refused?"], "a/ah");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const GIVES: &'static [Facts] = &[Facts::NONE, Facts::DST4, Facts::NONE, Facts::NONE];
-    const DROPS: &'static [&'static str] = &["bad_option", "source_route", "no_header"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPSourceRoute", manual!())
+        .ports(Ports::coded(
+            &["in"],
+            &["out", "on?", "bad?", "refused?"],
+            "a/ah",
+        ))
+        .needs(&[Facts::IP4])
+        .gives(&[Facts::NONE, Facts::DST4, Facts::NONE, Facts::NONE])
+        .drops(&["bad_option", "source_route", "no_header"]);
 
     type Config = Config;
 

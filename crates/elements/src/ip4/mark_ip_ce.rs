@@ -23,11 +23,11 @@ pub(super) struct MarkIPCE {
 }
 
 impl Element for MarkIPCE {
-    const CLASS: &'static str = "MarkIPCE";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["not_capable", "no_header"];
+    const CONTRACT: Contract = Contract::new("MarkIPCE", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .drops(&["not_capable", "no_header"])
+        .ignores_annotations();
 
     type Config = bool;
 

@@ -20,13 +20,11 @@ pub(super) struct MarkIPHeader {
 }
 
 impl Element for MarkIPHeader {
-    const CLASS: &'static str = "MarkIPHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP4];
-    const SPOILS: Facts = Facts::IP6;
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("MarkIPHeader", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::IP4])
+        .spoils(Facts::IP6)
+        .drops(&["too_short"]);
 
     type Config = usize;
 

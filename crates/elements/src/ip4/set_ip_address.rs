@@ -20,12 +20,10 @@ pub(super) struct SetIPAddress {
 }
 
 impl Element for SetIPAddress {
-    const CLASS: &'static str = "SetIPAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::DST4];
-    const SPOILS: Facts = Facts::DST6;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("SetIPAddress", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::DST4])
+        .spoils(Facts::DST6);
 
     type Config = SetIPAddress;
 

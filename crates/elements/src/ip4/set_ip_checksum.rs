@@ -14,11 +14,11 @@ const NO_HEADER: u8 = 0;
 pub(super) struct SetIPChecksum;
 
 impl Element for SetIPChecksum {
-    const CLASS: &'static str = "SetIPChecksum";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["no_header"];
+    const CONTRACT: Contract = Contract::new("SetIPChecksum", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .drops(&["no_header"])
+        .ignores_annotations();
 
     type Config = ();
 

@@ -19,11 +19,11 @@ pub(super) struct SetIPDSCP {
 }
 
 impl Element for SetIPDSCP {
-    const CLASS: &'static str = "SetIPDSCP";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["no_header"];
+    const CONTRACT: Contract = Contract::new("SetIPDSCP", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .drops(&["no_header"])
+        .ignores_annotations();
 
     type Config = u8;
 

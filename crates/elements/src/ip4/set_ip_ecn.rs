@@ -18,11 +18,11 @@ const NO_HEADER: u8 = 0;
 pub(super) struct SetIPECN(Ecn);
 
 impl Element for SetIPECN {
-    const CLASS: &'static str = "SetIPECN";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["no_header"];
+    const CONTRACT: Contract = Contract::new("SetIPECN", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .drops(&["no_header"])
+        .ignores_annotations();
 
     type Config = Ecn;
 

@@ -40,11 +40,11 @@ impl SetTCPChecksum {
 }
 
 impl Element for SetTCPChecksum {
-    const CLASS: &'static str = "SetTCPChecksum";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["bad_segment"];
+    const CONTRACT: Contract = Contract::new("SetTCPChecksum", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .drops(&["bad_segment"])
+        .ignores_annotations();
 
     type Config = bool;
 

@@ -70,10 +70,11 @@ impl SetTCPMSS {
 }
 
 impl Element for SetTCPMSS {
-    const CLASS: &'static str = "SetTCPMSS";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in4", "in6?"], &["out4", "out6?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4, Facts::IP6];
+    const CONTRACT: Contract = Contract::new("SetTCPMSS", manual!())
+        .ports(Ports::new(&["in4", "in6?"], &["out4", "out6?"]))
+        .needs(&[Facts::IP4, Facts::IP6])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = usize;
 
@@ -81,10 +82,6 @@ impl Element for SetTCPMSS {
         let doc = "bytes of the longest packet on the narrow link";
         args.required_in("MTU", Mtu::of(MTU_MIN)..=Mtu::of(SIZE_MAX), doc)
             .bytes
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(mtu: &Arc<usize>, _: &Init) -> SetTCPMSS {

@@ -31,11 +31,11 @@ fn set(packet: &mut Packet) -> Option<()> {
 }
 
 impl Element for SetUDPChecksum {
-    const CLASS: &'static str = "SetUDPChecksum";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["bad_datagram"];
+    const CONTRACT: Contract = Contract::new("SetUDPChecksum", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .needs(&[Facts::IP4])
+        .drops(&["bad_datagram"])
+        .ignores_annotations();
 
     type Config = ();
 

@@ -97,11 +97,9 @@ fn store(packet: &mut Packet, address: Ipv4Addr, source: bool) -> Option<()> {
 }
 
 impl Element for StoreIPAddress {
-    const CLASS: &'static str = "StoreIPAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("StoreIPAddress", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .drops(&["too_short"]);
 
     type Config = StoreIPAddress;
 

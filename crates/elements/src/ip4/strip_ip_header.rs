@@ -14,12 +14,12 @@ const NO_HEADER: u8 = 0;
 pub(super) struct StripIPHeader;
 
 impl Element for StripIPHeader {
-    const CLASS: &'static str = "StripIPHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::AT_NETWORK).and(Facts::IP4);
-    const DROPS: &'static [&'static str] = &["no_header"];
+    const CONTRACT: Contract = Contract::new("StripIPHeader", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP4])
+        .spoils(Facts::ETHER.and(Facts::AT_NETWORK).and(Facts::IP4))
+        .drops(&["no_header"])
+        .ignores_annotations();
 
     type Config = ();
 

@@ -15,12 +15,10 @@ const NO_HEADER: u8 = 0;
 pub(super) struct UnstripIPHeader;
 
 impl Element for UnstripIPHeader {
-    const CLASS: &'static str = "UnstripIPHeader";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["no_header"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("UnstripIPHeader", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::IP4])
+        .drops(&["no_header"]);
 
     type Config = ();
 

@@ -37,12 +37,10 @@ pub(super) fn sound_message(packet: &[u8]) -> Result<usize, u8> {
 }
 
 impl Element for CheckICMP6Header {
-    const CLASS: &'static str = "CheckICMP6Header";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] = &["not_icmp6", "too_short", "bad_checksum"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("CheckICMP6Header", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .needs(&[Facts::IP6])
+        .drops(&["not_icmp6", "too_short", "bad_checksum"]);
 
     type Config = ();
 

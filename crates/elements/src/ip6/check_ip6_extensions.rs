@@ -81,18 +81,16 @@ impl CheckIP6Extensions {
 }
 
 impl Element for CheckIP6Extensions {
-    const CLASS: &'static str = "CheckIP6Extensions";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "problem?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] = &[
-        "bad_header",
-        "bad_extension",
-        "unreported",
-        "too_many_options",
-        "fragment",
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("CheckIP6Extensions", manual!())
+        .ports(Ports::new(&["in"], &["out", "problem?"]))
+        .needs(&[Facts::IP6])
+        .drops(&[
+            "bad_header",
+            "bad_extension",
+            "unreported",
+            "too_many_options",
+            "fragment",
+        ]);
 
     type Config = usize;
 

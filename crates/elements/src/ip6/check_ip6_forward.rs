@@ -26,27 +26,22 @@ const NOT_TO_ROUTER: u8 = 5;
 pub(crate) struct CheckIP6Forward;
 
 impl Element for CheckIP6Forward {
-    const CLASS: &'static str = "CheckIP6Forward";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "scope?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] = &[
-        "too_short",
-        "scope",
-        "link_local",
-        "multicast",
-        "unspecified",
-        "not_to_router",
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("CheckIP6Forward", manual!())
+        .ports(Ports::new(&["in"], &["out", "scope?"]))
+        .needs(&[Facts::IP6])
+        .drops(&[
+            "too_short",
+            "scope",
+            "link_local",
+            "multicast",
+            "unspecified",
+            "not_to_router",
+        ])
+        .carries_super_frames();
 
     type Config = ();
 
     fn configure(_: &mut Args) {}
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
-    }
 
     fn new(_: &Arc<()>, _: &Init) -> CheckIP6Forward {
         CheckIP6Forward

@@ -85,18 +85,19 @@ fn mark(packet: &mut Packet, offset: usize, dst: Ipv6Addr) {
 }
 
 impl Element for CheckIP6Header {
-    const CLASS: &'static str = "CheckIP6Header";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "bad?"]);
-    const GIVES: &'static [Facts] = &[Facts::IP6.and(Facts::DST6), Facts::NONE];
-    const SPOILS: Facts = Facts::IP4.and(Facts::DST4);
-    const DROPS: &'static [&'static str] = &[
-        "too_short",
-        "bad_version",
-        "truncated",
-        "bad_source",
-        "bad_destination",
-    ];
+    const CONTRACT: Contract = Contract::new("CheckIP6Header", manual!())
+        .ports(Ports::new(&["in"], &["out", "bad?"]))
+        .gives(&[Facts::IP6.and(Facts::DST6), Facts::NONE])
+        .spoils(Facts::IP4.and(Facts::DST4))
+        .drops(&[
+            "too_short",
+            "bad_version",
+            "truncated",
+            "bad_source",
+            "bad_destination",
+        ])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Config;
 
@@ -107,10 +108,6 @@ impl Element for CheckIP6Header {
             offset: args.optional("OFFSET", 0, "bytes before the header"),
             as_click: args.as_click,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> CheckIP6Header {

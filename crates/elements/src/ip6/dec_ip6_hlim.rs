@@ -20,20 +20,17 @@ pub(crate) struct DecIP6HLIM {
 }
 
 impl Element for DecIP6HLIM {
-    const CLASS: &'static str = "DecIP6HLIM";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "expired?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] = &["expired"];
+    const CONTRACT: Contract = Contract::new("DecIP6HLIM", manual!())
+        .ports(Ports::new(&["in"], &["out", "expired?"]))
+        .needs(&[Facts::IP6])
+        .drops(&["expired"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = bool;
 
     fn configure(args: &mut Args) -> bool {
         args.key("ACTIVE", true, "if false, packets pass unchanged")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(active: &Arc<bool>, _: &Init) -> DecIP6HLIM {

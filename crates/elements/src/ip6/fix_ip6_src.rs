@@ -43,21 +43,16 @@ impl FixIP6Src {
 }
 
 impl Element for FixIP6Src {
-    const CLASS: &'static str = "FixIP6Src";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("FixIP6Src", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP6])
+        .carries_super_frames();
 
     type Config = Vec<Ipv6Addr>;
 
     fn configure(args: &mut Args) -> Vec<Ipv6Addr> {
         let addresses: Addresses6 = args.required("IP6", "addresses of the interface");
         addresses.plain()
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(addresses: &Arc<Vec<Ipv6Addr>>, _: &Init) -> FixIP6Src {

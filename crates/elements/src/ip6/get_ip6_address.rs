@@ -17,13 +17,11 @@ pub(super) struct GetIP6Address {
 }
 
 impl Element for GetIP6Address {
-    const CLASS: &'static str = "GetIP6Address";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::DST6];
-    const SPOILS: Facts = Facts::DST4;
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("GetIP6Address", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::DST6])
+        .spoils(Facts::DST4)
+        .drops(&["too_short"]);
 
     type Config = usize;
 

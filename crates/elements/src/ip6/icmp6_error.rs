@@ -226,21 +226,19 @@ pub(super) fn own_packet(packet: &mut Packet, dst: Ipv6Addr) {
 }
 
 impl Element for ICMP6Error {
-    const CLASS: &'static str = "ICMP6Error";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const GIVES: &'static [Facts] = &[Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6)];
-    const SPOILS: Facts = Facts::ETHER.and(Facts::IP4).and(Facts::DST4);
-    const DROPS: &'static [&'static str] = &[
-        "bad_header",
-        "about_error",
-        "bad_source",
-        "multicast",
-        "rate_limited",
-        "no_room",
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ICMP6Error", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::IP6])
+        .gives(&[Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6)])
+        .spoils(Facts::ETHER.and(Facts::IP4).and(Facts::DST4))
+        .drops(&[
+            "bad_header",
+            "about_error",
+            "bad_source",
+            "multicast",
+            "rate_limited",
+            "no_room",
+        ]);
 
     type Config = Config;
 

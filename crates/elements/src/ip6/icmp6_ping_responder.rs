@@ -75,17 +75,15 @@ impl ICMP6PingResponder {
 }
 
 impl Element for ICMP6PingResponder {
-    const CLASS: &'static str = "ICMP6PingResponder";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "other?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const GIVES: &'static [Facts] = &[
-        Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
-        Facts::NONE,
-    ];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &["not_echo", "multicast", "bad_source"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ICMP6PingResponder", manual!())
+        .ports(Ports::new(&["in"], &["out", "other?"]))
+        .needs(&[Facts::IP6])
+        .gives(&[
+            Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
+            Facts::NONE,
+        ])
+        .spoils(Facts::ETHER)
+        .drops(&["not_echo", "multicast", "bad_source"]);
 
     type Config = Vec<Ipv6Addr>;
 

@@ -105,15 +105,14 @@ impl Config {
 }
 
 impl Element for ICMP6Redirect {
-    const CLASS: &'static str = "ICMP6Redirect";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "redirect?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const GIVES: &'static [Facts] = &[
-        Facts::NONE,
-        Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ICMP6Redirect", manual!())
+        .ports(Ports::coded(&["in"], &["out", "redirect?"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .gives(&[
+            Facts::NONE,
+            Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
+        ])
+        .carries_super_frames();
 
     type Config = Config;
 
@@ -133,10 +132,6 @@ impl Element for ICMP6Redirect {
             prefixes: prefixes.collect(),
             limit,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> ICMP6Redirect {

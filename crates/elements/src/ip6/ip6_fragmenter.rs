@@ -95,14 +95,12 @@ fn longest(config: &AnyConfig) -> Option<usize> {
 }
 
 impl Element for IP6Fragmenter {
-    const CLASS: &'static str = "IP6Fragmenter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &["cannot", "no_buffer"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&LimitsLength(longest)];
+    const CONTRACT: Contract = Contract::new("IP6Fragmenter", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/h"))
+        .needs(&[Facts::IP6])
+        .spoils(Facts::ETHER)
+        .drops(&["cannot", "no_buffer"])
+        .extensions(&[&LimitsLength(longest)]);
 
     type Config = usize;
 

@@ -66,22 +66,16 @@ impl IP6HopByHop {
 }
 
 impl Element for IP6HopByHop {
-    const CLASS: &'static str = "IP6HopByHop";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "problem?", "alert?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] =
-        &["bad_header", "bad_option", "unreported", "too_many_options"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IP6HopByHop", manual!())
+        .ports(Ports::new(&["in"], &["out", "problem?", "alert?"]))
+        .needs(&[Facts::IP6])
+        .drops(&["bad_header", "bad_option", "unreported", "too_many_options"])
+        .carries_super_frames();
 
     type Config = usize;
 
     fn configure(args: &mut Args) -> usize {
         args.key("OPTIONS", 8, "options in a header")
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(options: &Arc<usize>, _: &Init) -> IP6HopByHop {

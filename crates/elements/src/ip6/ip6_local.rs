@@ -47,11 +47,12 @@ pub(crate) struct IP6Local {
 }
 
 impl Element for IP6Local {
-    const CLASS: &'static str = "IP6Local";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "local"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] = &["too_short", "multicast"];
+    const CONTRACT: Contract = Contract::new("IP6Local", manual!())
+        .ports(Ports::new(&["in"], &["out", "local"]))
+        .needs(&[Facts::IP6])
+        .drops(&["too_short", "multicast"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     /// Everything listened to, sorted.
     type Config = Vec<Ipv6Addr>;
@@ -78,10 +79,6 @@ impl Element for IP6Local {
         mine.sort_unstable();
         mine.dedup();
         mine
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(mine: &Arc<Vec<Ipv6Addr>>, _: &Init) -> IP6Local {

@@ -147,17 +147,19 @@ fn sender(packet: &Packet) -> Option<EtherAddr> {
 }
 
 impl Element for IP6NDAdvertiser {
-    const CLASS: &'static str = "IP6NDAdvertiser";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "solicitations?", "resolve?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const GIVES: &'static [Facts] = &[
-        Facts::ETHER,
-        Facts::IP6,
-        Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
-    ];
-    const DROPS: &'static [&'static str] = &["answered", "bad_message", "not_mine"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IP6NDAdvertiser", manual!())
+        .ports(Ports::coded(
+            &["in"],
+            &["out", "solicitations?", "resolve?"],
+            "h/h",
+        ))
+        .needs(&[Facts::IP6])
+        .gives(&[
+            Facts::ETHER,
+            Facts::IP6,
+            Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
+        ])
+        .drops(&["answered", "bad_message", "not_mine"]);
 
     type Config = Config;
 

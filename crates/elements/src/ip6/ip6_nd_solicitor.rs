@@ -307,24 +307,27 @@ fn timing(args: &mut Args) -> Timing {
 }
 
 impl Element for IP6NDSolicitor {
-    const CLASS: &'static str = "IP6NDSolicitor";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in", "messages"], &["out", "unreachable?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP6.and(Facts::DST6), Facts::IP6];
-    const GIVES: &'static [Facts] = &[Facts::ETHER, Facts::IP6.and(Facts::DST6)];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &[
-        "unreachable",
-        "table_full",
-        "waiting_full",
-        "learned",
-        "bad_message",
-        "no_headroom",
-        "no_address",
-        "rate_limited",
-    ];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("IP6NDSolicitor", manual!())
+        .ports(Ports::coded(
+            &["in", "messages"],
+            &["out", "unreachable?"],
+            "h/h",
+        ))
+        .needs(&[Facts::IP6.and(Facts::DST6), Facts::IP6])
+        .gives(&[Facts::ETHER, Facts::IP6.and(Facts::DST6)])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&[
+            "unreachable",
+            "table_full",
+            "waiting_full",
+            "learned",
+            "bad_message",
+            "no_headroom",
+            "no_address",
+            "rate_limited",
+        ])
+        .extensions(&[&resources::of::<Self>()])
+        .carries_super_frames();
 
     type Config = Config;
 
@@ -347,10 +350,6 @@ impl Element for IP6NDSolicitor {
             entries: entries.unwrap_or_else(Entries::stand_in),
             link: Arc::new(Link::new(bounds, crate::secret())),
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> IP6NDSolicitor {

@@ -89,12 +89,12 @@ fn end(packet: &[u8]) -> Option<Link> {
 }
 
 impl Element for IP6ProtocolSwitch {
-    const CLASS: &'static str = "IP6ProtocolSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out+"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const DROPS: &'static [&'static str] = &["unmatched"];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("IP6ProtocolSwitch", manual!())
+        .ports(Ports::new(&["in"], &["out+"]))
+        .needs(&[Facts::IP6])
+        .drops(&["unmatched"])
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Vec<Rule>;
 

@@ -280,24 +280,26 @@ impl IP6Reassembler {
 }
 
 impl Element for IP6Reassembler {
-    const CLASS: &'static str = "IP6Reassembler";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "timeout?", "problem?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &[
-        "timeout",
-        "overlap",
-        "duplicate",
-        "bad_fragment",
-        "unreported",
-        "too_long",
-        "merged",
-        "evicted",
-        "no_buffer",
-        "ecn",
-    ];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IP6Reassembler", manual!())
+        .ports(Ports::coded(
+            &["in"],
+            &["out", "timeout?", "problem?"],
+            "h/h",
+        ))
+        .needs(&[Facts::IP6])
+        .spoils(Facts::ETHER)
+        .drops(&[
+            "timeout",
+            "overlap",
+            "duplicate",
+            "bad_fragment",
+            "unreported",
+            "too_long",
+            "merged",
+            "evicted",
+            "no_buffer",
+            "ecn",
+        ]);
 
     type Config = Config;
 

@@ -158,14 +158,12 @@ impl IP6RouterAdvertiser {
 }
 
 impl Element for IP6RouterAdvertiser {
-    const CLASS: &'static str = "IP6RouterAdvertiser";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in?"], &["out", "solicitations?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP6];
-    const GIVES: &'static [Facts] = &[Facts::ETHER, Facts::IP6];
-    const DROPS: &'static [&'static str] = &["answered", "bad_message"];
-    const READS_ANNOTATIONS: bool = true;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new("IP6RouterAdvertiser", manual!())
+        .ports(Ports::coded(&["in?"], &["out", "solicitations?"], "h/h"))
+        .needs(&[Facts::IP6])
+        .gives(&[Facts::ETHER, Facts::IP6])
+        .drops(&["answered", "bad_message"])
+        .runs(Runs::AsTask);
 
     type Config = Config;
 

@@ -19,13 +19,11 @@ pub(super) struct MarkIP6Header {
 }
 
 impl Element for MarkIP6Header {
-    const CLASS: &'static str = "MarkIP6Header";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::IP6];
-    const SPOILS: Facts = Facts::IP4;
-    const DROPS: &'static [&'static str] = &["too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("MarkIP6Header", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::IP6])
+        .spoils(Facts::IP4)
+        .drops(&["too_short"]);
 
     type Config = usize;
 

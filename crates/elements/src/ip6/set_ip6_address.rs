@@ -16,12 +16,10 @@ pub(super) struct SetIP6Address {
 }
 
 impl Element for SetIP6Address {
-    const CLASS: &'static str = "SetIP6Address";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const GIVES: &'static [Facts] = &[Facts::DST6];
-    const SPOILS: Facts = Facts::DST4;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("SetIP6Address", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::DST6])
+        .spoils(Facts::DST4);
 
     type Config = Ipv6Addr;
 

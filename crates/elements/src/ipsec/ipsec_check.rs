@@ -24,11 +24,9 @@ const POLICY: u8 = 0;
 pub(super) struct IPsecCheck(Arc<Database>);
 
 impl Element for IPsecCheck {
-    const CLASS: &'static str = "IPsecCheck";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["policy"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPsecCheck", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["policy"]);
 
     type Config = Table;
 

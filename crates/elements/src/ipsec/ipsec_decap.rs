@@ -82,33 +82,38 @@ pub(super) struct IPsecDecap {
 }
 
 impl Element for IPsecDecap {
-    const CLASS: &'static str = "IPsecDecap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in4", "in6?"], &["out4", "out6?", "other4?", "other6?"]);
-    const NEEDS: &'static [Facts] = &[Facts::IP4, Facts::IP6];
-    const GIVES: &'static [Facts] = &[
-        Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
-        Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
-        Facts::IP4.and(Facts::AT_NETWORK),
-        Facts::IP6.and(Facts::AT_NETWORK),
-    ];
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::IP4)
-        .and(Facts::IP6)
-        .and(Facts::DST4)
-        .and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &[
-        "no_sa",
-        "replayed",
-        "forged",
-        "malformed",
-        "expired",
-        "policy",
-        "congested",
-        "fragment",
-        "dummy",
-        "keepalive",
-    ];
+    const CONTRACT: Contract = Contract::new("IPsecDecap", manual!())
+        .ports(Ports::new(
+            &["in4", "in6?"],
+            &["out4", "out6?", "other4?", "other6?"],
+        ))
+        .needs(&[Facts::IP4, Facts::IP6])
+        .gives(&[
+            Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
+            Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
+            Facts::IP4.and(Facts::AT_NETWORK),
+            Facts::IP6.and(Facts::AT_NETWORK),
+        ])
+        .spoils(
+            Facts::ETHER
+                .and(Facts::IP4)
+                .and(Facts::IP6)
+                .and(Facts::DST4)
+                .and(Facts::DST6),
+        )
+        .drops(&[
+            "no_sa",
+            "replayed",
+            "forged",
+            "malformed",
+            "expired",
+            "policy",
+            "congested",
+            "fragment",
+            "dummy",
+            "keepalive",
+        ])
+        .ignores_annotations();
 
     type Config = Table;
 

@@ -83,29 +83,31 @@ pub(super) struct IPsecEncap {
 }
 
 impl Element for IPsecEncap {
-    const CLASS: &'static str = "IPsecEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(
-        &["in4", "in6?"],
-        &["out4", "out6?", "bypass4?", "bypass6?", "long4?", "long6?"],
-    );
-    const NEEDS: &'static [Facts] = &[Facts::IP4, Facts::IP6];
-    const GIVES: &'static [Facts] = &[
-        Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
-        Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
-        Facts::IP4.and(Facts::AT_NETWORK),
-        Facts::IP6.and(Facts::AT_NETWORK),
-        Facts::IP4.and(Facts::AT_NETWORK),
-        Facts::IP6.and(Facts::AT_NETWORK),
-    ];
-    const SPOILS: Facts = Facts::ETHER
-        .and(Facts::IP4)
-        .and(Facts::IP6)
-        .and(Facts::DST4)
-        .and(Facts::DST6);
-    const DROPS: &'static [&'static str] = &[
-        "policy", "no_sa", "expired", "fragment", "too_long", "path_mtu",
-    ];
+    const CONTRACT: Contract = Contract::new("IPsecEncap", manual!())
+        .ports(Ports::new(
+            &["in4", "in6?"],
+            &["out4", "out6?", "bypass4?", "bypass6?", "long4?", "long6?"],
+        ))
+        .needs(&[Facts::IP4, Facts::IP6])
+        .gives(&[
+            Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4),
+            Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6),
+            Facts::IP4.and(Facts::AT_NETWORK),
+            Facts::IP6.and(Facts::AT_NETWORK),
+            Facts::IP4.and(Facts::AT_NETWORK),
+            Facts::IP6.and(Facts::AT_NETWORK),
+        ])
+        .spoils(
+            Facts::ETHER
+                .and(Facts::IP4)
+                .and(Facts::IP6)
+                .and(Facts::DST4)
+                .and(Facts::DST6),
+        )
+        .drops(&[
+            "policy", "no_sa", "expired", "fragment", "too_long", "path_mtu",
+        ])
+        .ignores_annotations();
 
     type Config = Table;
 

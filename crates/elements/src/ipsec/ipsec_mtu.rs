@@ -48,11 +48,9 @@ pub(super) struct IPsecMTU {
 }
 
 impl Element for IPsecMTU {
-    const CLASS: &'static str = "IPsecMTU";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["too_long"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("IPsecMTU", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["too_long"]);
 
     type Config = Config;
 

@@ -248,10 +248,10 @@ fn policies(config: &Config, _: &str) -> Result<String, String> {
 }
 
 impl Element for IPsecTable {
-    const CLASS: &'static str = "IPsecTable";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("IPsecTable", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

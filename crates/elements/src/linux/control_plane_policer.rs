@@ -205,12 +205,10 @@ macro_rules! counts {
 }
 
 impl Element for ControlPlanePolicer {
-    const CLASS: &'static str = "ControlPlanePolicer";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in", "exceptions?"], &["out"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &NAMES;
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ControlPlanePolicer", manual!())
+        .ports(Ports::coded(&["in", "exceptions?"], &["out"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .drops(&NAMES);
 
     type Config = Config;
 

@@ -236,27 +236,22 @@ impl<F: Family> Sending<'_, '_, F> {
 }
 
 impl<F: Family> Element for Deliver<F> {
-    const CLASS: &'static str = F::CLASS;
-    const MANUAL: &'static str = F::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "unreachable?"], "h/h");
-    const NEEDS: &'static [Facts] = &[F::PACKET];
-    const GIVES: &'static [Facts] = &[Facts::ETHER, F::PACKET];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = match F::IS_LABELLED {
-        true => &DROPS,
-        false => DROPS.split_at(TOO_LONG as usize).0,
-    };
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
+        .ports(Ports::coded(&["in"], &["out", "unreachable?"], "h/h"))
+        .needs(&[F::PACKET])
+        .gives(&[Facts::ETHER, F::PACKET])
+        .spoils(Facts::AT_NETWORK)
+        .drops(match F::IS_LABELLED {
+            true => &DROPS,
+            false => DROPS.split_at(TOO_LONG as usize).0,
+        })
+        .extensions(const { &[&resources::of::<Self>()] })
+        .carries_super_frames_if(|_| !F::IS_LABELLED);
 
     type Config = Arc<Interface>;
 
     fn configure(args: &mut Args) -> Arc<Interface> {
         super::named(args)
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        !F::IS_LABELLED
     }
 
     fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> Deliver<F> {

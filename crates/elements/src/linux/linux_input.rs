@@ -40,12 +40,11 @@ pub(crate) struct LinuxInput {
 }
 
 impl Element for LinuxInput {
-    const CLASS: &'static str = "LinuxInput";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "groups"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["down", "other_host", "too_short"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("LinuxInput", manual!())
+        .ports(Ports::new(&["in"], &["out", "groups"]))
+        .needs(&[Facts::ETHER])
+        .drops(&["down", "other_host", "too_short"])
+        .carries_super_frames();
 
     type Config = Arc<Interface>;
 
@@ -54,10 +53,6 @@ impl Element for LinuxInput {
         let device: String = args.required("DEVICE", "the interface's port");
         interface.set_device(&device);
         interface
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxInput {

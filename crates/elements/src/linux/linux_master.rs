@@ -41,10 +41,11 @@ pub(super) struct LinuxMaster {
 }
 
 impl Element for LinuxMaster {
-    const CLASS: &'static str = "LinuxMaster";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["standby"];
+    const CONTRACT: Contract = Contract::new("LinuxMaster", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["standby"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Config;
 
@@ -54,10 +55,6 @@ impl Element for LinuxMaster {
         interface.set_device(&device);
         let ether = args.required("ETHER", "the virtual router's Ethernet address");
         Config { interface, ether }
-    }
-
-    fn carries_super_frames(_: &Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> LinuxMaster {

@@ -150,13 +150,17 @@ fn lower(packet: &mut [u8]) -> bool {
 }
 
 impl Element for LinuxMPLSEncap {
-    const CLASS: &'static str = "LinuxMPLSEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in4", "in6?"], &["exception", "out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4.and(Facts::DST4), Facts::IP6.and(Facts::DST6)];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_headroom"];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("LinuxMPLSEncap", manual!())
+        .ports(Ports::coded(
+            &["in4", "in6?"],
+            &["exception", "out*"],
+            "h/h",
+        ))
+        .needs(&[Facts::IP4.and(Facts::DST4), Facts::IP6.and(Facts::DST6)])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["no_headroom"])
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

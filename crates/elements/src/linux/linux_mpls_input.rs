@@ -32,10 +32,10 @@ pub(crate) struct LinuxMPLSInput {
 }
 
 impl Element for LinuxMPLSInput {
-    const CLASS: &'static str = "LinuxMPLSInput";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["not_allowed"];
+    const CONTRACT: Contract = Contract::new("LinuxMPLSInput", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["not_allowed"])
+        .ignores_annotations();
 
     type Config = (Arc<Interface>, bool);
 

@@ -92,13 +92,17 @@ pub(crate) struct LinuxMPLSLookup {
 }
 
 impl Element for LinuxMPLSLookup {
-    const CLASS: &'static str = "LinuxMPLSLookup";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["local4", "local6", "exception", "out*"], "h/h");
-    const SPOILS: Facts = Facts::ALL;
-    const GIVES: &'static [Facts] = &[Facts::NETWORK];
-    const DROPS: &'static [&'static str] = &["expired", "bad_stack", "no_headroom"];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("LinuxMPLSLookup", manual!())
+        .ports(Ports::coded(
+            &["in"],
+            &["local4", "local6", "exception", "out*"],
+            "h/h",
+        ))
+        .gives(&[Facts::NETWORK])
+        .spoils(Facts::ALL)
+        .drops(&["expired", "bad_stack", "no_headroom"])
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

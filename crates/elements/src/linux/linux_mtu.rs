@@ -26,19 +26,16 @@ pub(crate) struct LinuxMTU {
 }
 
 impl Element for LinuxMTU {
-    const CLASS: &'static str = "LinuxMTU";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "longer?"]);
-    const DROPS: &'static [&'static str] = &["too_long"];
+    const CONTRACT: Contract = Contract::new("LinuxMTU", manual!())
+        .ports(Ports::new(&["in"], &["out", "longer?"]))
+        .drops(&["too_long"])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Arc<Interface>;
 
     fn configure(args: &mut Args) -> Arc<Interface> {
         super::named(args)
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> LinuxMTU {

@@ -52,10 +52,9 @@ fn host(packet: &Packet) -> u64 {
 }
 
 impl Element for LinuxRedirect {
-    const CLASS: &'static str = "LinuxRedirect";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "exception"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("LinuxRedirect", manual!())
+        .ports(Ports::new(&["in"], &["out", "exception"]))
+        .carries_super_frames();
 
     type Config = Config;
 
@@ -64,10 +63,6 @@ impl Element for LinuxRedirect {
             color: args.required("COLOR", "the interface's paint"),
             limit: Limit::own(args, 10, 10),
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config>, _: &Init) -> LinuxRedirect {

@@ -71,14 +71,17 @@ pub(crate) struct Lookup<K: Kind<N>, const N: usize> {
 }
 
 impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["local", "exception", "out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
-    const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
-    const DROPS: &'static [&'static str] = &["blackhole"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(
+            &["in"],
+            &["local", "exception", "out*"],
+            "h/h",
+        ))
+        .needs(&[<K::Family as Family<N>>::DST])
+        .gives(&[<K::Family as Family<N>>::DST])
+        .drops(&["blackhole"])
+        .extensions(&[&resources::of::<Self>()])
+        .carries_super_frames();
 
     type Config = Config<N>;
 
@@ -92,10 +95,6 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             kernel,
             seed: secret() as u32,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config<N>>, _: &Init) -> Self {

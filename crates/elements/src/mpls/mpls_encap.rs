@@ -38,12 +38,12 @@ pub(super) struct MplsEncap {
 }
 
 impl Element for MplsEncap {
-    const CLASS: &'static str = "MPLSEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const SPOILS: Facts = Facts::AT_NETWORK.and(Facts::ETHER);
-    const GIVES: &'static [Facts] = &[Facts::NETWORK];
-    const DROPS: &'static [&'static str] = &["not_ip", "no_headroom"];
+    const CONTRACT: Contract = Contract::new("MPLSEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .gives(&[Facts::NETWORK])
+        .spoils(Facts::AT_NETWORK.and(Facts::ETHER))
+        .drops(&["not_ip", "no_headroom"])
+        .ignores_annotations();
 
     type Config = MplsEncap;
 

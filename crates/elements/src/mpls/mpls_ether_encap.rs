@@ -39,13 +39,13 @@ impl MplsEtherEncap {
 }
 
 impl Element for MplsEtherEncap {
-    const CLASS: &'static str = "MPLSEtherEncap";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::NETWORK];
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["not_ip", "no_headroom"];
+    const CONTRACT: Contract = Contract::new("MPLSEtherEncap", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::NETWORK])
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["not_ip", "no_headroom"])
+        .ignores_annotations();
 
     type Config = MplsEtherEncap;
 

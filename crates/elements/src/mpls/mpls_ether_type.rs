@@ -17,11 +17,9 @@ use wire::ether;
 pub(super) struct MplsEtherType;
 
 impl Element for MplsEtherType {
-    const CLASS: &'static str = "MPLSEtherType";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("MPLSEtherType", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER]);
 
     type Config = ();
 

@@ -220,19 +220,19 @@ impl Fuse for MplsLookup {
 }
 
 impl Element for MplsLookup {
-    const CLASS: &'static str = "MPLSLookup";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
-    const SPOILS: Facts = Facts::ALL;
-    const GIVES: &'static [Facts] = &[Facts::NETWORK];
-    const DROPS: &'static [&'static str] = &[
-        "expired",
-        "no_label",
-        "bad_stack",
-        "no_headroom",
-        "no_next_hop",
-    ];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("MPLSLookup", manual!())
+        .ports(Ports::coded(&["in"], &["out*"], "h/h"))
+        .gives(&[Facts::NETWORK])
+        .spoils(Facts::ALL)
+        .drops(&[
+            "expired",
+            "no_label",
+            "bad_stack",
+            "no_headroom",
+            "no_next_hop",
+        ])
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -19,12 +19,10 @@ const IP6_GATEWAY: u8 = 1;
 pub(super) struct MplsNextHop;
 
 impl Element for MplsNextHop {
-    const CLASS: &'static str = "MPLSNextHop";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["ip4", "ip6?"]);
-    const GIVES: &'static [Facts] = &[Facts::DST4, Facts::DST6];
-    const DROPS: &'static [&'static str] = &["no_gateway", "ip6_gateway"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("MPLSNextHop", manual!())
+        .ports(Ports::new(&["in"], &["ip4", "ip6?"]))
+        .gives(&[Facts::DST4, Facts::DST6])
+        .drops(&["no_gateway", "ip6_gateway"]);
 
     type Config = ();
 

@@ -21,16 +21,16 @@ const BAD_HEADER: u8 = 2;
 pub(super) struct MplsPayload;
 
 impl Element for MplsPayload {
-    const CLASS: &'static str = "MPLSPayload";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["ip4", "ip6?", "other?"]);
-    const GIVES: &'static [Facts] = &[
-        Facts::IP4.and(Facts::DST4),
-        Facts::IP6.and(Facts::DST6),
-        Facts::NONE,
-    ];
-    const SPOILS: Facts = Facts::ALL;
-    const DROPS: &'static [&'static str] = &["not_ip", "bad_stack", "bad_header"];
+    const CONTRACT: Contract = Contract::new("MPLSPayload", manual!())
+        .ports(Ports::new(&["in"], &["ip4", "ip6?", "other?"]))
+        .gives(&[
+            Facts::IP4.and(Facts::DST4),
+            Facts::IP6.and(Facts::DST6),
+            Facts::NONE,
+        ])
+        .spoils(Facts::ALL)
+        .drops(&["not_ip", "bad_stack", "bad_header"])
+        .ignores_annotations();
 
     type Config = ();
 

@@ -180,19 +180,17 @@ impl DeadlineQueue {
 }
 
 impl Element for DeadlineQueue {
-    const CLASS: &'static str = "DeadlineQueue";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
-    const DROPS: &'static [&'static str] = &["full", "reset", "late"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const EXTENSIONS: Extensions = &[
-        &resources::of::<Self>(),
-        &Notifies {
-            packets: true,
-            room: true,
-        },
-    ];
+    const CONTRACT: Contract = Contract::new("DeadlineQueue", manual!())
+        .ports(Ports::coded(&["in"], &["out", "overflow?"], "h/lh"))
+        .drops(&["full", "reset", "late"])
+        .copies(Copies::Owner)
+        .extensions(&[
+            &resources::of::<Self>(),
+            &Notifies {
+                packets: true,
+                room: true,
+            },
+        ]);
 
     type Config = Config;
 
@@ -240,7 +238,7 @@ impl Element for DeadlineQueue {
             late: 0,
             beyond_before: 0,
             idle_polls: 0,
-            words: Overflow::new(Self::CLASS, init),
+            words: Overflow::new(Self::CONTRACT.name, init),
         }
     }
 

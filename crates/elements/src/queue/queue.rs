@@ -102,19 +102,21 @@ impl<K: Kind> Queue<K> {
 }
 
 impl<K: Kind> Element for Queue<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
-    const DROPS: &'static [&'static str] = &["full", "reset"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[
-        &resources::of::<Self>(),
-        &storage::of::<Self>(),
-        &Notifies {
-            packets: !matches!(K::NOTES, Notes::None),
-            room: matches!(K::NOTES, Notes::Both),
-        },
-    ];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out", "overflow?"], "h/lh"))
+        .drops(&["full", "reset"])
+        .extensions(
+            const {
+                &[
+                    &resources::of::<Self>(),
+                    &storage::of::<Self>(),
+                    &Notifies {
+                        packets: !matches!(K::NOTES, Notes::None),
+                        room: matches!(K::NOTES, Notes::Both),
+                    },
+                ]
+            },
+        );
 
     type Config = Config;
 

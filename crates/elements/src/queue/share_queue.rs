@@ -243,13 +243,11 @@ impl ShareQueue {
 }
 
 impl Element for ShareQueue {
-    const CLASS: &'static str = "ShareQueue";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/l");
-    const DROPS: &'static [&'static str] = &["full", "memory", "delay", "no_subscriber", "reset"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("ShareQueue", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/l"))
+        .drops(&["full", "memory", "delay", "no_subscriber", "reset"])
+        .copies(Copies::Owner)
+        .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);
 
     type Config = Config;
 

@@ -55,13 +55,11 @@ impl<P: Policy> TwoEnded<P> {
 }
 
 impl<P: Policy> Element for TwoEnded<P> {
-    const CLASS: &'static str = P::CLASS;
-    const MANUAL: &'static str = P::MANUAL;
-    const PORTS: Ports = P::PORTS;
-    const DROPS: &'static [&'static str] = &["full", "reset"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new(P::CLASS, P::MANUAL)
+        .ports(P::PORTS)
+        .drops(&["full", "reset"])
+        .copies(Copies::One)
+        .extensions(&[&Notifies::PACKETS]);
 
     type Config = usize;
 

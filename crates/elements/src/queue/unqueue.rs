@@ -52,12 +52,10 @@ impl Unqueue {
 }
 
 impl Element for Unqueue {
-    const CLASS: &'static str = "Unqueue";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
-    const READS_ANNOTATIONS: bool = true;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Unqueue", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "l/h"))
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

@@ -83,12 +83,10 @@ const REASONS: [&str; 5] = [
 const PORTS_FROM: u16 = 1024;
 
 impl Element for FTPPortMapper {
-    const CLASS: &'static str = "FTPPortMapper";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
+    const CONTRACT: Contract = Contract::new("FTPPortMapper", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/h"))
+        .needs(&[Facts::IP4])
+        .copies(Copies::Owner);
 
     type Config = Config;
 

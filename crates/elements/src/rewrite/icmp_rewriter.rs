@@ -67,13 +67,11 @@ pub(super) struct ICMPRewriter {
 }
 
 impl Element for ICMPRewriter {
-    const CLASS: &'static str = "ICMPRewriter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &["not_error", "unknown_flow"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
+    const CONTRACT: Contract = Contract::new("ICMPRewriter", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "h/h"))
+        .needs(&[Facts::IP4])
+        .drops(&["not_error", "unknown_flow"])
+        .copies(Copies::Owner);
 
     type Config = Config;
 

@@ -18,10 +18,8 @@ use nat::pattern::{NamedPatterns, Pattern};
 pub(super) struct IPRewriterPatterns;
 
 impl Element for IPRewriterPatterns {
-    const CLASS: &'static str = "IPRewriterPatterns";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("IPRewriterPatterns", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = ();
 

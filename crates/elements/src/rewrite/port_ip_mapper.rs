@@ -24,10 +24,8 @@ use nat::spec;
 pub(super) struct PortIPMapper;
 
 impl Element for PortIPMapper {
-    const CLASS: &'static str = "PortIPMapper";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("PortIPMapper", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = ();
 

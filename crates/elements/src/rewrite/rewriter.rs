@@ -113,24 +113,26 @@ pub(super) struct Rewriter<F> {
 }
 
 impl<F: Family> Element for Rewriter<F> {
-    const CLASS: &'static str = F::CLASS;
-    const MANUAL: &'static str = F::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in+"], &["out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::IP4];
-    const DROPS: &'static [&'static str] = &[
-        "discarded",
-        "not_rewritable",
-        "mapping_failure",
-        "table_full",
-        "fragment",
-    ];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const EXTENSIONS: Extensions = &[
-        &resources::of::<Self>(),
-        &KeepsFlowsOfClass::of::<Self>(),
-        &steer::ROUTER,
-    ];
+    const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
+        .ports(Ports::coded(&["in+"], &["out*"], "h/h"))
+        .needs(&[Facts::IP4])
+        .drops(&[
+            "discarded",
+            "not_rewritable",
+            "mapping_failure",
+            "table_full",
+            "fragment",
+        ])
+        .copies(Copies::Owner)
+        .extensions(
+            const {
+                &[
+                    &resources::of::<Self>(),
+                    &KeepsFlowsOfClass::of::<Self>(),
+                    &steer::ROUTER,
+                ]
+            },
+        );
 
     type Config = Config;
 

@@ -18,10 +18,8 @@ use nat::spec;
 pub(super) struct RoundRobinIPMapper;
 
 impl Element for RoundRobinIPMapper {
-    const CLASS: &'static str = "RoundRobinIPMapper";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("RoundRobinIPMapper", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = ();
 

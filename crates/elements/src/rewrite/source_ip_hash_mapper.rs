@@ -21,10 +21,8 @@ use nat::spec;
 pub(super) struct SourceIPHashMapper;
 
 impl Element for SourceIPHashMapper {
-    const CLASS: &'static str = "SourceIPHashMapper";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("SourceIPHashMapper", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = ();
 

@@ -198,13 +198,14 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
 }
 
 impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[<K::Family as Family<N>>::DST];
-    const GIVES: &'static [Facts] = &[<K::Family as Family<N>>::DST];
-    const DROPS: &'static [&'static str] = &["no_route", "no_next_hop"];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &outputs::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out*"], "h/h"))
+        .needs(&[<K::Family as Family<N>>::DST])
+        .gives(&[<K::Family as Family<N>>::DST])
+        .drops(&["no_route", "no_next_hop"])
+        .extensions(&[&resources::of::<Self>(), &outputs::of::<Self>()])
+        .carries_super_frames()
+        .ignores_annotations();
 
     type Config = Config<N, K::Structure>;
 
@@ -274,10 +275,6 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             outputs: AtomicUsize::new(0),
             seed: secret() as u32,
         }
-    }
-
-    fn carries_super_frames(_: &Self::Config) -> bool {
-        true
     }
 
     fn new(config: &Arc<Config<N, K::Structure>>, init: &Init) -> Self {

@@ -65,12 +65,10 @@ impl DrrSched {
 }
 
 impl Element for DrrSched {
-    const CLASS: &'static str = "DRRSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("DRRSched", manual!())
+        .ports(Ports::coded(&["in*"], &["out"], "l/l"))
+        .copies(Copies::One)
+        .extensions(&[&Notifies::PACKETS]);
 
     type Config = usize;
 

@@ -15,11 +15,9 @@ pub(super) struct PrioSched {
 }
 
 impl Element for PrioSched {
-    const CLASS: &'static str = "PrioSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("PrioSched", manual!())
+        .ports(Ports::coded(&["in+"], &["out"], "l/l"))
+        .copies(Copies::One);
 
     type Config = ();
 

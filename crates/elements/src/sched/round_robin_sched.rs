@@ -16,11 +16,9 @@ pub(super) struct RoundRobinSched {
 }
 
 impl Element for RoundRobinSched {
-    const CLASS: &'static str = "RoundRobinSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("RoundRobinSched", manual!())
+        .ports(Ports::coded(&["in*"], &["out"], "l/l"))
+        .copies(Copies::One);
 
     type Config = ();
 

@@ -15,11 +15,9 @@ pub(super) struct SimplePrioSched {
 }
 
 impl Element for SimplePrioSched {
-    const CLASS: &'static str = "SimplePrioSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("SimplePrioSched", manual!())
+        .ports(Ports::coded(&["in+"], &["out"], "l/l"))
+        .copies(Copies::One);
 
     type Config = ();
 

@@ -103,12 +103,10 @@ macro_rules! handlers {
 }
 
 impl Element for StrideSched {
-    const CLASS: &'static str = "StrideSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &dynamic::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("StrideSched", manual!())
+        .ports(Ports::coded(&["in+"], &["out"], "l/l"))
+        .copies(Copies::One)
+        .extensions(&[&resources::of::<Self>(), &dynamic::of::<Self>()]);
 
     type Config = Vec<u32>;
 

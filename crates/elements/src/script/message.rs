@@ -15,11 +15,9 @@ use lang::Severity;
 pub(super) struct Message;
 
 impl Element for Message {
-    const CLASS: &'static str = "Message";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("Message", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .copies(Copies::One);
 
     type Config = ();
 

@@ -29,11 +29,9 @@ fn begin(seed: Option<u32>, cx: &mut JobCx) {
 }
 
 impl Element for RandomSeed {
-    const CLASS: &'static str = "RandomSeed";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("RandomSeed", manual!())
+        .ports(Ports::coded(&[], &[], "a"))
+        .copies(Copies::One);
 
     type Config = Option<u32>;
 

@@ -87,13 +87,11 @@ pub(super) struct Script<K = General>(Runner, PhantomData<K>);
 const DROPPED: usize = 0;
 
 impl<K: Kind> Element for Script<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = K::PORTS;
-    const DROPS: &'static [&'static str] = K::DROPS;
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&dynamic::of::<Self>(), &driver::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(K::PORTS)
+        .drops(K::DROPS)
+        .copies(Copies::One)
+        .extensions(&[&dynamic::of::<Self>(), &driver::of::<Self>()]);
 
     type Config = Config;
 

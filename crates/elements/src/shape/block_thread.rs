@@ -14,9 +14,7 @@ const LONGEST: std::time::Duration = std::time::Duration::from_secs(3600);
 pub(crate) struct BlockThread;
 
 impl Element for BlockThread {
-    const CLASS: &'static str = "BlockThread";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&[], &[]);
+    const CONTRACT: Contract = Contract::new("BlockThread", manual!());
 
     type Config = ();
 

@@ -109,12 +109,10 @@ impl CoDel {
 }
 
 impl Element for CoDel {
-    const CLASS: &'static str = "CoDel";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
-    const DROPS: &'static [&'static str] = &["delay"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("CoDel", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "l/l"))
+        .drops(&["delay"])
+        .copies(Copies::One);
 
     type Config = Config;
 

@@ -20,12 +20,10 @@ use std::time::Duration;
 pub(crate) struct DelayShaper(Delay);
 
 impl Element for DelayShaper {
-    const CLASS: &'static str = "DelayShaper";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("DelayShaper", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "l/l"))
+        .copies(Copies::One)
+        .extensions(&[&Notifies::PACKETS]);
 
     type Config = Duration;
 

@@ -19,12 +19,10 @@ use std::time::Duration;
 pub(crate) struct DelayUnqueue(Delay);
 
 impl Element for DelayUnqueue {
-    const CLASS: &'static str = "DelayUnqueue";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new("DelayUnqueue", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "l/h"))
+        .copies(Copies::One)
+        .runs(Runs::AsTask);
 
     type Config = Duration;
 

@@ -252,11 +252,11 @@ pub(crate) struct HostPolicer<F: Family> {
 }
 
 impl<F: Family> Element for HostPolicer<F> {
-    const CLASS: &'static str = F::CLASS;
-    const MANUAL: &'static str = F::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "over?"], "a/ah");
-    const NEEDS: &'static [Facts] = F::NEEDS;
-    const DROPS: &'static [&'static str] = &["over_rate", "no_header"];
+    const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
+        .ports(Ports::coded(&["in"], &["out", "over?"], "a/ah"))
+        .needs(F::NEEDS)
+        .drops(&["over_rate", "no_header"])
+        .ignores_annotations();
 
     type Config = Config;
 

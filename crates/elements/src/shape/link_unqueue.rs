@@ -72,13 +72,11 @@ impl LinkUnqueue {
 }
 
 impl Element for LinkUnqueue {
-    const CLASS: &'static str = "LinkUnqueue";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
-    const DROPS: &'static [&'static str] = &["reset"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new("LinkUnqueue", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "l/h"))
+        .drops(&["reset"])
+        .copies(Copies::One)
+        .runs(Runs::AsTask);
 
     type Config = Config;
 

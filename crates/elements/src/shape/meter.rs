@@ -64,12 +64,10 @@ impl<K: Kind> Meter<K> {
 }
 
 impl<K: Kind> Element for Meter<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["rate+"], "h/h");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["rate+"], "h/h"))
+        .copies(Copies::One)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Vec<u64>;
 

@@ -40,12 +40,10 @@ pub(crate) struct RatedSplitter<K: Kind = ByPackets> {
 }
 
 impl<K: Kind> Element for RatedSplitter<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "excess?"], "h/h");
-    const DROPS: &'static [&'static str] = &["excess"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out", "excess?"], "h/h"))
+        .drops(&["excess"])
+        .copies(Copies::One);
 
     type Config = RateConfig;
 

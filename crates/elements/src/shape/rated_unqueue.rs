@@ -46,12 +46,10 @@ pub(crate) struct RatedUnqueue<K: Kind = ByPackets> {
 }
 
 impl<K: Kind> Element for RatedUnqueue<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out"], "l/h"))
+        .copies(Copies::One)
+        .runs(Runs::AsTask);
 
     type Config = RateConfig;
 

@@ -159,12 +159,10 @@ impl<K: Kind> Red<K> {
 }
 
 impl<K: Kind> Element for Red<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "early?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["early"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out", "early?"], "a/ah"))
+        .drops(&["early"])
+        .copies(Copies::One);
 
     type Config = Config;
 

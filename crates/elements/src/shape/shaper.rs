@@ -54,12 +54,10 @@ impl<K: Kind> Shaper<K> {
 }
 
 impl<K: Kind> Element for Shaper<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "excess?"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out", "excess?"], "l/l"))
+        .copies(Copies::One)
+        .extensions(&[&Notifies::PACKETS]);
 
     type Config = PerSecond;
 

@@ -54,12 +54,10 @@ pub(crate) struct TimedUnqueue<K = Single> {
 }
 
 impl<K: Kind> Element for TimedUnqueue<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "l/h");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&["in"], &["out"], "l/h"))
+        .copies(Copies::One)
+        .runs(Runs::AsTask);
 
     type Config = Config;
 

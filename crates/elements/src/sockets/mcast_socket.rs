@@ -141,14 +141,12 @@ impl Link for Group {
 }
 
 impl Element for McastSocket {
-    const CLASS: &'static str = "McastSocket";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in?"], &["out?"], "a/h").apart();
-    const DROPS: &'static [&'static str] = &["full", "refused", "own"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("McastSocket", manual!())
+        .ports(Ports::coded(&["in?"], &["out?"], "a/h").apart())
+        .drops(&["full", "refused", "own"])
+        .copies(Copies::One)
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>(), &external::of::<Self>()]);
 
     type Config = Config;
 

@@ -234,14 +234,12 @@ const SERVER: &str = "the server's port";
 const CLIENT: &str = "the client's port";
 
 impl Element for Socket {
-    const CLASS: &'static str = "Socket";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in?"], &["out?"], "a/h").apart();
-    const DROPS: &'static [&'static str] = &["full", "refused", "denied"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &external::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Socket", manual!())
+        .ports(Ports::coded(&["in?"], &["out?"], "a/h").apart())
+        .drops(&["full", "refused", "denied"])
+        .copies(Copies::One)
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>(), &external::of::<Self>()]);
 
     type Config = Config;
 

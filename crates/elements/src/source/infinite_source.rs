@@ -153,12 +153,10 @@ pub(super) const fn set_burst<K: Kind>() -> Handler<InfiniteSource<K>> {
 }
 
 impl<K: Kind> Element for InfiniteSource<K> {
-    const CLASS: &'static str = K::CLASS;
-    const MANUAL: &'static str = K::MANUAL;
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
-    const READS_ANNOTATIONS: bool = true;
-    const RUNS: Runs = Runs::AsTaskIfPush;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
+        .ports(Ports::coded(&[], &["out"], "/a"))
+        .runs(Runs::AsTaskIfPush)
+        .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);
 
     type Config = Config;
 

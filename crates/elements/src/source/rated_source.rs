@@ -89,13 +89,11 @@ impl Source for RatedSource {
 }
 
 impl Element for RatedSource {
-    const CLASS: &'static str = "RatedSource";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/a");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTaskIfPush;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("RatedSource", manual!())
+        .ports(Ports::coded(&[], &["out"], "/a"))
+        .copies(Copies::One)
+        .runs(Runs::AsTaskIfPush)
+        .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);
 
     type Config = Config;
 

@@ -18,12 +18,10 @@ pub(crate) struct TimedSink {
 }
 
 impl Element for TimedSink {
-    const CLASS: &'static str = "TimedSink";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &[], "l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new("TimedSink", manual!())
+        .ports(Ports::coded(&["in"], &[], "l"))
+        .copies(Copies::One)
+        .runs(Runs::AsTask);
 
     type Config = Duration;
 

@@ -45,12 +45,10 @@ impl Source for TimedSource {
 }
 
 impl Element for TimedSource {
-    const CLASS: &'static str = "TimedSource";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &["out"], "/h");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
-    const RUNS: Runs = Runs::AsTask;
+    const CONTRACT: Contract = Contract::new("TimedSource", manual!())
+        .ports(Ports::coded(&[], &["out"], "/h"))
+        .copies(Copies::One)
+        .runs(Runs::AsTask);
 
     type Config = Config;
 

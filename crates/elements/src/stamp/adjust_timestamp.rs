@@ -25,10 +25,8 @@ pub(super) struct AdjustTimestamp {
 }
 
 impl Element for AdjustTimestamp {
-    const CLASS: &'static str = "AdjustTimestamp";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("AdjustTimestamp", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = AdjustTimestamp;
 

@@ -22,10 +22,8 @@ pub(super) struct SetTimestamp {
 }
 
 impl Element for SetTimestamp {
-    const CLASS: &'static str = "SetTimestamp";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("SetTimestamp", manual!()).ports(Ports::new(&["in"], &["out"]));
 
     type Config = SetTimestamp;
 

@@ -29,11 +29,9 @@ pub(super) struct SetTimestampDelta {
 }
 
 impl Element for SetTimestampDelta {
-    const CLASS: &'static str = "SetTimestampDelta";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("SetTimestampDelta", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .copies(Copies::One);
 
     type Config = SetTimestampDelta;
 

@@ -32,11 +32,9 @@ impl StoreTimestamp {
 }
 
 impl Element for StoreTimestamp {
-    const CLASS: &'static str = "StoreTimestamp";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const DROPS: &'static [&'static str] = &["too_long"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("StoreTimestamp", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .drops(&["too_long"]);
 
     type Config = StoreTimestamp;
 

@@ -107,12 +107,10 @@ impl TimeFilter {
 }
 
 impl Element for TimeFilter {
-    const CLASS: &'static str = "TimeFilter";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out", "other?"], "a/ah");
-    const DROPS: &'static [&'static str] = &["out_of_range"];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("TimeFilter", manual!())
+        .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
+        .drops(&["out_of_range"])
+        .copies(Copies::One);
 
     type Config = Config;
 

@@ -25,11 +25,9 @@ impl TimeRange {
 }
 
 impl Element for TimeRange {
-    const CLASS: &'static str = "TimeRange";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("TimeRange", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .copies(Copies::One);
 
     type Config = bool;
 

@@ -95,11 +95,9 @@ impl TimeSortedSched {
 }
 
 impl Element for TimeSortedSched {
-    const CLASS: &'static str = "TimeSortedSched";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in*"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("TimeSortedSched", manual!())
+        .ports(Ports::coded(&["in*"], &["out"], "l/l"))
+        .copies(Copies::One);
 
     type Config = Config;
 

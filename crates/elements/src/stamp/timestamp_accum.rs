@@ -15,11 +15,9 @@ pub(super) struct TimestampAccum {
 }
 
 impl Element for TimestampAccum {
-    const CLASS: &'static str = "TimestampAccum";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::One;
+    const CONTRACT: Contract = Contract::new("TimestampAccum", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .copies(Copies::One);
 
     type Config = ();
 

@@ -215,10 +215,10 @@ impl Config {
 pub(super) struct BucketByAddress(Arc<Config>);
 
 impl Element for BucketByAddress {
-    const CLASS: &'static str = "BucketByAddress";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
+    const CONTRACT: Contract = Contract::new("BucketByAddress", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -213,11 +213,11 @@ pub(super) struct BucketByFlow {
 }
 
 impl Element for BucketByFlow {
-    const CLASS: &'static str = "BucketByFlow";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("BucketByFlow", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .extensions(&[&resources::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -150,11 +150,11 @@ fn is_error(frame: &[u8]) -> bool {
 }
 
 impl Element for BucketByHash {
-    const CLASS: &'static str = "BucketByHash";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const EXTENSIONS: Extensions = &[&SortsOfClass::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("BucketByHash", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .needs(&[Facts::ETHER])
+        .extensions(&[&SortsOfClass::of::<Self>()])
+        .ignores_annotations();
 
     type Config = Config;
 

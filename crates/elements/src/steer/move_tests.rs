@@ -42,10 +42,8 @@ pub(super) fn read(packet: &Packet) -> (u8, u32) {
 struct ByFlow;
 
 impl Element for ByFlow {
-    const CLASS: &'static str = "ByFlow";
-    const MANUAL: &'static str = "//! Sorts by the first byte.\n";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("ByFlow", "//! Sorts by the first byte.\n")
+        .ports(Ports::new(&["in"], &["out"]));
 
     type Config = ();
 
@@ -68,11 +66,13 @@ struct InOrder {
 }
 
 impl Element for InOrder {
-    const CLASS: &'static str = "InOrder";
-    const MANUAL: &'static str = "//! Sees to it that packets of flows come in order.\n";
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&KeepsFlowsOfClass::of::<Self>()];
+    const CONTRACT: Contract = Contract::new(
+        "InOrder",
+        "//! Sees to it that packets of flows come in order.\n",
+    )
+    .ports(Ports::new(&["in"], &["out"]))
+    .extensions(&[&KeepsFlowsOfClass::of::<Self>()]);
+
     type Config = Arc<AtomicU64>;
 
     fn configure(_: &mut Args) -> Arc<AtomicU64> {

@@ -22,9 +22,9 @@ const LAST: u16 = BUCKETS_MAX as u16 - 1;
 pub(super) struct SetBucket(u16);
 
 impl Element for SetBucket {
-    const CLASS: &'static str = "SetBucket";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out"]);
+    const CONTRACT: Contract = Contract::new("SetBucket", manual!())
+        .ports(Ports::new(&["in"], &["out"]))
+        .ignores_annotations();
 
     type Config = u16;
 

@@ -77,17 +77,21 @@ pub(crate) struct Steer {
 }
 
 impl Element for Steer {
-    const CLASS: &'static str = "Steer";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
-    const DROPS: &'static [&'static str] = &["full"];
-    const RUNS: Runs = Runs::AsTask;
-    const EXTENSIONS: Extensions = &[
-        &resources::of::<Self>(),
-        &SteersOfClass::of::<Self>(),
-        &steer::PASS,
-        &steer::ROUTER,
-    ];
+    const CONTRACT: Contract = Contract::new("Steer", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/h"))
+        .drops(&["full"])
+        .runs(Runs::AsTask)
+        .extensions(
+            const {
+                &[
+                    &resources::of::<Self>(),
+                    &SteersOfClass::of::<Self>(),
+                    &steer::PASS,
+                    &steer::ROUTER,
+                ]
+            },
+        )
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -28,11 +28,9 @@ pub(super) struct Bypass {
 }
 
 impl Element for Bypass {
-    const CLASS: &'static str = "Bypass";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in", "back?"], &["out", "detour?"], "a/a");
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&PullWires(&[(DETOUR, 0)])];
+    const CONTRACT: Contract = Contract::new("Bypass", manual!())
+        .ports(Ports::coded(&["in", "back?"], &["out", "detour?"], "a/a"))
+        .extensions(&[&PullWires(&[(DETOUR, 0)])]);
 
     type Config = bool;
 

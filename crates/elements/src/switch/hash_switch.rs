@@ -22,9 +22,9 @@ pub(super) struct HashSwitch {
 }
 
 impl Element for HashSwitch {
-    const CLASS: &'static str = "HashSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const CONTRACT: Contract = Contract::new("HashSwitch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .ignores_annotations();
 
     type Config = (usize, usize);
 

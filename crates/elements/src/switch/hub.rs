@@ -19,11 +19,9 @@ pub(super) struct Hub {
 }
 
 impl Element for Hub {
-    const CLASS: &'static str = "Hub";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["alone"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("Hub", manual!())
+        .ports(Ports::coded(&["in+"], &["out+"], "h/h"))
+        .drops(&["alone"]);
 
     type Config = ();
 

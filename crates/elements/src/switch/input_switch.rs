@@ -20,11 +20,9 @@ const SWITCHED_OFF: usize = 0;
 pub(super) struct InputSwitch(Choice);
 
 impl Element for InputSwitch {
-    const CLASS: &'static str = "InputSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "h/h");
-    const DROPS: &'static [&'static str] = &["switched_off"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("InputSwitch", manual!())
+        .ports(Ports::coded(&["in+"], &["out"], "h/h"))
+        .drops(&["switched_off"]);
 
     type Config = i32;
 

@@ -54,12 +54,10 @@ pub(super) struct PcpSwitch {
 }
 
 impl Element for PcpSwitch {
-    const CLASS: &'static str = "PCPSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["no_output"];
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new("PCPSwitch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .drops(&["no_output"]);
 
     type Config = Config;
 

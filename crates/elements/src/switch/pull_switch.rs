@@ -19,11 +19,9 @@ use engine::notify::Notifies;
 pub(super) struct PullSwitch(Choice);
 
 impl Element for PullSwitch {
-    const CLASS: &'static str = "PullSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&Notifies::PACKETS];
+    const CONTRACT: Contract = Contract::new("PullSwitch", manual!())
+        .ports(Ports::coded(&["in+"], &["out"], "l/l"))
+        .extensions(&[&Notifies::PACKETS]);
 
     type Config = i32;
 

@@ -49,10 +49,10 @@ fn probability(value: &str) -> Result<f64, String> {
 }
 
 impl Element for RandomSample {
-    const CLASS: &'static str = "RandomSample";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::new(&["in"], &["out", "others?"]);
-    const DROPS: &'static [&'static str] = &["not_sampled"];
+    const CONTRACT: Contract = Contract::new("RandomSample", manual!())
+        .ports(Ports::new(&["in"], &["out", "others?"]))
+        .drops(&["not_sampled"])
+        .ignores_annotations();
 
     type Config = Config;
 

@@ -12,9 +12,9 @@ pub(super) struct RandomSwitch {
 }
 
 impl Element for RandomSwitch {
-    const CLASS: &'static str = "RandomSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const CONTRACT: Contract = Contract::new("RandomSwitch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .ignores_annotations();
 
     type Config = ();
 

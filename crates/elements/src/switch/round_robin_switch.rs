@@ -15,9 +15,9 @@ pub(super) struct RoundRobinSwitch {
 }
 
 impl Element for RoundRobinSwitch {
-    const CLASS: &'static str = "RoundRobinSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
+    const CONTRACT: Contract = Contract::new("RoundRobinSwitch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .ignores_annotations();
 
     type Config = ();
 

@@ -18,10 +18,8 @@ use crate::prelude::*;
 pub(super) struct SimplePullSwitch(Choice);
 
 impl Element for SimplePullSwitch {
-    const CLASS: &'static str = "SimplePullSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("SimplePullSwitch", manual!()).ports(Ports::coded(&["in+"], &["out"], "l/l"));
 
     type Config = i32;
 

@@ -17,10 +17,8 @@ use crate::prelude::*;
 pub(super) struct StaticPullSwitch(Choice);
 
 impl Element for StaticPullSwitch {
-    const CLASS: &'static str = "StaticPullSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out"], "l/l");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("StaticPullSwitch", manual!()).ports(Ports::coded(&["in+"], &["out"], "l/l"));
 
     type Config = i32;
 

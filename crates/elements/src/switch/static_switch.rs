@@ -17,10 +17,10 @@ use crate::prelude::*;
 pub(super) struct StaticSwitch(Choice);
 
 impl Element for StaticSwitch {
-    const CLASS: &'static str = "StaticSwitch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["switched_off"];
+    const CONTRACT: Contract = Contract::new("StaticSwitch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .drops(&["switched_off"])
+        .ignores_annotations();
 
     type Config = i32;
 

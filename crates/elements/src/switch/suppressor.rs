@@ -74,12 +74,10 @@ macro_rules! handlers {
 }
 
 impl Element for Suppressor {
-    const CLASS: &'static str = "Suppressor";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in+"], &["out+"], "a/a");
-    const DROPS: &'static [&'static str] = &["suppressed"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&dynamic::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("Suppressor", manual!())
+        .ports(Ports::coded(&["in+"], &["out+"], "a/a"))
+        .drops(&["suppressed"])
+        .extensions(&[&dynamic::of::<Self>()]);
 
     type Config = ();
 

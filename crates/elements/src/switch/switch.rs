@@ -17,10 +17,10 @@ use crate::prelude::*;
 pub(super) struct Switch(Choice);
 
 impl Element for Switch {
-    const CLASS: &'static str = "Switch";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out+"], "h/h");
-    const DROPS: &'static [&'static str] = &["switched_off"];
+    const CONTRACT: Contract = Contract::new("Switch", manual!())
+        .ports(Ports::coded(&["in"], &["out+"], "h/h"))
+        .drops(&["switched_off"])
+        .ignores_annotations();
 
     type Config = i32;
 

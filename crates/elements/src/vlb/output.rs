@@ -41,14 +41,12 @@ pub(crate) struct Output<F: Family> {
 }
 
 impl<F: Family> Element for Output<F> {
-    const CLASS: &'static str = F::CLASS;
-    const MANUAL: &'static str = F::MANUAL;
-    const PORTS: Ports = Ports::coded(&["in"], &["port*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const GIVES: &'static [Facts] = F::GIVES;
-    const SPOILS: Facts = Facts::ETHER;
-    const DROPS: &'static [&'static str] = &["wrong_port", "unknown_gateway", "malformed"];
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
+        .ports(Ports::coded(&["in"], &["port*"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .gives(F::GIVES)
+        .spoils(Facts::ETHER)
+        .drops(&["wrong_port", "unknown_gateway", "malformed"]);
 
     type Config = Config<F>;
 

@@ -90,22 +90,20 @@ pub(crate) struct VlbHeartbeat {
 }
 
 impl Element for VlbHeartbeat {
-    const CLASS: &'static str = "VLBHeartbeat";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["heartbeats"], &["link*"], "h/h").apart();
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
-    const RUNS: Runs = Runs::AsTask;
-    const DROPS: &'static [&'static str] = &[
-        "heard",
-        Refused::Malformed.name(),
-        Refused::Foreign.name(),
-        Refused::Forged.name(),
-        Refused::Misplaced.name(),
-        Refused::Replayed.name(),
-    ];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("VLBHeartbeat", manual!())
+        .ports(Ports::coded(&["heartbeats"], &["link*"], "h/h").apart())
+        .gives(&[Facts::ETHER])
+        .drops(&[
+            "heard",
+            Refused::Malformed.name(),
+            Refused::Foreign.name(),
+            Refused::Forged.name(),
+            Refused::Misplaced.name(),
+            Refused::Replayed.name(),
+        ])
+        .copies(Copies::Owner)
+        .runs(Runs::AsTask)
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

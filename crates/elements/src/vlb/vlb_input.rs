@@ -122,14 +122,12 @@ fn destination(
 }
 
 impl Element for VlbInput {
-    const CLASS: &'static str = "VLBInput";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["to*"], &["link*"], "h/h");
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const SPOILS: Facts = Facts::AT_NETWORK;
-    const DROPS: &'static [&'static str] = &["no_path", "full", "malformed", "no_room", "no_key"];
-    const READS_ANNOTATIONS: bool = true;
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>()];
+    const CONTRACT: Contract = Contract::new("VLBInput", manual!())
+        .ports(Ports::coded(&["to*"], &["link*"], "h/h"))
+        .gives(&[Facts::ETHER])
+        .spoils(Facts::AT_NETWORK)
+        .drops(&["no_path", "full", "malformed", "no_room", "no_key"])
+        .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
 

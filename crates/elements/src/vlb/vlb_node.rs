@@ -368,10 +368,8 @@ fn draw(links: usize) -> std::io::Result<Vec<Life>> {
 pub(crate) struct VlbNode;
 
 impl Element for VlbNode {
-    const CLASS: &'static str = "VLBNode";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&[], &[], "a");
-    const READS_ANNOTATIONS: bool = true;
+    const CONTRACT: Contract =
+        Contract::new("VLBNode", manual!()).ports(Ports::coded(&[], &[], "a"));
 
     type Config = Node;
 

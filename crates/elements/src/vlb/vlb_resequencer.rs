@@ -47,15 +47,12 @@ pub(crate) struct VlbResequencer {
 }
 
 impl Element for VlbResequencer {
-    const CLASS: &'static str = "VLBResequencer";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["in"], &["out"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &["malformed", "forged"];
-    // Packets of a flow arrive over several links, perhaps on several workers.
-    const READS_ANNOTATIONS: bool = true;
-    const COPIES: Copies = Copies::Owner;
+    const CONTRACT: Contract = Contract::new("VLBResequencer", manual!())
+        .ports(Ports::coded(&["in"], &["out"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .gives(&[Facts::ETHER])
+        .drops(&["malformed", "forged"])
+        .copies(Copies::Owner);
 
     type Config = Config;
 

@@ -101,23 +101,23 @@ pub(crate) struct VlbTransit {
 }
 
 impl Element for VlbTransit {
-    const CLASS: &'static str = "VLBTransit";
-    const MANUAL: &'static str = manual!();
-    const PORTS: Ports = Ports::coded(&["link*"], &["out*"], "h/h");
-    const NEEDS: &'static [Facts] = &[Facts::ETHER];
-    const GIVES: &'static [Facts] = &[Facts::ETHER];
-    const DROPS: &'static [&'static str] = &[
-        Fault::Malformed.name(),
-        Fault::Foreign.name(),
-        Fault::UnknownNode.name(),
-        Fault::TooManyHops.name(),
-        Fault::Loop.name(),
-        Fault::NoPath.name(),
-        "forged",
-        "replayed",
-        "no_key",
-    ];
-    const EXTENSIONS: Extensions = &[&resources::of::<Self>(), &Annotates];
+    const CONTRACT: Contract = Contract::new("VLBTransit", manual!())
+        .ports(Ports::coded(&["link*"], &["out*"], "h/h"))
+        .needs(&[Facts::ETHER])
+        .gives(&[Facts::ETHER])
+        .drops(&[
+            Fault::Malformed.name(),
+            Fault::Foreign.name(),
+            Fault::UnknownNode.name(),
+            Fault::TooManyHops.name(),
+            Fault::Loop.name(),
+            Fault::NoPath.name(),
+            "forged",
+            "replayed",
+            "no_key",
+        ])
+        .extensions(&[&resources::of::<Self>(), &Annotates])
+        .ignores_annotations();
 
     type Config = Config;
 

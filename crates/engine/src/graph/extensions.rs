@@ -1,7 +1,7 @@
 //! Type-erased extensions of classes, as the graph uses them; the traits are in modules of the same names.
 
 use super::{Cx, Job};
-use crate::class::AnyConfig;
+use crate::contract::AnyConfig;
 use crate::handler_info::Use;
 use crate::packet::Batch;
 use crate::packet::Verdict;

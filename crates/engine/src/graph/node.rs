@@ -1,7 +1,8 @@
 //! Type-erased elements, and their constructor.
 
 use super::{Cx, Init, Job, Site, Walker};
-use crate::class::{AnyConfig, Class};
+use crate::class::Class;
+use crate::contract::AnyConfig;
 use crate::did::Did;
 use crate::packet::Batch;
 use crate::plan::Plan;

@@ -1,6 +1,6 @@
 //! Handlers that every element has (name, class, configuration, ports), and those of tasks.
 
-use crate::class::Runs;
+use crate::contract::Runs;
 use crate::graph::{Core, DriverOfClass, ExternalOfClass};
 use crate::handler_info::{Access, HandlerInfo};
 use crate::plan::{Edge, Plan, PlanElement};
