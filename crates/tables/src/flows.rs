@@ -9,8 +9,18 @@
 //! would expire first, or is refused if there is none.
 //!
 //! A flow also belongs to a [`Group`]; the flows of a group can be listed without a search.
+//!
+//! Growth moves nothing, so no packet waits for it. The cache misses of a burst's packets overlap if the burst's keys
+//! are shown to the table first ([`Flows::prefetch`]).
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+#[path = "flows/sys.rs"]
+mod equal;
+mod index;
+mod parts;
+
+use crate::prefetch;
+use foldhash::fast::RandomState;
+use index::Index;
 use std::hash::{BuildHasher, Hash};
 
 /// A flow's number during its lifetime.
@@ -33,23 +43,31 @@ pub struct Side {
 }
 
 const NONE: u32 = u32::MAX;
+/// Size from which the C library gives each allocation a mapping of its own. Pages not yet used take no memory.
+const MAPPED_BYTES: usize = 32 << 20;
+/// Number of keys that are prefetched together.
+const BURST: usize = 32;
+/// Size of a table that exceeds a core's second-level cache on many processors.
+const LARGE_BYTES: usize = 512 << 10;
 /// Maximum number of flows: each has two ends, numbered by 32 bits.
 const FLOWS_MAX: usize = (NONE / 2) as usize;
 
+/// A flow. What a look-up and a touch read stands together.
+#[repr(C)]
 struct Slot<K, V> {
     keys: [K; 2],
-    /// `None` in a free slot.
-    value: Option<V>,
     touched: u64,
     prev: u32,
     /// Next in its list; for a free slot, the next free slot.
     next: u32,
     /// See [`list`].
     list: u32,
+    group: Group,
+    /// `None` in a free slot.
+    value: Option<V>,
     /// Neighbours in the group's list: the flows added before and after this one.
     earlier: u32,
     later: u32,
-    group: Group,
 }
 
 #[derive(Clone, Copy)]
@@ -72,8 +90,8 @@ struct Times {
 /// A bounded table of flows; times are nanoseconds on a scale of the caller's.
 pub struct Flows<K, V> {
     /// Both ends of every flow. An entry is twice the flow's number, plus 1 for its second key.
-    index: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    index: Index,
+    hasher: RandomState,
     slots: Vec<Slot<K, V>>,
     free: u32,
     len: usize,
@@ -93,8 +111,8 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     /// An empty table for up to `capacity` flows. Memory grows with the number of flows.
     pub fn new(capacity: usize) -> Flows<K, V> {
         Flows {
-            index: HashTable::new(),
-            hasher: DefaultHashBuilder::default(),
+            index: Index::new(),
+            hasher: RandomState::default(),
             slots: Vec::new(),
             free: NONE,
             len: 0,
@@ -140,21 +158,60 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// Number of bytes of memory that the table takes now.
     pub fn memory(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot<K, V>>()
-            + self.index.allocation_size()
+        self.slots.len() * size_of::<Slot<K, V>>()
+            + self.index.memory()
             + self.groups.capacity() * size_of::<u32>()
     }
 
     /// The flow that has this key.
     #[inline]
     pub fn find(&self, key: &K) -> Option<Side> {
-        let at = self.index.find(self.hasher.hash_one(key), |&end| {
-            self.slots[end as usize / 2].keys[end as usize % 2] == *key
-        })?;
+        let is = |end: u32| self.slots[end as usize / 2].keys[end as usize % 2] == *key;
+        let end = self.index.find(self.hash(key), is)?;
         Some(Side {
-            flow: at / 2,
-            side: *at as usize % 2,
+            flow: end / 2,
+            side: end as usize % 2,
         })
+    }
+
+    #[inline]
+    fn hash(&self, key: &K) -> u32 {
+        let hash = self.hasher.hash_one(key);
+        (hash >> 32) as u32 ^ hash as u32
+    }
+
+    /// True if the table exceeds the caches next to a core, so that [`prefetch`](Self::prefetch) pays.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.slots.len() * size_of::<Slot<K, V>>() >= LARGE_BYTES
+    }
+
+    /// Prefetches what look-ups of these keys and touches of their flows will read. Changes nothing else.
+    pub fn prefetch(&self, mut keys: impl Iterator<Item = K>) {
+        loop {
+            let mut hashes = [0; BURST];
+            let places = hashes.iter_mut().zip(keys.by_ref());
+            let filled = places.map(|(hash, key)| *hash = self.hash(&key)).count();
+            let hashes = &hashes[..filled];
+            hashes.iter().for_each(|&hash| self.index.prefetch(hash));
+            let mut flows = [NONE; BURST];
+            for (&hash, flow) in hashes.iter().zip(&mut flows) {
+                // A prefetch may be wrong: of two equal hashes, one is chosen.
+                if let Some(end) = self.index.find(hash, |_| true) {
+                    *flow = end / 2;
+                    self.slots.get(*flow as usize).map(prefetch::whole);
+                }
+            }
+            let slots = flows
+                .iter()
+                .filter_map(|&flow| self.slots.get(flow as usize));
+            for neighbour in slots.flat_map(|slot| [slot.prev, slot.next]) {
+                self.slots.get(neighbour as usize).map(prefetch::line);
+            }
+            if filled < BURST {
+                return;
+            }
+        }
     }
 
     /// True if the flow's lifetime is over. The flow remains until [`Flows::expire`] or a new flow removes it.
@@ -216,7 +273,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
 
     /// Adds a flow, last used at `now`. An existing flow that has one of the keys is removed; if the table is full,
     /// so is the loose flow that would expire first. Returns `None` if the table is full of flows that must not be
-    /// removed for this one. `gone` is called with the keys and the value of each removed flow.
+    /// removed for this one, or there is no memory. `gone` is called with the keys and the value of each removed flow.
     pub fn insert(
         &mut self,
         keys: [K; 2],
@@ -236,17 +293,18 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         }
         let slot = Slot {
             keys,
-            value: Some(value),
             touched: now,
             prev: NONE,
             next: NONE,
             list: 0,
+            group,
+            value: Some(value),
             earlier: NONE,
             later: NONE,
-            group,
         };
         let flow = self.free;
         let flow = if flow == NONE {
+            self.make_room()?;
             self.slots.push(slot);
             (self.slots.len() - 1) as Flow
         } else {
@@ -260,13 +318,26 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         // If both keys of a flow are equal, it is indexed only once, by its second key.
         let first = usize::from(keys[0] == keys[1]);
         for (side, key) in keys.iter().enumerate().skip(first) {
-            let (slots, hasher) = (&self.slots, &self.hasher);
-            let hash =
-                |end: &u32| hasher.hash_one(slots[*end as usize / 2].keys[*end as usize % 2]);
-            let end = flow * 2 + side as u32;
-            self.index.insert_unique(hasher.hash_one(key), end, hash);
+            if !self.index.add(self.hash(key), flow * 2 + side as u32) {
+                self.remove(flow);
+                return None;
+            }
         }
         Some(flow)
+    }
+
+    /// Makes room for another slot; `None` if there is no memory. A large vector gets a mapping of its own, which the
+    /// system makes larger without a copy, so growth stops a worker for less than a millisecond.
+    fn make_room(&mut self) -> Option<()> {
+        let (len, size) = (self.slots.len(), size_of::<Slot<K, V>>());
+        if len < self.slots.capacity() {
+            return Some(());
+        }
+        let more = match len * size < LARGE_BYTES {
+            true => len.max(16),
+            false => len.max(MAPPED_BYTES / size),
+        };
+        self.slots.try_reserve_exact(more).ok()
     }
 
     /// The flow to remove from a full table for a new one of `class`.
@@ -328,13 +399,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     pub fn remove(&mut self, flow: Flow) -> V {
         let keys = *self.keys(flow);
         for (side, key) in keys.iter().enumerate() {
-            let end = flow * 2 + side as u32;
-            let entry = self
-                .index
-                .find_entry(self.hasher.hash_one(key), |&e| e == end);
-            if let Ok(entry) = entry {
-                entry.remove();
-            }
+            self.index.remove(self.hash(key), flow * 2 + side as u32);
         }
         self.unlink(flow);
         self.leave(flow);

@@ -80,6 +80,26 @@ fn a_smaller_capacity_lets_flows_go_even_held_ones() {
     assert_eq!(gone, [0, 1, 2]);
 }
 
+#[test]
+fn a_table_that_grows_finds_all_its_flows() {
+    let count = if cfg!(miri) { 300 } else { 40_000 };
+    let mut flows = table(usize::MAX);
+    for n in 0..count {
+        let keys = [2 * n, 2 * n + 1];
+        assert!(flows.insert(keys, n, (0, 0), 0, |_, _| panic!()).is_some());
+    }
+    assert_eq!(flows.is_large(), !cfg!(miri));
+    flows.prefetch(0..3 * count);
+    for n in 0..count {
+        let found = [2 * n, 2 * n + 1].map(|key| flows.find(&key).expect("it was added"));
+        assert_eq!(
+            found.map(|end| (*flows.value(end.flow), end.side)),
+            [(n, 0), (n, 1)]
+        );
+    }
+    assert_eq!(flows.find(&(2 * count)), None);
+}
+
 /// Reference model: the same table as a list that is searched from end to end.
 #[derive(Default)]
 struct Naive {
@@ -213,6 +233,7 @@ fn random_histories_follow_the_naive_table() {
                     }
                 }
             }
+            flows.prefetch((0..random(70) as u32).map(|key| key * 7 % 40));
             assert_eq!(gone, naive_gone, "round {round} at {now}");
             assert_eq!(flows.len(), naive.flows.len());
             assert!(flows.len() <= capacity);
