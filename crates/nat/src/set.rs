@@ -142,6 +142,17 @@ impl FlowSet {
         find(&self.flows, key, self.time_of_ends(now))
     }
 
+    /// True if [`prefetch`](Self::prefetch) pays.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.flows.is_large()
+    }
+
+    /// Prefetches the mappings of these keys, which packets of a burst have.
+    pub fn prefetch(&self, keys: impl Iterator<Item = Key>) {
+        self.flows.prefetch(keys);
+    }
+
     /// Time by which a mapping must have ended to be none.
     #[inline]
     pub(crate) fn time_of_ends(&self, now: Time) -> Time {

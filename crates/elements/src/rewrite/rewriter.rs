@@ -171,6 +171,9 @@ impl<F: Family> Element for Rewriter<F> {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let mut set = self.joined.set.borrow_mut();
+        if set.is_large() {
+            self.prefetch(&set, batch);
+        }
         batch.split(
             cx,
             |packet, cx| self.rewrite(&mut set, input, packet, cx),
@@ -228,6 +231,17 @@ impl<F: Family> Rewriter<F> {
             self.next_reap = self.next_reap + self.reap * periods;
             cx.set_timer(self.next_reap);
         }
+    }
+
+    /// Prefetches the mappings of a batch. In a large set each packet misses the caches several times, and the misses
+    /// of different packets then overlap.
+    #[inline(never)]
+    fn prefetch(&self, set: &FlowSet, batch: &Batch) {
+        let key = |packet: &Packet| {
+            let datagram = crate::ip4::datagram(packet);
+            key::key(F::KIND, datagram, key::place(datagram)?, self.joined.space)
+        };
+        set.prefetch(batch.iter().filter_map(key));
     }
 
     #[inline]
