@@ -75,13 +75,20 @@ def calls(text, name):
 KINDS = {word: word[-2:] for word in ("ob", "cob", "fn", "cfn", "fl", "cfl")} | dict.fromkeys(("fi", "fe", "cfi"), "fl")
 
 
-def costs(text):
-    """Costs of each line of the sources, without those of called functions.
+def moved(before, word):
+    """A position by the word for it: itself, the same as before, or by how much it is further."""
+    return before if word == "*" else before + int(word, 0) if word[0] in "+-" else int(word, 0)
 
-    Yields the line's place (program or library, function, source file, number) and its counts of all events.
+
+def costs(text):
+    """Costs of each position, without those of called functions.
+
+    Yields the position (program or library, function, source file, line, address) and its counts of all events. The
+    address is None if callgrind ran without `--dump-instr=yes`.
     """
     order = re.search(r"^events: (.*)$", text, re.MULTILINE)[1].split()
-    names, at, line, call = {}, {"ob": None, "fn": None, "fl": None}, 0, False
+    has_address = re.search(r"^positions: instr line$", text, re.MULTILINE)
+    names, at, line, address, call = {}, {"ob": None, "fn": None, "fl": None}, 0, 0, False
     for row in text.splitlines():
         word, equals, rest = row.partition("=")
         if equals and word in KINDS:
@@ -92,12 +99,14 @@ def costs(text):
         elif word == "calls":
             call = True  # the next row has the costs of the called function, which are counted there
         elif re.match(r"[0-9+*-]", row):
-            place, *counts = row.split()
-            line = line if place == "*" else line + int(place) if place[0] in "+-" else int(place)
+            counts = row.split()
+            if has_address:
+                address = moved(address, counts.pop(0))
+            line = moved(line, counts.pop(0))
             if not call:
                 # Counts that are missing at the end of a row are zero.
                 counted = dict.fromkeys(order, 0) | dict(zip(order, map(int, counts)))
-                yield (at["ob"], at["fn"], at["fl"], line), counted
+                yield (at["ob"], at["fn"], at["fl"], line, address if has_address else None), counted
             call = False
 
 
@@ -113,15 +122,31 @@ def sums_by(key, text):
 
 def by_function(text):
     """Counts of all events by the file (program or library) and the function that hold them."""
-    return sums_by(lambda held, function, _, __: (held, function), text)
+    return sums_by(lambda held, function, *_: (held, function), text)
 
 
-def by_line(text):
-    """Counts of all events by the file (program or library), the source file and the line that hold them.
+def by_address(text):
+    """Counts of all events by the file (program or library) and the address that hold them."""
+    return sums_by(lambda held, _, __, ___, address: (held, address), text)
 
-    Inlined code counts for the source file and line where it is written.
+
+def places(program, addresses, wanted):
+    """The source file and line of each address: of the innermost of inlined functions whose file is `wanted`.
+
+    None for an address without one.
     """
-    return sums_by(lambda held, _, source, line: (held, source, line), text)
+    command = ["addr2line", "--addresses", "--inlines", f"--exe={program}"]
+    said = subprocess.run(command, input="\n".join(map(hex, addresses)), capture_output=True, text=True, check=True)
+    found = {}
+    for row in said.stdout.splitlines():
+        if row.startswith("0x"):
+            address = int(row, 16)
+            found[address] = None
+            continue
+        file, _, line = row.partition(" ")[0].rpartition(":")
+        if found[address] is None and wanted(file):
+            found[address] = (file, int(line) if line.isdigit() else 0)
+    return found
 
 
 def by_object(text):
