@@ -7,6 +7,7 @@ mod calls;
 mod capture;
 mod classes;
 mod cluster;
+mod cluster_elements;
 mod configurations;
 mod core_stateless;
 mod differential;

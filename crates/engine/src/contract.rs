@@ -149,7 +149,7 @@ impl Contract {
         self.carries_super_frames_if(|_| true)
     }
 
-    /// As [`carries_super_frames`](Contract::carries_super_frames), if a configuration allows it.
+    /// Like [`carries_super_frames`](Contract::carries_super_frames), if a configuration allows it.
     pub const fn carries_super_frames_if(
         self,
         carries_super_frames: fn(&AnyConfig) -> bool,

@@ -29,7 +29,7 @@ pub fn run(data: &[u8]) {
 
 /// Checks that a server's configuration is valid, if its devices exist.
 fn plan(of: &Description, server: usize) {
-    let text = generate::text(of, server);
+    let text = generate::text(of, server, "cluster.toml");
     let ports = InMemory::default();
     if !devices(of, server).all(|device| ports.probe(device).is_ok()) {
         return;

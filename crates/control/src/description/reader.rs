@@ -9,6 +9,8 @@ use toml::de::{DeTable, DeValue};
 /// Collector of the errors in a file.
 pub(crate) struct Reader {
     file: FileId,
+    /// Offsets of line feeds.
+    breaks: Vec<usize>,
     pub(crate) mistakes: Vec<Diagnostic>,
 }
 
@@ -23,12 +25,21 @@ impl Reader {
     pub(crate) fn new(file: FileId) -> Reader {
         Reader {
             file,
+            breaks: Vec::new(),
             mistakes: Vec::new(),
         }
     }
 
     pub(crate) fn span(&self, range: Range<usize>) -> Span {
         Span::new(self.file, range)
+    }
+
+    /// Line in which a text begins that may have several lines, from 1. The quotation marks in front of it may stand in
+    /// a line of their own.
+    pub(crate) fn first_line(&self, word: &Word) -> usize {
+        let end = word.span.end as usize;
+        let last = self.breaks.partition_point(|&at| at < end);
+        last + 1 - word.text.matches('\n').count().min(last)
     }
 
     /// Records an error with its help text.
@@ -39,6 +50,7 @@ impl Reader {
 
     /// Parses the whole text as a TOML table. Syntax errors are recorded.
     pub(crate) fn document<'a>(&mut self, text: &'a str) -> DeTable<'a> {
+        self.breaks = text.match_indices('\n').map(|(at, _)| at).collect();
         let (table, errors) = DeTable::parse_recoverable(text);
         for error in errors {
             let span = self.span(error.span().unwrap_or(0..0));

@@ -21,12 +21,23 @@ pub struct Description {
     pub resequence: Option<Duration>,
     /// Settings for heartbeats on internal links.
     pub heartbeat: Heartbeat,
+    /// Classes of elements that ports name.
+    pub elements: Option<Elements>,
     /// Servers; the index is the node number.
     pub servers: Vec<Server>,
     /// Internal links; the index is the link number.
     pub links: Vec<Link>,
     /// Routes other than those to connected networks.
     pub routes: Vec<Route>,
+}
+
+/// Classes of elements in Click's language.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// The text.
+    pub text: String,
+    /// Line of the cluster's file in which the text begins.
+    pub line: usize,
 }
 
 /// Settings for heartbeats on internal links.
@@ -85,6 +96,10 @@ pub struct Port {
     pub v6: Option<(Ipv6Addr, u8)>,
     /// IPv6 link-local address of the router on the port.
     pub link_local: Ipv6Addr,
+    /// Element through which all IPv4 packets from and to the link pass, as a class with its arguments.
+    pub elements4: Option<String>,
+    /// The same for IPv6.
+    pub elements6: Option<String>,
     /// Gateways on the port's link. Internal frames refer to them by number, from 1.
     pub gateways: Vec<IpAddr>,
 }
@@ -148,6 +163,12 @@ pub struct Connected {
 }
 
 impl Server {
+    /// True if a port has elements of its own.
+    pub fn uses_elements(&self) -> bool {
+        let mut ports = self.ports.iter();
+        ports.any(|port| port.elements4.is_some() || port.elements6.is_some())
+    }
+
     /// Total rate of all external ports, in bits per second.
     pub fn rate(&self) -> u64 {
         let rates = self.ports.iter().map(|port| port.rate);

@@ -1,7 +1,7 @@
 //! Parser of the cluster's sections of a [file](crate::description::file). The file is the same on all servers.
 //! docs/cluster.md describes the fields.
 
-use super::description::{Connected, Description, Heartbeat, Port, Route, Server};
+use super::description::{Connected, Description, Elements, Heartbeat, Port, Route, Server};
 use super::generate::identifier;
 use crate::description::addresses::network;
 use crate::description::reader::{Fields, Reader, Word};
@@ -109,6 +109,11 @@ impl Reading {
         let keys = keys(&mut fields, r);
         let heartbeat = time(&mut fields, r, "heartbeat");
         let dead = time(&mut fields, r, "dead");
+        let elements = fields.word(r, "elements");
+        let elements = elements.map(|word| Elements {
+            line: r.first_line(&word),
+            text: word.text,
+        });
         fields.end(r);
         let times = Heartbeat {
             interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
@@ -131,6 +136,7 @@ impl Reading {
             keys,
             resequence: resequence.map(|(wait, _)| wait),
             heartbeat: times,
+            elements,
             servers: Vec::new(),
             links: Vec::new(),
             routes: Vec::new(),

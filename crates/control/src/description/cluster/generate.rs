@@ -3,7 +3,7 @@
 //! External ports are as in conf/ip-router.click. A packet's input node does all processing of its headers, also for
 //! ports of other servers. Then VLBInput, VLBTransit and VLBOutput bring it there.
 
-use super::description::{Connected, Description, Port, Server};
+use super::description::{Connected, Description, Elements, Port, Server};
 use super::file::first;
 use crate::description::source::Source;
 use std::fmt::Write;
@@ -35,6 +35,37 @@ pub(crate) fn is_plain(device: &str) -> bool {
     device.chars().all(fits) && !device.contains("//")
 }
 
+/// Class of an external port for a family: one of its own if the file has elements for it.
+fn port_class(port: &Port, family: Family) -> String {
+    match family.own(port) {
+        Some(_) => format!("Port{}_{}", family.number(), identifier(&port.name)),
+        None => format!("Port{}", family.number()),
+    }
+}
+
+/// Text of the class of an external port: `text` with the elements that the file has for it.
+fn with_own(text: &str, port: &Port, family: Family) -> String {
+    let own = family.own(port);
+    let element = own.map(|own| {
+        format!("    own :: {own};  // elements of the file: from the link by 0, to it by 1\n")
+    });
+    let chain = |input: &str| own.map_or(String::new(), |_| input.to_owned());
+    let arrival = match family {
+        Family::V4 => chain("[0] own[0] -> "),
+        Family::V6 => chain("        -> [0] own[0]\n"),
+    };
+    let far = own.map_or(family.neighbours(), |_| "[1] own");
+    text.replace("OWN_ELEMENT", &element.unwrap_or_default())
+        .replace("FROM_LINK", &arrival)
+        .replace("TO_LINK", &chain("[1] own[1] -> "))
+        .replace(&format!("FROM_FAR{}", family.neighbours()), far)
+        .replacen(
+            &format!("elementclass Port{} ", family.number()),
+            &format!("elementclass {} ", port_class(port, family)),
+            1,
+        )
+}
+
 /// The element that is an external port for a family.
 fn port_name(port: &Port, family: Family) -> String {
     format!("port_{}_{}", identifier(&port.name), family.number())
@@ -50,7 +81,7 @@ impl Source {
         let number = number.map_err(|why| format!("{}: {why}", self.name))?;
         let mut source = Source {
             name: format!("{} for {server}", self.name),
-            text: text(of, number).into(),
+            text: text(of, number, &self.name).into(),
             server: Some(server.to_owned()),
             numbers: Some(of.numbers(number)),
             ..self.clone()
@@ -67,14 +98,22 @@ pub fn secrets(of: &Description) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The configuration of a server, by its number, without [`secrets`].
-pub fn text(of: &Description, server: usize) -> String {
+/// The configuration of a server, by its number, without [`secrets`]. Errors in elements of the cluster's file have the
+/// name `file`.
+pub fn text(of: &Description, server: usize, file: &str) -> String {
     let Some(own) = of.servers.get(server) else {
         return String::new();
     };
     let ways = Ways::new(of, server);
     let mut out = head(of, own);
     definitions(&mut out, of, server);
+    if let Some(elements) = own
+        .uses_elements()
+        .then_some(&of.elements)
+        .and_then(Option::as_ref)
+    {
+        own_elements(&mut out, elements, (file, &own.name));
+    }
     classes(&mut out, own, &ways, of, server);
     let tables = [Family::V4, Family::V6].map(|family| Table::new(of, server, &ways, family));
     for table in tables.iter().flatten() {
@@ -133,19 +172,39 @@ fn definitions(out: &mut String, of: &Description, server: usize) {
     out.push('\n');
 }
 
+/// Classes of the file, between lines that tell where errors are.
+fn own_elements(out: &mut String, elements: &Elements, (file, server): (&str, &str)) {
+    let _ = writeln!(
+        out,
+        "# {} \"{file}\"\n{}",
+        elements.line,
+        elements.text.trim_end()
+    );
+    let next = out.lines().count() + 2;
+    let _ = writeln!(out, "# {next} \"{file} for {server}\"\n");
+}
+
 /// The compound classes that this server needs.
 fn classes(out: &mut String, own: &Server, ways: &Ways, of: &Description, server: usize) {
     let far = |v4| ways.remote(v4).any(|way| way.port.is_some());
     let v4 = own.ports.iter().any(|port| port.v4.is_some());
-    let v6 = own.ports.iter().any(|port| port.v6.is_some());
     let others = of.connected().filter(|at| at.server != server);
     let others = others.filter(|at| at.address.is_ipv6());
     let far6: String = others.map(|at| format!("{}/128 0, ", at.address)).collect();
     let port6 = PORT6.replace("FAR6_ROUTES ", &far6);
+    let mut ports: Vec<String> = Vec::new();
+    for (family, text) in [(Family::V4, PORT4), (Family::V6, &*port6)] {
+        for port in own.ports.iter().filter(|port| routes::has(port, family)) {
+            let class = with_own(text, port, family);
+            if !ports.contains(&class) {
+                ports.push(class);
+            }
+        }
+    }
+    let ports = ports.join("\n");
     let all = [
         (!own.ports.is_empty(), DEVICE),
-        (v4, PORT4),
-        (v6, &*port6),
+        (!ports.is_empty(), &*ports),
         (!own.ports.is_empty() && far(Family::V4), REMOTE4),
         (!own.ports.is_empty() && far(Family::V6), REMOTE6),
         (v4, HERE4),
@@ -160,6 +219,7 @@ fn classes(out: &mut String, own: &Server, ways: &Ways, of: &Description, server
 fn external(out: &mut String, number: usize, port: &Port) {
     let (four, six) = (port_name(port, Family::V4), port_name(port, Family::V6));
     let (device, mtu, color) = (&port.device, port.mtu, number + 1);
+    let [class4, class6] = [Family::V4, Family::V6].map(|family| port_class(port, family));
     let _ = writeln!(
         out,
         "// ---- External port {number}: {}\n\nd{number} :: Device({device});",
@@ -169,7 +229,7 @@ fn external(out: &mut String, number: usize, port: &Port) {
         Some((ip, length)) => {
             let _ = writeln!(
                 out,
-                "{four} :: Port4({device}, {color}, {mtu}, {ip}, {ip}/{length});\n\
+                "{four} :: {class4}({device}, {color}, {mtu}, {ip}, {ip}/{length});\n\
                  d{number}[0] -> [2] {four};\nd{number}[1] -> [3] {four};\n\
                  {four}[0] -> rt4;\n{four}[1] -> d{number};"
             );
@@ -185,7 +245,7 @@ fn external(out: &mut String, number: usize, port: &Port) {
         Some((ip, length)) => {
             let _ = writeln!(
                 out,
-                "{six} :: Port6({device}, {color}, {mtu}, {ip}, {ip}/{length}, {});\n\
+                "{six} :: {class6}({device}, {color}, {mtu}, {ip}, {ip}/{length}, {});\n\
                  d{number}[2] -> [2] {six};\n{six}[0] -> rt6;\n{six}[1] -> d{number};",
                 port.link_local
             );

@@ -72,7 +72,7 @@ pub(crate) fn description(text: &str) -> Description {
 pub(crate) fn compiled(of: &Description, server: usize, workers: usize) -> Compiled {
     let source = Source {
         name: "server".into(),
-        text: generate::text(of, server).into(),
+        text: generate::text(of, server, "cluster.toml").into(),
         definitions: generate::secrets(of),
         ..Source::default()
     };

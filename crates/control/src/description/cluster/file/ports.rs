@@ -39,6 +39,8 @@ impl Reading {
         let addresses = fields.words(r, "addresses");
         let link_local = fields.word(r, "link-local");
         let gateways = fields.words(r, "gateways");
+        let elements4 = fields.word(r, "elements4");
+        let elements6 = fields.word(r, "elements6");
         fields.end(r);
         let mut port = Port {
             name: name.unwrap_or_else(|| format!("p{}", at.1)),
@@ -48,6 +50,8 @@ impl Reading {
             v4: None,
             v6: None,
             link_local: LINK_LOCAL,
+            elements4: None,
+            elements6: None,
             gateways: Vec::new(),
         };
         if let Some(word) = link_local {
@@ -76,7 +80,27 @@ impl Reading {
         for word in gateways {
             self.gateway(&mut port, word);
         }
+        port.elements4 = elements4.and_then(|word| self.element(word, "IPv4", port.v4.is_some()));
+        port.elements6 = elements6.and_then(|word| self.element(word, "IPv6", port.v6.is_some()));
         port
+    }
+
+    /// The element of a port for packets of a family, which the port may not have.
+    fn element(&mut self, word: Word, family: &str, is_there: bool) -> Option<String> {
+        let (wrong, help) = match is_class(&word.text) {
+            false => (
+                format!("`{}` is no class of elements", word.text),
+                "write a class that `elements` of [cluster] declares, such as \"Edge\" or \"Edge(10.0.0.1)\"",
+            ),
+            true if !is_there => (
+                format!("this port has no {family} address, so no such packets pass"),
+                "give the port an address, or take the element away",
+            ),
+            true => return Some(word.text),
+        };
+        self.reader
+            .wrong("cluster-elements", word.span, wrong, help);
+        None
     }
 
     fn address(&mut self, port: &mut Port, word: Word, (server, at): (usize, usize)) {
@@ -136,6 +160,15 @@ impl Reading {
         }
         port.gateways.push(address);
     }
+}
+
+/// True for a class's name, alone or with arguments.
+fn is_class(text: &str) -> bool {
+    let name = text.split('(').next().unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named = name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(fits);
+    let rest = &text[name.len()..];
+    named && (rest.is_empty() || rest.ends_with(')') && !rest.contains(';'))
 }
 
 fn is_host(address: IpAddr, length: u8) -> bool {

@@ -8,7 +8,7 @@
 elementclass Port4 { $device, $color, $mtu, $ip, $net |
     // Finds neighbours; so many packets may wait for one of them.
     arp :: ARPQuerier($net, $device:eth, ENTRY_PACKET_CAPACITY 64);
-
+OWN_ELEMENT
     // ---- Arrival
 
     input[2] -> question :: Classifier(20/0001, 20/0002);
@@ -20,7 +20,7 @@ elementclass Port4 { $device, $color, $mtu, $ip, $net |
         -> Strip(14)                    // off with the Ethernet header
         // RFC 1812, 5.2.2 and 5.3.7; and nobody else may send with our addresses.
         -> check4 :: CheckIPHeader(INTERFACES $ALL4, BADSRC $HOSTS4)
-        -> [0] output;
+        -> FROM_LINK[0] output;
     check4[2] -> ICMPError($ip, parameterproblem, INTERFACES $ALL4) -> [0] output;
 
     // ---- Packets that came in at this server
@@ -33,7 +33,7 @@ elementclass Port4 { $device, $color, $mtu, $ip, $net |
         -> FixIPSrc($ip)                // our own messages carry this address (4.3.2.4)
         -> ttl :: DecIPTTL
         -> size :: IPFragmenter($mtu)
-        -> arp
+        -> TO_LINKarp
         -> [1] output;
     // Tell the source of a shorter way, if it is on this very network (5.2.7.2).
     back[1] -> ICMPError($ip, redirect, host, INTERFACES $net) -> [0] output;
@@ -47,7 +47,7 @@ elementclass Port4 { $device, $color, $mtu, $ip, $net |
 
     // ---- Packets that came in at another server
 
-    input[1] -> arp;
+    input[1] -> FROM_FARarp;
 
     // Questions to neighbours; and nobody answers to the address.
     arp[1] -> [1] output;

@@ -8,7 +8,7 @@
 elementclass Port6 { $device, $color, $mtu, $ip6, $net6, $ll |
     nd6 :: IP6NDSolicitor($ll, $device:eth);            // finds neighbours
     send6 :: FixIP6Src($ip6 $ll);       // packets on the last steps of their way
-    own6 :: Paint(0);                   // packets that the router itself makes
+OWN_ELEMENT    own6 :: Paint(0);                   // packets that the router itself makes
 
     // ---- Arrival
 
@@ -16,7 +16,7 @@ elementclass Port6 { $device, $color, $mtu, $ip6, $net6, $ll |
         -> Strip(14)
         -> CheckIP6Header($HOSTS6 $ll)  // nobody else may send with our addresses
         -> hop :: IP6HopByHop           // options that every router reads
-        -> local6 :: IP6Local($LOCAL6 $ll)
+FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
         -> hlim :: DecIP6HLIM           // one hop less; our own packets keep all of theirs
         -> [0] output;
@@ -59,10 +59,10 @@ elementclass Port6 { $device, $color, $mtu, $ip6, $net6, $ll |
     input[0]
         -> send6                        // our own messages carry this interface's address
         -> size6 :: CheckLength($mtu)   // IPv6 routers never cut packets
-        -> nd6
+        -> TO_LINKnd6
         -> back6 :: ICMP6Redirect($color, $ll, $net6)   // out the way it came in? (RFC 4861, 8.2)
         -> [1] output;
-    input[1] -> Paint(0) -> nd6;        // it came in elsewhere
+    input[1] -> Paint(0) -> FROM_FARnd6;        // it came in elsewhere
     back6[1] -> nd6;
     // Too long: path MTU discovery (RFC 8201); and nobody answers to the address.
     size6[1] -> ICMP6Error($ip6 $ll, packettoobig, MTU $mtu) -> own6;

@@ -40,6 +40,22 @@ impl Family {
             Family::V6 => 6,
         }
     }
+
+    /// The element that finds neighbours.
+    pub(super) fn neighbours(self) -> &'static str {
+        match self {
+            Family::V4 => "arp",
+            Family::V6 => "nd6",
+        }
+    }
+
+    /// The element that the file has for a port.
+    pub(super) fn own(self, port: &Port) -> Option<&str> {
+        match self {
+            Family::V4 => port.elements4.as_deref(),
+            Family::V6 => port.elements6.as_deref(),
+        }
+    }
 }
 
 impl Ways {

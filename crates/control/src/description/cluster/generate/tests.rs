@@ -47,7 +47,7 @@ fn a_server_alone_is_a_router_as_any_other() {
     "#;
     let of = description(alone);
     assert_eq!(mistakes(&of, 0), "");
-    let said = text(&of, 0);
+    let said = text(&of, 0, "cluster.toml");
     assert!(said.contains("0.0.0.0/0 10.0.2.9 1,"), "{said}");
     assert!(!said.contains("VLB"), "{said}");
 }
@@ -56,7 +56,12 @@ fn a_server_alone_is_a_router_as_any_other() {
 fn the_ready_example_is_right_for_each_of_its_servers() {
     let of = description(RB4);
     for server in 0..of.servers.len() {
-        assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+        assert_eq!(
+            mistakes(&of, server),
+            "",
+            "{}",
+            text(&of, server, "cluster.toml")
+        );
     }
 }
 
@@ -66,7 +71,7 @@ fn internal_links_may_be_vlans_of_one_port() {
     assert_ne!(vlan, TWO);
     let of = description(&vlan);
     for server in 0..2 {
-        let said = text(&of, server);
+        let said = text(&of, server, "cluster.toml");
         assert!(said.contains("ToDevice(eth1.100)"), "{said}");
         assert_eq!(mistakes(&of, server), "", "{said}");
     }
@@ -79,7 +84,7 @@ fn keys_and_resequencers_are_part_of_each_server() {
     let of = description(&text.replace("delta", &more));
     for server in 0..of.servers.len() {
         assert_eq!(mistakes(&of, server), "");
-        let said = self::text(&of, server);
+        let said = self::text(&of, server, "cluster.toml");
         assert!(said.contains("KEY $KEY, RESEQUENCE 2ms);"), "{said}");
         assert!(!said.contains(KEY), "{said}");
         assert!(
@@ -112,7 +117,7 @@ fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
         assert_eq!(receivers(&text), [[0], [1], [0]], "{field}");
     }
     // The port on an IP network distinguishes the flows by the datagrams' ports.
-    assert!(!self::text(&description(&over("udp")), 0).contains("QUEUES"));
+    assert!(!self::text(&description(&over("udp")), 0, "cluster.toml").contains("QUEUES"));
 }
 
 #[test]
@@ -125,20 +130,20 @@ fn shared_memory_has_a_queue_for_each_worker_of_the_peer() {
             &format!("name = \"two\"\nkey = \"{KEY}\""),
         );
     let of = description(&two);
-    let a = text(&of, 0);
+    let a = text(&of, 0, "cluster.toml");
     assert!(
         a.contains(
             "FromDevice(\"memif:role=server,id=0,socket=/run/ab.sock\", PROMISC true) -> [0]"
         ),
         "{a}"
     );
-    assert!(text(&of, 1).contains("PROMISC true, QUEUES 1)"));
+    assert!(text(&of, 1, "cluster.toml").contains("PROMISC true, QUEUES 1)"));
 }
 
 #[test]
 fn a_packets_input_node_knows_where_it_leaves() {
     let of = description(TWO);
-    let a = text(&of, 0);
+    let a = text(&of, 0, "cluster.toml");
     for line in [
         // The MTU and the address of the port at the other server.
         "rt4[3] -> far_1_0_4 :: Remote4(1400, 10.0.2.1, 10.0.2.1/24) -> [1] enter;  // wan of b",
@@ -154,7 +159,7 @@ fn a_packets_input_node_knows_where_it_leaves() {
     ] {
         assert!(a.contains(line), "{line}\n{a}");
     }
-    let b = text(&of, 1);
+    let b = text(&of, 1, "cluster.toml");
     for line in [
         "enter :: VLBInput(vlb, a/255, a/0, a/0/1);",
         "    203.0.113.0/24 4,",
@@ -174,7 +179,7 @@ fn servers_that_only_carry_others_packets_need_no_tables() {
             \"y\"]\n[[link]]\nrate = \"1Gbps\"\nbetween = [\"c\", \"a\"]",
     );
     let of = description(&three);
-    let c = text(&of, 2);
+    let c = text(&of, 2, "cluster.toml");
     assert!(
         c.contains("transit[1] -> link1;") && !c.contains("rt4"),
         "{c}"
@@ -191,9 +196,14 @@ fn a_server_has_no_ways_for_packets_that_cannot_come_in_there() {
     ) + "[[route]]\nprefix = \"2001:db8::/32\"\nvia = \"fe80::9\"\n";
     let of = description(&mixed);
     for server in 0..2 {
-        assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+        assert_eq!(
+            mistakes(&of, server),
+            "",
+            "{}",
+            text(&of, server, "cluster.toml")
+        );
     }
-    let (a, b) = (text(&of, 0), text(&of, 1));
+    let (a, b) = (text(&of, 0, "cluster.toml"), text(&of, 1, "cluster.toml"));
     assert!(a.contains("    2001:db8::/32 fe80::9 0,"), "{a}");
     assert!(
         b.contains("enter :: VLBInput(vlb, a/255, a/0, a/0/1);") && !b.contains("rt6"),
@@ -212,7 +222,12 @@ fn names_that_are_alike_when_put_together_stay_apart() {
         .replacen("[[server.port]]\n", "[[server.port]]\nname = \"b_c\"\n", 1);
     let of = description(&alike);
     for server in 0..3 {
-        assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+        assert_eq!(
+            mistakes(&of, server),
+            "",
+            "{}",
+            text(&of, server, "cluster.toml")
+        );
     }
 }
 
@@ -221,7 +236,7 @@ fn two_servers_may_have_several_links() {
     let second = "[[link]]\nbetween = [\"a\", \"b\"]\ndevices = [\"x\", \"y\"]\n";
     let of = description(&TWO.replace("[[route]]", &format!("{second}[[route]]")));
     for server in 0..2 {
-        let said = text(&of, server);
+        let said = text(&of, server, "cluster.toml");
         assert_eq!(mistakes(&of, server), "", "{said}");
         assert!(said.contains("LINKS a-b 1Gbps a-b 1Gbps"), "{said}");
     }
@@ -253,7 +268,7 @@ fn devices_of_links_may_have_commas_and_times_may_be_short() {
         );
     let of = description(&two);
     assert_eq!(mistakes(&of, 0), "");
-    let a = text(&of, 0);
+    let a = text(&of, 0, "cluster.toml");
     for part in [
         "FromDevice(\"memif:role=server,id=0,socket=/run/ab.sock\", PROMISC true) -> [0] transit;",
         "link0 :: ToDevice(\"memif:role=server,id=0,socket=/run/ab.sock\");",
@@ -287,9 +302,14 @@ fn links_over_an_ip_network_have_headers_and_take_frames_of_their_peers_only() {
     ] {
         let of = description(&over(what));
         for server in 0..2 {
-            assert_eq!(mistakes(&of, server), "", "{}", text(&of, server));
+            assert_eq!(
+                mistakes(&of, server),
+                "",
+                "{}",
+                text(&of, server, "cluster.toml")
+            );
         }
-        let a = text(&of, 0);
+        let a = text(&of, 0, "cluster.toml");
         let more = [
             "under :: Underlay(under, 192.0.2.1, 192.0.2.1/24);",
             "StaticIPLookup(192.0.2.0/24 0) -> arp;",
@@ -300,10 +320,70 @@ fn links_over_an_ip_network_have_headers_and_take_frames_of_their_peers_only() {
         }
     }
     let far = over("udp").replace("mtu = 1580", "mtu = 1580\ngateway = \"192.0.2.254\"");
-    let a = text(&description(&far), 0);
+    let a = text(&description(&far), 0, "cluster.toml");
     let hops = "StaticIPLookup(192.0.2.0/24 0, 0.0.0.0/0 192.0.2.254 0)";
     assert!(a.contains(hops), "{a}");
     let unused = far.replace("over = \"udp\"", "mtu = 1530\ndevices = [\"x\", \"y\"]");
-    let a = text(&description(&unused), 0);
+    let a = text(&description(&unused), 0, "cluster.toml");
     assert!(!a.contains("under"), "no link passes there: {a}");
+}
+
+/// [`TWO`] with elements for the first server's port.
+fn with_elements(classes: &str, names: &str) -> String {
+    TWO.replace(
+        "rate = \"1Gbps\"",
+        &format!("rate = \"1Gbps\"\nelements = '''\n{classes}'''"),
+    )
+    .replacen("gateways", &format!("{names}\ngateways"), 1)
+}
+
+#[test]
+fn packets_of_a_port_pass_the_elements_that_the_file_has_for_it() {
+    let classes = "elementclass Edge { $port |\n\
+        input[0] -> IPFilter(deny dst tcp port $port, allow all) -> [0] output;\n\
+        input[1] -> out :: Counter -> [1] output;\n}\n\
+        elementclass Edge6 { input[0] -> [0] output; input[1] -> Counter -> [1] output; }\n";
+    let names = "elements4 = \"Edge(23)\"\nelements6 = \"Edge6\"";
+    let of = description(&with_elements(classes, names));
+    assert_eq!(mistakes(&of, 0), "", "{}", text(&of, 0, "cluster.toml"));
+    let said = text(&of, 0, "cluster.toml");
+    for line in [
+        "own :: Edge(23);",
+        "own :: Edge6;",
+        "-> [0] own[0] -> [0] output;",
+        "-> [1] own[1] -> arp",
+        "input[1] -> [1] own;",
+        "-> [1] own[1] -> nd6",
+        "input[1] -> Paint(0) -> [1] own;",
+        "port_p0_4 :: Port4_p0(",
+        "port_p0_6 :: Port6_p0(",
+    ] {
+        assert!(said.contains(line), "{line}: {said}");
+    }
+    // The other server has none of them.
+    assert_eq!(
+        text(&of, 1, "cluster.toml"),
+        text(&description(TWO), 1, "cluster.toml")
+    );
+    for marker in ["OWN_ELEMENT", "FROM_LINK", "TO_LINK", "FROM_FAR"] {
+        assert!(!said.contains(marker), "{said}");
+    }
+}
+
+#[test]
+fn mistakes_in_elements_of_the_file_have_its_lines() {
+    let classes =
+        "elementclass Edge {\n    input[0] -> Nonsense -> [0] output; input[1] -> [1] output;\n}\n";
+    let file = with_elements(classes, "elements4 = \"Edge\"");
+    let line = 1 + file
+        .lines()
+        .position(|line| line.contains("Nonsense"))
+        .expect("it is there");
+    let said = mistakes(&description(&file), 0);
+    assert!(said.contains(&format!("cluster.toml:{line}:")), "{said}");
+    let missing = mistakes(
+        &description(&with_elements(classes, "elements4 = \"Edgy\"")),
+        0,
+    );
+    assert!(missing.contains("Edgy"), "{missing}");
 }
