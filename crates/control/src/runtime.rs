@@ -189,8 +189,8 @@ fn reload_again(process: &Arc<Process>) {
     );
 }
 
-/// Something that is done again and again and may have to wait, for workers or the kernel: it has a thread of
-/// its own, one at a time.
+/// A repeated job that may wait for workers or for the kernel. Each run has a thread of its own, and no two runs
+/// overlap.
 struct Following(Option<tokio::task::JoinHandle<()>>);
 
 impl Following {

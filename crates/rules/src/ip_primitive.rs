@@ -362,7 +362,7 @@ fn mask6(len: u8) -> Ipv6Addr {
     Ipv6Addr::from_bits(!hosts)
 }
 
-/// A primitive, all its parts given.
+/// A complete primitive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Primitive {
     pub(crate) head: Head,

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Intended use of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Ask.
+    /// The script reads it.
     Read,
-    /// Tell.
+    /// The script writes it.
     Write,
 }
 

@@ -1,4 +1,4 @@
-//! `ashlar top`
+//! `ashlar top`: rates of elements and ports, again and again.
 
 use super::{Done, harmless, print, print_as_it_is, put};
 use crate::cli::Top;

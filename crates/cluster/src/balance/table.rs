@@ -177,7 +177,7 @@ impl Table {
         }
     }
 
-    /// A pair for a bucket: true if it still has to move, and true if it also is busy.
+    /// State of a bucket's move: true if the bucket still has to move; true if it has to and is busy.
     pub fn waits(&self, bucket: usize, now: u64, idle: u64) -> (bool, bool) {
         let (owner, target) = self.get(bucket);
         let last = self.seen[bucket].load(Relaxed);

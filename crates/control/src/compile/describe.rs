@@ -56,9 +56,9 @@ pub struct Worker {
 /// An element that starts work on a worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct Start {
-    /// Name.
+    /// Name of the element.
     pub name: String,
-    /// Class.
+    /// Class of the element.
     pub class: String,
     /// True if the element is a task; false if packets come to it.
     pub task: bool,

@@ -504,7 +504,7 @@ fn plans_say_what_tables_take() {
     let bytes = |name| plan.elements[plan.find(name).expect("it is there")].memory();
     // The pages of those words for the first 18 bits of addresses that a route covers, and a node.
     assert!((1 << 10..128 << 10).contains(&bytes("rt")));
-    // A word for each 24 bits.
+    // A word for each value of the first 24 bits.
     assert!((64 << 20..65 << 20).contains(&bytes("direct")));
     // Twice as many slots as entries, of 40 bytes and more each.
     assert!((80 << 10..200 << 10).contains(&bytes("arp")));

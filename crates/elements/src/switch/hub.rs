@@ -49,8 +49,8 @@ pub(crate) const fn no_buffer<E: Element>(count: fn(&E) -> u64) -> Handler<E> {
     Handler::sum("no_buffer", doc, count)
 }
 
-/// Sends a packet to every output but `input`, the original last; with no such output it is dropped
-/// under the `alone`-th name. Returns how many copies could not be made.
+/// Sends a packet to every output except `input`. Without such an output, drops it under the name with number `alone`.
+/// Returns the number of copies that could not be made.
 pub(crate) fn flood(
     packet: Packet,
     input: usize,

@@ -150,11 +150,12 @@ impl Program {
         self.put(0x95, 0, 0, 0, 0);
     }
 
-    /// Jumps to a label if a register has, or has not, a value.
+    /// Jumps to a label if a register has a value.
     fn if_is(&mut self, register: u8, value: i32, label: Label) {
         self.jump(0x15, register, 0, value, label);
     }
 
+    /// Jumps to a label if a register does not have a value.
     fn if_not(&mut self, register: u8, value: i32, label: Label) {
         self.jump(0x55, register, 0, value, label);
     }

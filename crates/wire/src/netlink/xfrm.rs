@@ -261,11 +261,11 @@ pub struct Sa<'a> {
     pub current: Current,
     /// Sequence numbers.
     pub replay: Replay,
-    /// A cipher that authenticates.
+    /// Cipher that also authenticates.
     pub aead: Option<Algorithm<'a>>,
-    /// A cipher that does not.
+    /// Cipher that only encrypts.
     pub cipher: Option<Algorithm<'a>>,
-    /// A code.
+    /// Authentication code beside such a cipher.
     pub code: Option<Algorithm<'a>>,
     /// True if packets are compressed.
     pub compresses: bool,

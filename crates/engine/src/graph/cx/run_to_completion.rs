@@ -60,8 +60,8 @@ impl Cx<'_> {
         self.put_back(held, output);
     }
 
-    /// Takes out the element after an output if packets may go to it directly: it does not begin a fused loop, and
-    /// this run is neither watched nor measured.
+    /// Takes the element after an output out of the graph, if packets may go to it directly. They may if it does not
+    /// begin a fused loop, and if this run is neither watched nor measured.
     #[inline(always)]
     fn hold_next(&mut self, output: usize) -> Option<Next> {
         let core = &mut *self.core;
