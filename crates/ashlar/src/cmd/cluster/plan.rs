@@ -3,7 +3,9 @@
 use super::{Done, read};
 use crate::cli::ClusterPlan;
 use crate::cmd::print;
+use cluster::health::LINKS_MAX;
 use cluster::plan::{Plan, Server, Topology, Wanted, clos};
+use control::cluster::Description;
 use serde_json::{Value, json};
 
 /// Number of ports of a switch in the design that is compared with.
@@ -76,7 +78,7 @@ fn gbit(rate: f64) -> String {
 }
 
 fn text(plan: &Plan) -> String {
-    let rows = [servers(plan), links(plan), work(plan)].concat();
+    let rows = [servers(plan), links(plan), work(plan), vec![built(plan)]].concat();
     let rows: String = rows
         .iter()
         .map(|(name, value)| format!("  {name:<22}{value}\n"))
@@ -167,6 +169,38 @@ fn work(plan: &Plan) -> Vec<Row> {
     rows
 }
 
+/// Reasons why no cluster's file can describe the plan.
+fn obstacles(plan: &Plan) -> Vec<String> {
+    let limits = [
+        (plan.servers(), Description::SERVERS_MAX, "servers"),
+        (plan.fan_out() * plan.trunk, LINKS_MAX, "links of a server"),
+        (
+            plan.ports_per_server,
+            Description::PORTS_MAX,
+            "ports of a server",
+        ),
+        (
+            plan.wanted.ports,
+            Description::DESTINATIONS_MAX,
+            "external ports",
+        ),
+    ];
+    let beyond = limits.iter().filter(|(n, most, _)| *n as usize > *most);
+    let beyond = beyond.map(|(n, most, what)| format!("{n} {what}, where {most} are the most"));
+    let one_way = "cables between its columns are one-way, and links of a file are not";
+    let fly = matches!(plan.topology, Topology::Fly { .. }).then(|| one_way.to_owned());
+    fly.into_iter().chain(beyond).collect()
+}
+
+/// Says if `ashlar cluster up` can run the plan.
+fn built(plan: &Plan) -> Row {
+    let value = match &*obstacles(plan) {
+        [] => "can be built: write the servers and links into a file".to_owned(),
+        obstacles => format!("cannot be built yet: {}", obstacles.join("; ")),
+    };
+    row("by ashlar cluster", value)
+}
+
 fn count(n: u32, what: &str) -> String {
     lang::count(n as usize, what)
 }
@@ -198,5 +232,6 @@ fn to_json(plan: &Plan) -> Value {
         "switches": clos::packed(&net, SWITCH),
         "switch_ports": net.ports,
         "switched_cost": cost,
+        "obstacles": obstacles(plan),
     })
 }
