@@ -11,6 +11,7 @@ import pathlib
 import re
 import statistics
 import sys
+import time
 
 from . import machine, plot, spread  # noqa: F401  for the folders
 from .lab import Lab, need_program
@@ -44,7 +45,7 @@ class Figure:
 
     def measure(self, lab, bar):
         """Runs everything and writes raw.json."""
-        notes = machine.notes()
+        notes, begin = machine.notes(), time.monotonic()
         results = {}
         for round in range(self.rounds):
             for label, run in self.steps():
@@ -59,14 +60,14 @@ class Figure:
                 finally:
                     lab.end_all()
                 bar.step()
-        raw = {"host": notes, "command": f"eval/{self.name}/measure.py", "results": results}
+        raw = {"host": notes, "command": f"eval/{self.name}/measure.py", "rounds": self.rounds, "seconds": round(time.monotonic() - begin), "results": results}
         (self.folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
 
     def raw(self):
         """The raw results."""
         path = self.folder / "raw.json"
         if not path.exists():
-            raise machine.Failed(f"{path} is missing: measure first, with eval/{self.name}/measure.py")
+            raise machine.NotMeasured(f"{path} is missing: measure first, with eval/{self.name}/measure.py")
         return json.loads(path.read_text())
 
     def rows(self):
@@ -89,7 +90,7 @@ class Figure:
         """The raw results of another folder, which is measured before this one."""
         path = self.folder.parent / name / "raw.json"
         if not path.exists():
-            raise machine.Failed(f"{path} is missing: measure it first, with eval/{name}/measure.py")
+            raise machine.NotMeasured(f"{path} is missing: measure it first, with eval/{name}/measure.py")
         return json.loads(path.read_text())
 
     def main(self):
@@ -106,7 +107,10 @@ def run_all(figures, page_only=False):
     """Measures figures one after the other; writes each page when its figure is done."""
     if page_only:
         for figure in figures:
-            figure.write_page()
+            try:
+                figure.write_page()
+            except machine.NotMeasured as missing:
+                print(f"no page: {missing}", file=sys.stderr)
         return
     need_program()
     with Lab() if any(f.lab for f in figures) else Desk() as lab, Bar(sum(f.count() for f in figures)) as bar:
@@ -121,7 +125,12 @@ def write_summary(path, figures):
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
     head = ["figure", "paper", "here", "page", "commit", "date"]
-    rows = [row for figure in figures for row in figure.rows()]
+    rows = []
+    for figure in figures:
+        try:
+            rows += figure.rows()
+        except machine.NotMeasured:
+            rows.append(["not measured yet", "", "", f"[{figure.name}]({figure.name})", "", ""])
     path.write_text(f"{before}{BEGIN}\n{table(head, rows)}\n{END}{after}")
 
 

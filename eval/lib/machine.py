@@ -24,6 +24,10 @@ class Absent(Failed):
     """This machine lacks what the measurement needs."""
 
 
+class NotMeasured(Failed):
+    """Raw results that a page needs are missing."""
+
+
 def some(value, what):
     """A rate, which must not be 0: a rate of 0 means a mistake of the router or of the measurement."""
     if not value > 0:
@@ -48,14 +52,29 @@ def noted_hz(notes):
     return float(re.search(r"time-stamp counter (\d+) MHz", notes["cpu"])[1]) * 1e6
 
 
+# What results depend on; results and pages of eval do not count.
+CODE = ["crates", "conf", "eval", "tests/examples", "Cargo.toml", "Cargo.lock",
+        *(f":(exclude,glob)eval/**/{name}" for name in ("raw.json", "raw/**", "README.md", "page.md", "plot.svg"))]
+
+
+def code_commit():
+    """The last commit that changed the measured code, so that commits of results do not make results look old."""
+    def git(*words):
+        return subprocess.run(["git", *words, "--", *CODE], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+
+    commit = git("log", "-1", "--format=%h", "--abbrev=8")
+    if not commit:
+        return "not in a git checkout"
+    return f"{commit} and changes" if git("status", "--porcelain", "--untracked-files=no") else commit
+
+
 def notes():
     """Facts about the machine that a reader must know, by name."""
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     model = [l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")]
     dpdk = subprocess.run(["pkg-config", "--modversion", "libdpdk"], capture_output=True, text=True)
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip() or "not in a git checkout",
+        "commit": code_commit(),
         "cpu": f"{model[0]}, {os.cpu_count()} processors, time-stamp counter {tsc_hz() / 1e6:.0f} MHz",
         "kernel": platform.release(),
         "dpdk": dpdk.stdout.strip(),

@@ -1,0 +1,62 @@
+"""The page of this folder: README.md, of raw.json and page.md."""
+
+import json
+import pathlib
+import statistics
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from lib import figure, machine, spread  # noqa: E402
+from lib.figure import host_table, of_rounds, table  # noqa: E402
+
+name = HERE.name
+# Rows of the table: the figure in words, its lines, its goal, and True if less is better.
+ROWS = [
+    ("`binsort-cycles`: the worst from 1 to 1,000,000 packets", ["binsort-cycles"], 100, True),
+    ("`binsort/fifo`: rate of a service that sorts over one that does not", ["binsort/fifo"], 0.96, False),
+    ("`mds-binsort/ceiling`: above 1 if threads help each other", ["mds-binsort/ceiling"], 0.95, False),
+    ("`mds-binsort-in-turn/ceiling`: the same by round-robin, the paper's convoy", ["mds-binsort-in-turn/ceiling"], None, False),
+    ("`tree-cycles-0`, `-1000`: more than a queue that is first in, first out", ["tree-cycles-0", "tree-cycles-1000"], 170, True),
+    ("`tree-cycles-100000`, `-1000000`", ["tree-cycles-100000", "tree-cycles-1000000"], 170, True),
+    ("`rte_sched-cycles-0`, `-1000`, `-100000`, `-1000000`", [f"rte_sched-cycles-{n}" for n in (0, 1000, 100_000, 1_000_000)], None, True),
+    ("`htb-cycles`, a tenth of the subscribers, none waits", ["htb-cycles"], None, True),
+    ("`swap/route`: MPLS swap over IPv4 routing", ["swap/route"], 1.2, False),
+    ("`late`: packets of 10,000 admitted flows after their bound, five hops", ["late"], 0, True),
+    ("`late-fifo`: the same with FIFO", ["late-fifo"], None, True),
+]
+
+
+def load():
+    path = HERE / "raw.json"
+    if not path.exists():
+        raise machine.NotMeasured(f"{path} is missing: measure first, with eval/services/run --keep")
+    return json.loads(path.read_text())
+
+
+def row(results, what, lines, goal, less):
+    middles = [statistics.median(results[line]) for line in lines]
+    missed = goal is not None and any(middle > goal if less else middle < goal for middle in middles)
+    shown = ", ".join(spread(results[line], 3 if "/" in line else 0) for line in lines)
+    return [what, shown, "" if goal is None else f"{goal}: missed" if missed else goal]
+
+
+def rows():
+    """Rows for the table of all figures."""
+    raw = load()
+    late, fifo = (statistics.median(raw["results"][line]) for line in ("late", "late-fifo"))
+    return [["Network services, admitted flows' packets after their bound, five hops", "0 promised", f"{late:.0f} by deadlines, {fifo:.0f} with FIFO", f"[{name}]({name})",
+             raw["host"]["commit"], raw["host"]["date"]]]
+
+
+def write_page():
+    """Makes the page of raw.json."""
+    raw = load()
+    results = raw["results"]
+    middle = {line: statistics.median(values) for line, values in results.items()}
+    tree = [middle[f"tree-cycles-{n}"] for n in (0, 1_000_000)]
+    values = {
+        "table": table(["figure", "value", "goal"], [row(results, *one) for one in ROWS]), "rounds": of_rounds(raw["rounds"]), "host": host_table(raw),
+        "tree": f"{tree[1] / tree[0]:.1f}", "sched 0": f"{middle['rte_sched-cycles-0']:.0f}", "sched most": f"{middle['rte_sched-cycles-1000000']:.0f}", "swap": f"{1 / middle['swap/route']:.2f}", "command": "    eval/services/run --keep"}
+    (HERE / "README.md").write_text(figure.fill((HERE / "page.md").read_text(), values))
