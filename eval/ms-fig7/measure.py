@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Multistage routers, Figure 7: throughput of 1 to 4 balancers and 1 to 10 routers, in virtual time."""
 
-import json
 import pathlib
+import re
+import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine  # noqa: E402
-from lib.figure import Figure, table  # noqa: E402
+from lib.figure import Figure, claim, table  # noqa: E402
 from lib.lab import printed  # noqa: E402
 from lib.plot import COLORS  # noqa: E402
 
@@ -16,7 +17,8 @@ LINE = 1_488_095
 ROUTER = 640_000
 # Of the paper's text: balancers, routers, kpps.
 PAPER = {(1, 1): 640, (1, 3): 1488, (2, 2): 1280, (4, 10): 6000}
-COUNTS = json.loads((machine.ROOT / "eval" / "bench" / "instructions.json").read_text())
+COMMAND = machine.ROOT / "eval" / "bench" / "instructions"
+COUNTED = ["forward", "router", "balance-rr", "balance-rr-3-ports", "balance-flows", "balance-flows-256", "balance-back"]
 
 
 def simulated(balancers, routers):
@@ -27,12 +29,20 @@ def simulated(balancers, routers):
     return printed("balance", "simulate", "--json", *map(str, words))
 
 
+def counts(_):
+    """Instructions of configurations, by callgrind."""
+    done = subprocess.run([COMMAND, *COUNTED], capture_output=True, text=True)
+    found = {name: {"own": float(own), "commit": machine.code_commit()} for name, own in re.findall(r"^instructions (\S+) own (\S+) ", done.stdout, re.M)}
+    if done.returncode != 0 or found.keys() != set(COUNTED):
+        raise machine.Failed(f"eval/bench/instructions does not count {', '.join(COUNTED)}\n{done.stderr[-2000:]}")
+    return found
+
+
 def steps():
     for b in BALANCERS:
         for r in ROUTERS:
             yield f"paper {b} {r}", lambda _, b=b, r=r: simulated(b, r)
-    names = ("forward", "router", "balance-rr", "balance-rr-3-ports", "balance-flows", "balance-flows-256", "balance-back")
-    yield "costs", lambda _: {name: COUNTS[name] for name in names}
+    yield "costs", counts
 
 
 def kpps(raw, b, r):
@@ -44,12 +54,16 @@ def values(raw):
     head = ["routers", *[f"{b} balancer{'s' if b > 1 else ''}" for b in BALANCERS]]
     rows = [[r, *[f"{kpps(raw, b, r):,.0f}" for b in BALANCERS]] for r in ROUTERS]
     forward = costs["forward"]["own"]
+    same = costs["balance-flows-256"]["own"] - costs["balance-flows"]["own"]
+    ports = costs["balance-rr-3-ports"]["own"] - costs["balance-rr"]["own"]
+    claim(abs(same) < 1, "a balancer costs the same with 2 and with 256 back ends")
+    claim(ports > 1, "three back ports cost more than one")
     count = [[name, one["own"], f"{one['own'] - forward:+.1f}", one["commit"]] for name, one in costs.items()]
     return {
         "paper": table(head, rows),
         "text": table(["balancers", "routers", "paper, kpps", "here, kpps"],
                       [[b, r, f"{told:,}", f"{kpps(raw, b, r):,.0f}"] for (b, r), told in PAPER.items()]),
-        "costs": table(["configuration", "instructions", "over forward", "commit"], count),
+        "ports": f"{ports:.1f}", "costs": table(["configuration", "instructions", "over forward", "commit"], count),
     }
 
 

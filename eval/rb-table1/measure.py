@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, spread, table  # noqa: E402
 
 CONF = pathlib.Path(__file__).with_name("batches.click")
 PAPER = {(1, 1): 1.46, (32, 1): 4.97, (32, 16): 9.77, (32, 32): None}  # Gbps, eight cores
@@ -35,7 +35,9 @@ def values(raw):
         rows.append(row)
     head = ["kp", "kn", "paper: Gbps (gain)", "capture to nowhere: Mpps", "gain", "memif and back: Mpps", "gain",
             "cycles per packet there"]
-    return {"table": table(head, rows)}
+    words = {"less": "fewer packets than", "more": "more packets than", "no different": "within the spread as many packets as"}
+    single = {way: words[compared(*(column(results, f"{way} {kp},1") for kp in (32, 1)))] for way in ("alone", "memif")}
+    return {"table": table(head, rows), **single}
 
 
 def draw(axes, raw):
