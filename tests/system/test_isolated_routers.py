@@ -358,6 +358,11 @@ def memory():
 def files():
     kept = [open("/dev/null") for _ in range(5000)]
 
+def processor():
+    os.sched_setaffinity(0, {1})
+    if os.sched_getaffinity(0) == {0}:
+        raise OSError("the call succeeds without an effect")
+
 def large():
     with open("large", "wb") as file:
         file.truncate(2 << 30)
@@ -382,7 +387,7 @@ tries = {
     "read memory of the process": lambda: call(310, plane, None, 0, None, 0, 0),
     "load a program into the kernel": lambda: call(321, 0, None, 0),
     "have memory that nobody counts": lambda: call(319, b"x", 0),
-    "run on another processor": lambda: os.sched_setaffinity(0, {0}),
+    "run on another processor": processor,
     "have more memory": memory,
     "have more files": files,
     "have a large file": large,
@@ -447,3 +452,23 @@ def test_what_the_file_says_wrong_of_isolated_routers_is_told(lab):
         (f"{ISOLATED}\nworkers = 100", "no such number of workers"),
     ):
         assert why in checked(section), (section, checked(section))
+
+
+def test_an_isolated_router_opens_dpdk_devices_of_its_own_and_a_card_must_be_given_to_its_user(lab):
+    (lab.folder / "red.click").write_text("FromDevice(net_null0) -> c :: Counter -> ToDevice(net_null1);\n")
+    file = lab.folder / "direct.toml"
+    file.write_text(f'[[router]]\nname = "red"\ngraph = "red.click"\n{ISOLATED}\n')
+    assert lab.run(ASHLAR, "check", str(file)).out == ""
+    router = AshlarRouter(lab.namespace("ports"), workers=1)
+    router.definitions = list
+
+    def packets() -> int:
+        asked = lab.run(ASHLAR, "show", "--socket", str(router.socket), "--router", "red", "c.count", ok=None)
+        return int(asked.out) if asked.status == 0 else 0
+
+    router.start(file)
+    until(packets, "packets of a device in the router's own process", 60)
+    assert router.stop() == 0
+    (lab.folder / "red.click").write_text("FromDevice(0000:ff:1f.7) -> Discard;\n")
+    checked = lab.run(ASHLAR, "check", str(file), ok=None)
+    assert "there is no card 0000:ff:1f.7" in checked.out, checked

@@ -1,7 +1,9 @@
 //! The IOMMU, and the programs that use a device.
 
+use crate::bind::VFIO;
 use crate::{Device, Machine};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 pub(crate) const GROUPS: &str = "sys/kernel/iommu_groups";
 const NOIOMMU: &str = "sys/module/vfio/parameters/enable_unsafe_noiommu_mode";
@@ -45,6 +47,34 @@ impl Machine {
         Some(there.unwrap_or(plain))
     }
 
+    /// Checks that a confined program of a user can open the card at an address: an IOMMU bounds the card's memory
+    /// accesses, and the user owns the group's file.
+    ///
+    /// # Errors
+    /// The reason why it cannot, and the remedy; a sentence.
+    pub fn is_given_to(&self, address: &str, user: u32) -> Result<(), String> {
+        let device = self.devices().into_iter().find(|d| d.address == address);
+        let device = device.ok_or_else(|| format!("there is no card {address}"))?;
+        if device.driver.as_deref() != Some(VFIO) {
+            return Err(format!(
+                "{VFIO} does not have {address}: `ashlar ports bind {address}`"
+            ));
+        }
+        let file = device.iommu_group.map(|group| format!("dev/vfio/{group}"));
+        let Some(file) = file.filter(|file| self.files.exists(file)) else {
+            return Err(format!(
+                "no IOMMU bounds the memory that {address} reaches: switch the IOMMU on, or share the card with \
+                 [[port]], so that the common process opens it"
+            ));
+        };
+        match std::fs::metadata(self.files.path(&file)) {
+            Ok(about) if about.uid() == user => Ok(()),
+            _ => Err(format!(
+                "/{file}, by which {address} is opened, does not belong to the router's user: `chown {user} /{file}`"
+            )),
+        }
+    }
+
     /// True if the device's group can be opened, which means that no program has it.
     pub(crate) fn try_group(&self, file: &str) -> io::Result<()> {
         let mut how = std::fs::OpenOptions::new();
@@ -79,5 +109,36 @@ impl Machine {
             .read(&format!("proc/{pid}/comm"))
             .unwrap_or_default();
         Some(format!("process {pid} ({name})"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Fake;
+
+    #[test]
+    fn card_is_given_to_the_owner_of_its_group() {
+        const CARD: &str = "0000:03:00.0";
+        let fake = Fake::new();
+        let user = rustix::process::getuid().as_raw();
+        let said = |user| fake.machine().is_given_to(CARD, user).unwrap_err();
+        assert_eq!(said(user), "there is no card 0000:03:00.0");
+        fake.card(CARD, 0x8086, 0x10d3, Some("e1000e"));
+        assert!(said(user).ends_with("`ashlar ports bind 0000:03:00.0`"));
+        fake.symlink(
+            "../../../bus/pci/drivers/vfio-pci",
+            &format!("sys/devices/pci0000:00/{CARD}/driver"),
+        );
+        assert!(said(user).starts_with("no IOMMU bounds"));
+        fake.symlink(
+            "../../../kernel/iommu_groups/5",
+            &format!("sys/devices/pci0000:00/{CARD}/iommu_group"),
+        );
+        // Without an IOMMU.
+        fake.write("dev/vfio/noiommu-5", "");
+        assert!(said(user).starts_with("no IOMMU bounds"));
+        fake.write("dev/vfio/5", "");
+        assert!(said(user + 1).ends_with(&format!("`chown {} /dev/vfio/5`", user + 1)));
+        assert_eq!(fake.machine().is_given_to(CARD, user), Ok(()));
     }
 }

@@ -57,7 +57,7 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_personality,
     libc::SYS_quotactl,
     libc::SYS_fanotify_init,
-    // Memory that no limit covers, and processors of others.
+    // Memory that no limit covers, and priority over others.
     libc::SYS_memfd_create,
     libc::SYS_memfd_secret,
     libc::SYS_shmget,
@@ -65,10 +65,13 @@ const FORBIDDEN: &[i64] = &[
     libc::SYS_msgget,
     libc::SYS_mq_open,
     libc::SYS_io_setup,
-    libc::SYS_sched_setaffinity,
     libc::SYS_sched_setscheduler,
     libc::SYS_sched_setattr,
 ];
+
+/// Calls that succeed without an effect. DPDK pins each of its threads and does not start if it cannot; the processors
+/// of the program are those of its confinement.
+const WITHOUT_EFFECT: &[i64] = &[libc::SYS_sched_setaffinity];
 
 /// Socket families that a router needs. All others, such as AF_VSOCK and AF_ALG, are closed, because each exposes
 /// more kernel code.
@@ -167,12 +170,20 @@ pub(super) fn forbid() -> Result<(), String> {
     // Programs of the x32 ABI make the same calls with other numbers; some calls have x32 numbers of their own.
     let of_x32 = rules
         .keys()
+        .chain(WITHOUT_EFFECT)
         .chain([&libc::SYS_clone3])
         .map(|call| call | X32);
     let of_x32: Vec<i64> = of_x32.chain(X32_OWN.map(|call| call | X32)).collect();
     let absent = of_x32.into_iter().chain([libc::SYS_clone3]);
     let absent = absent.map(|call| (call, Vec::new())).collect();
-    for (rules, error) in [(rules, libc::EPERM), (absent, libc::ENOSYS)] {
+    let without_effect = WITHOUT_EFFECT.iter().map(|call| (*call, Vec::new()));
+    let without_effect = without_effect.collect();
+    // An error of 0 is success: the kernel skips the call, which returns 0.
+    for (rules, error) in [
+        (rules, libc::EPERM),
+        (without_effect, 0),
+        (absent, libc::ENOSYS),
+    ] {
         let architecture = std::env::consts::ARCH.try_into();
         let architecture = architecture.map_err(|e: BackendError| said(e.into()))?;
         let refused = SeccompAction::Errno(error as u32);

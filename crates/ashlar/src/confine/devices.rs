@@ -1,11 +1,12 @@
-//! The devices of a confined program: those that any program expects, and the one that makes TAP interfaces. All
-//! others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code. /dev/zero is missing, too,
-//! because shared mappings of it are memory that no limit covers.
+//! The devices of a confined program: those that any program expects, the one that makes TAP interfaces, and cards that
+//! were given to its user. All others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code.
+//! /dev/zero is missing, too, because shared mappings of it are memory that no limit covers.
 
 use rustix::fs::{CWD, Mode, mkdirat, symlink};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const FEW: [&str; 5] = ["null", "full", "random", "urandom", "net/tun"];
@@ -16,8 +17,33 @@ const LINKS: [(&str, &str); 4] = [
     ("/proc/self/fd/2", "stderr"),
 ];
 
-/// Replaces the machine's /dev by one with few devices, which is built at `aside` first. The mounts must be private.
-pub(super) fn mount_few(aside: &Path) -> io::Result<()> {
+/// Names, below /dev, of the files by which the user may open cards: the IOMMU groups whose files the user owns, and
+/// vfio's own file. Empty if the user has no card.
+pub(super) fn cards_of(user: u32) -> io::Result<Vec<String>> {
+    let groups = match std::fs::read_dir("/dev/vfio") {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        groups => groups?,
+    };
+    let mut found = Vec::new();
+    for group in groups {
+        let group = group?;
+        if let Some(name) = group.file_name().to_str()
+            // Without an IOMMU (`noiommu-5`) a card reaches all memory of the machine.
+            && name.bytes().all(|b| b.is_ascii_digit())
+            && group.metadata()?.uid() == user
+        {
+            found.push(format!("vfio/{name}"));
+        }
+    }
+    if !found.is_empty() {
+        found.push("vfio/vfio".to_owned());
+    }
+    Ok(found)
+}
+
+/// Replaces the machine's /dev by one with few devices and `cards`, which is built at `aside` first. The mounts must be
+/// private.
+pub(super) fn mount_few(aside: &Path, cards: &[String]) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount(
         "ashlar",
@@ -26,8 +52,10 @@ pub(super) fn mount_few(aside: &Path) -> io::Result<()> {
         flags,
         c"size=64k,nr_inodes=64,mode=0755",
     )?;
-    mkdirat(CWD, aside.join("net"), Mode::from_raw_mode(0o755))?;
-    for name in FEW {
+    for folder in ["net", "vfio"] {
+        mkdirat(CWD, aside.join(folder), Mode::from_raw_mode(0o755))?;
+    }
+    for name in FEW.into_iter().chain(cards.iter().map(String::as_str)) {
         let (from, to) = (Path::new("/dev").join(name), aside.join(name));
         if from.exists() {
             File::create_new(&to)?;

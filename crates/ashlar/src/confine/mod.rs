@@ -10,6 +10,9 @@
 //! if necessary. The *first* one is process 1 of the program's PID namespace: when it ends, all processes there end.
 //! The third one becomes the program. The first one runs as root, so the program can neither end it nor keep it from
 //! ending with the outer one.
+//!
+//! A card belongs to the program if the program's user owns the file of the card's IOMMU group. The IOMMU lets the card
+//! reach the program's memory only.
 
 mod calls;
 mod devices;
@@ -131,7 +134,8 @@ fn be_first(
     if sys::is_closed(alive) {
         return Err("its parent process has ended".to_owned());
     }
-    own_view_of_files(asked).map_err(failed("have its own view of files"))?;
+    let cards = devices::cards_of(user.id).map_err(failed("look for its cards"))?;
+    own_view_of_files(asked, &cards).map_err(failed("have its own view of files"))?;
     if let Some(cores) = &asked.cores {
         let mut set = CpuSet::new();
         cores.0.iter().for_each(|core| set.set(*core));
@@ -139,7 +143,7 @@ fn be_first(
     }
     let program = sys::fork().map_err(failed("start a process"))?;
     let Some(program) = program else {
-        let why = become_it(asked, user, owned, signals);
+        let why = become_it(asked, user, owned, signals, !cards.is_empty());
         return Err(format!("{}: {why}", asked.command[0]));
     };
     drop(owned);
@@ -169,8 +173,14 @@ fn reap(program: Pid) -> Option<WaitStatus> {
 }
 
 /// Drops forbidden rights and executes the program; returns the reason if that fails.
-fn become_it(asked: &Confine, user: &User, owned: Option<Owned>, signals: &Signals) -> String {
-    if let Err(why) = give_up(asked, user, owned) {
+fn become_it(
+    asked: &Confine,
+    user: &User,
+    owned: Option<Owned>,
+    signals: &Signals,
+    has_cards: bool,
+) -> String {
+    if let Err(why) = give_up(asked, user, owned, has_cards) {
         return why;
     }
     // clap ensures that there is at least one word.
@@ -189,12 +199,12 @@ fn become_it(asked: &Confine, user: &User, owned: Option<Owned>, signals: &Signa
     }
 }
 
-fn own_view_of_files(asked: &Confine) -> io::Result<()> {
+fn own_view_of_files(asked: &Confine, cards: &[String]) -> io::Result<()> {
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    devices::mount_few(&asked.folder)?;
+    devices::mount_few(&asked.folder, cards)?;
     mount_bind(&asked.folder, &asked.folder)?;
     if let Some(program) = &asked.program {
         let place = asked.folder.join("program");
@@ -210,7 +220,14 @@ fn own_view_of_files(asked: &Confine) -> io::Result<()> {
     Ok(mount("proc", "/proc", "proc", flags, None)?)
 }
 
-fn give_up(asked: &Confine, user: &User, owned: Option<Owned>) -> Result<(), String> {
+fn give_up(
+    asked: &Confine,
+    user: &User,
+    owned: Option<Owned>,
+    has_cards: bool,
+) -> Result<(), String> {
+    // vfio counts the memory that a card may reach as locked.
+    let locked = if has_cards { asked.memory } else { Some(0) };
     let bounds = [
         (Resource::Data, asked.memory),
         // Address space for programs, for memory shared with others, and for unused stacks and heaps of threads.
@@ -222,7 +239,7 @@ fn give_up(asked: &Confine, user: &User, owned: Option<Owned>) -> Result<(), Str
         (Resource::Nofile, Some(FILES)),
         (Resource::Nproc, Some(PROCESSES)),
         (Resource::Core, Some(0)),
-        (Resource::Memlock, Some(0)),
+        (Resource::Memlock, locked),
         (Resource::Rtprio, Some(0)),
         (Resource::Msgqueue, Some(0)),
     ];

@@ -5,9 +5,10 @@ use crate::description::file::{GATE, Isolation, Section};
 use crate::description::source::Source;
 use crate::host::user::User;
 use engine::plan::Plan;
-use engine::port::PortDirectory;
+use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use lang::args::quote;
-use ports::Directory;
+use machine::Machine;
+use ports::{Directory, Resource};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,60 @@ pub(crate) struct Passage {
     pub(crate) inside: String,
     /// Device of the gate.
     pub(crate) outside: String,
+}
+
+/// The ports of an isolated router as its gate's process sees them: DPDK devices are not opened to learn about them,
+/// because then the router's own process could not open them.
+pub(crate) struct Outside<'a>(pub(crate) &'a Directory);
+
+impl PortDirectory for Outside<'_> {
+    fn probe(&self, name: &str) -> Result<PortInfo, String> {
+        match self.0.resource(name) {
+            Resource::Card(_) | Resource::Dpdk(_) if self.0.is_of_machine(name) => {
+                Ok(PortInfo::of_process("dpdk", usize::from(u8::MAX)))
+            }
+            _ => self.0.probe(name),
+        }
+    }
+
+    fn keeps_annotations(&self, name: &str) -> bool {
+        self.0.keeps_annotations(name)
+    }
+
+    fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
+        self.0.open(name, request)
+    }
+
+    fn get(&self, name: &str) -> Option<OpenPort> {
+        self.0.get(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+
+    fn close(&self, name: &str) {
+        self.0.close(name);
+    }
+}
+
+/// Reasons why the process of an isolated router, with this plan and user, cannot open cards of the plan.
+pub(crate) fn cards_of_others(plan: &Plan, user: &User, ports: &Directory) -> Vec<String> {
+    let machine = Machine::here();
+    let of_machine = plan
+        .devices
+        .iter()
+        .filter(|device| ports.is_of_machine(&device.name));
+    let cards = of_machine.filter_map(|device| match ports.resource(&device.name) {
+        Resource::Card(address) if address.matches(':').count() == 1 => {
+            Some(format!("0000:{address}"))
+        }
+        Resource::Card(address) => Some(address),
+        _ => None,
+    });
+    cards
+        .filter_map(|card| machine.is_given_to(&card, user.id).err())
+        .collect()
 }
 
 /// Parameters of an isolated router, whose own graph has this plan, and the graph of its gate. The router's folder is a

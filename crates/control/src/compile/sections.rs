@@ -5,6 +5,7 @@ use super::{Compiled, compile, unknown_variable};
 use crate::description::file::{File, Parsed, Section, twice_used};
 use crate::host::namespace::{Owned, path_of};
 use engine::plan::Plan;
+use engine::port::PortDirectory;
 use lang::Diagnostic;
 use planner::{Options, Registry};
 use ports::Directory;
@@ -120,9 +121,10 @@ impl Compiler<'_> {
     /// Compiles a router. `own` contains the definitions of its section.
     fn section(&mut self, mut section: Section, own: &[(String, String)], base: Base) -> Planned {
         let process = section.isolation.as_ref();
+        let outside = gate::Outside(&base.ports);
         let options = match process {
             // The plan that runs here is that of the gate.
-            Some(process) => self.options(process.workers.into(), &base.ports),
+            Some(process) => self.options(process.workers.into(), &outside),
             None => self.options_on(&base),
         };
         let mut compiled = compile(&section.source, self.registry, &options);
@@ -138,7 +140,7 @@ impl Compiler<'_> {
         }
     }
 
-    fn options<'a>(&self, workers: usize, ports: &'a Directory) -> Options<'a> {
+    fn options<'a>(&self, workers: usize, ports: &'a dyn PortDirectory) -> Options<'a> {
         Options {
             devices_must_exist: self.devices_must_exist,
             ..Options::new(workers, ports)
@@ -150,7 +152,7 @@ impl Compiler<'_> {
         Options {
             previous: base.previous.as_deref(),
             replaces: base.replaces.as_deref(),
-            ..self.options(self.workers, &base.ports)
+            ..self.options(self.workers, &*base.ports)
         }
     }
 
@@ -180,6 +182,13 @@ impl Compiler<'_> {
             && let Err(why) = Owned::open(&path_of(netns), &user)
         {
             self.note(section, Diagnostic::error("router-netns", why));
+        }
+        for why in gate::cards_of_others(plan, &user, &base.ports) {
+            let mistake = match self.devices_must_exist {
+                true => Diagnostic::error("router-card", why),
+                false => Diagnostic::warning("router-card", why),
+            };
+            self.note(section, mistake);
         }
         // Definitions on the command line apply to all graphs.
         let known = &compiled.router.variables;

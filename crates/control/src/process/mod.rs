@@ -6,6 +6,7 @@ mod reload;
 #[cfg(test)]
 mod tests;
 
+use crate::compile::gate::Outside;
 use crate::compile::{Planned, compile};
 use crate::description::file::{self, File, GATE, Section};
 use crate::description::source::{Source, saved_file};
@@ -383,9 +384,10 @@ impl Process {
         let Ok(gate) = self.router(Some(name)) else {
             return;
         };
+        let ports = Outside(&gate.ports);
         let options = Options {
             devices_must_exist: false,
-            ..Options::new(workers, &*gate.ports)
+            ..Options::new(workers, &ports)
         };
         if let Some(plan) = compile(&source, &self.common.registry, &options).plan {
             isolated.learn(name, Arc::new(Known::of(&plan, workers)));

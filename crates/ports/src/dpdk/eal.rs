@@ -7,6 +7,7 @@
 use super::sys;
 use engine::packet::pool;
 use machine::Machine;
+use rustix::process::{Resource, getrlimit};
 use sync::Lock;
 
 /// Memory sizes shared by all DPDK ports.
@@ -73,19 +74,25 @@ fn first_start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     let machine = Machine::here();
     let huge = machine.free_hugepages();
     let (_, pages) = machine.hugepages_for(need);
+    // With hugepages DPDK reserves addresses for far more memory than it uses.
+    let is_bounded = getrlimit(Resource::As).current.is_some();
     let mut remarks = Vec::new();
     let mut args: Vec<String> = ["ashlar", "--no-telemetry", "-l"].map(String::from).into();
     args.push(first_cpu());
     // An address at which no driver finds a device: PCI devices are probed when named only.
     args.extend(["-a", "0000:00:00.0", "--log-level=*:error"].map(String::from));
-    if huge < need {
-        remarks.push(format!(
-            "hugepages: {} MiB free, {} MiB needed; DPDK runs without them, slower: reserve some \
-             with `sysctl -w vm.nr_hugepages={}`",
-            huge >> 20,
-            need >> 20,
-            pages
-        ));
+    if huge < need || is_bounded {
+        remarks.push(match is_bounded {
+            true => "hugepages: the address space of this process is bounded, so DPDK runs without them, slower"
+                .to_owned(),
+            false => format!(
+                "hugepages: {} MiB free, {} MiB needed; DPDK runs without them, slower: reserve some \
+                 with `sysctl -w vm.nr_hugepages={}`",
+                huge >> 20,
+                need >> 20,
+                pages
+            ),
+        });
         let limit = sizes.megabytes_without_hugepages.to_string();
         // DPDK takes --in-memory for hugepages only; the option used here also leaves no files on disk.
         args.extend(["--no-huge", "--no-shconf", "-m", &limit].map(String::from));
