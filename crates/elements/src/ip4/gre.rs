@@ -15,6 +15,12 @@ pub(super) const REFUSED: u16 = 0x4c00;
 /// Version in the first 16 bits; only 0 is GRE.
 pub(super) const VERSION: u16 = 7;
 
+/// Offset of the key in a header with these flags, or of the sequence number if there is no key.
+#[inline]
+pub(super) fn key_at(flags: u16) -> usize {
+    len(flags & CHECKSUM)
+}
+
 /// Length of a header with these flags.
 #[inline]
 pub(super) fn len(flags: u16) -> usize {

@@ -103,7 +103,7 @@ impl Element for GreDecap {
             return Verdict::drop(BAD_CHECKSUM);
         }
         if let Some(key) = self.config.key {
-            let at = if flags & CHECKSUM == 0 { LEN } else { 2 * LEN };
+            let at = gre::key_at(flags);
             if flags & KEY == 0 || data[at..at + LEN] != key.to_be_bytes() {
                 return Verdict::drop(OTHER_KEY);
             }

@@ -81,11 +81,7 @@ impl Element for GreEncap {
         let mut header = [0; LEN_MAX];
         header[..2].copy_from_slice(&config.flags.to_be_bytes());
         header[2..LEN].copy_from_slice(&config.ethertype.to_be_bytes());
-        let mut at = if config.flags & CHECKSUM == 0 {
-            LEN
-        } else {
-            2 * LEN
-        };
+        let mut at = gre::key_at(config.flags);
         if config.flags & KEY != 0 {
             header[at..at + LEN].copy_from_slice(&config.key.to_be_bytes());
             at += LEN;
