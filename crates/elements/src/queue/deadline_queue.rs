@@ -18,7 +18,7 @@
 //! has passed is dropped (`late`) when it is pulled; otherwise it leaves, and the handler `late` counts it.
 //!
 //! All workers share one order: one of them has the queue and the task that pulls from it. Packets of other workers
-//! cross over to it, through queues that `ashlar plan` shows.
+//! cross over to it, through queues that `ashlar plan` shows. MDSDeadlineQueue has an order for each worker.
 //!
 //! Arguments:
 //!
@@ -33,12 +33,14 @@
 //! - `SLACK`: a packet is late so long after its deadline. Default: `WIDTH`, or 0 with `EXACT`; the time of a packet on
 //!   the link should be added, for what is being sent is not interrupted.
 
+use super::far::{Far, Shared};
 use super::overflow::Overflow;
 use super::queue::IDLE_POLLS_MAX;
 use crate::prelude::*;
 use arguments::units;
 use engine::notify::Notifies;
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::time::Duration;
 use tables::order::{BINS_MAX, BinSort, Sorted};
 
@@ -46,8 +48,27 @@ const FULL: u8 = 0;
 const RESET: usize = 1;
 const LATE: usize = 2;
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// A class of queues that sort by deadlines.
+pub(crate) trait Kind: 'static {
+    /// The class name.
+    const CLASS: &'static str;
+    /// The manual page.
+    const MANUAL: &'static str;
+    /// Number of orders: one in all (`Owner`), or one for each worker that takes packets out (`PerCore`).
+    const COPIES: Copies;
+}
+
+/// Kind with one order for all workers.
+pub(crate) struct Single;
+
+impl Kind for Single {
+    const CLASS: &'static str = "DeadlineQueue";
+    const MANUAL: &'static str = manual!();
+    const COPIES: Copies = Copies::Owner;
+}
+
 pub(crate) struct Config {
+    rings: Shared,
     capacity: usize,
     bins: usize,
     width: u64,
@@ -102,12 +123,15 @@ impl Order {
     }
 }
 
-pub(crate) struct DeadlineQueue {
+pub(crate) struct DeadlineQueue<K = Single> {
+    kind: PhantomData<K>,
     config: Arc<Config>,
     capacity: usize,
     order: Order,
     /// Packets without a deadline, first in, first out.
     rest: VecDeque<Packet>,
+    /// Rings of packets from workers that have no order of their own.
+    far: Option<Far>,
     highest: usize,
     dropped: u64,
     late: u64,
@@ -117,9 +141,19 @@ pub(crate) struct DeadlineQueue {
     words: Overflow,
 }
 
-impl DeadlineQueue {
+impl<K: Kind> DeadlineQueue<K> {
     fn length(&self) -> usize {
-        self.order.len() + self.rest.len()
+        self.order.len() + self.rest.len() + self.far.as_ref().map_or(0, Far::length)
+    }
+
+    /// Sorts the packets that other workers have sent to this one.
+    #[inline]
+    fn gather(&mut self) {
+        if let Some(far) = self.far.as_mut().filter(|far| far.at_home()) {
+            let mut arrived = Batch::new();
+            far.pull(usize::MAX, &mut VecDeque::new(), &mut arrived);
+            arrived.drain().for_each(|packet| self.put(packet));
+        }
     }
 
     #[inline]
@@ -132,6 +166,7 @@ impl DeadlineQueue {
 
     /// Removes all packets in the order of their departure.
     fn drain(&mut self) -> Batch {
+        self.gather();
         let mut all = Batch::new();
         self.order.pop_each(usize::MAX, |packet| all.push(packet));
         all.extend(self.rest.drain(..));
@@ -179,18 +214,22 @@ impl DeadlineQueue {
     }
 }
 
-impl Element for DeadlineQueue {
-    const CONTRACT: Contract = Contract::new("DeadlineQueue", manual!())
+impl<K: Kind> Element for DeadlineQueue<K> {
+    const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
         .ports(Ports::coded(&["in"], &["out", "overflow?"], "h/lh"))
         .drops(&["full", "reset", "late"])
-        .copies(Copies::Owner)
-        .extensions(&[
-            &resources::of::<Self>(),
-            &Notifies {
-                packets: true,
-                room: true,
+        .copies(K::COPIES)
+        .extensions(
+            const {
+                &[
+                    &resources::of::<Self>(),
+                    &Notifies {
+                        packets: true,
+                        room: true,
+                    },
+                ]
             },
-        ]);
+        );
 
     type Config = Config;
 
@@ -218,6 +257,7 @@ impl Element for DeadlineQueue {
             );
         }
         Config {
+            rings: Shared::default(),
             capacity,
             bins,
             width,
@@ -227,12 +267,14 @@ impl Element for DeadlineQueue {
         }
     }
 
-    fn new(config: &Arc<Config>, init: &Init) -> DeadlineQueue {
+    fn new(config: &Arc<Config>, init: &Init) -> DeadlineQueue<K> {
         DeadlineQueue {
+            kind: PhantomData,
             config: Arc::clone(config),
             capacity: config.capacity,
             order: Order::new(config),
             rest: VecDeque::new(),
+            far: Far::new(&config.rings, config.capacity, init),
             highest: 0,
             dropped: 0,
             late: 0,
@@ -243,19 +285,33 @@ impl Element for DeadlineQueue {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        if self.length() > 0 {
+        // Rings send no notification, so a queue with rings never notifies that it is empty.
+        if self.far.is_some() || self.length() > 0 {
             cx.wake_pullers();
         }
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let room = self.capacity.saturating_sub(self.length());
-        for packet in batch.drain_front(room) {
-            self.put(packet);
-        }
-        self.highest = self.highest.max(self.length());
+        let length = self.length();
+        let room = self.capacity.saturating_sub(length);
+        self.highest = self.highest.max(length + batch.len().min(room));
+        let is_here = match self.far.as_mut().filter(|far| !far.at_home()) {
+            Some(far) => {
+                far.push(batch, room);
+                cx.wake_worker(far.puller());
+                false
+            }
+            None => {
+                for packet in batch.drain_front(room) {
+                    self.put(packet);
+                }
+                true
+            }
+        };
         if !batch.is_empty() {
-            self.make_room(batch);
+            if is_here {
+                self.make_room(batch);
+            }
             self.words.say(self.dropped, self.capacity, cx);
             self.dropped += batch.len() as u64;
             if cx.connected(1) {
@@ -271,6 +327,7 @@ impl Element for DeadlineQueue {
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
+        self.gather();
         let (now, had) = (cx.now().0, into.len());
         let Config {
             slack, drop_late, ..
@@ -296,7 +353,7 @@ impl Element for DeadlineQueue {
         if into.len() > had {
             self.idle_polls = 0;
             self.tell_room(cx);
-        } else {
+        } else if self.far.is_none() {
             self.idle_polls += 1;
             if self.idle_polls >= IDLE_POLLS_MAX {
                 cx.note_empty();
@@ -305,17 +362,33 @@ impl Element for DeadlineQueue {
     }
 
     fn held(&self) -> usize {
-        self.length()
+        let far = self.far.as_ref().filter(|far| far.at_home());
+        self.order.len() + self.rest.len() + far.map_or(0, Far::length)
     }
 
-    fn take(&mut self, mut old: DeadlineQueue) {
+    fn inherit(config: &mut Config, old: &Config) {
+        // Rings keep their capacity; a larger one applies only to packets that stay on their worker.
+        config.rings.inherit(&old.rings);
+    }
+
+    fn take(&mut self, mut old: DeadlineQueue<K>) {
         (self.highest, self.dropped, self.late) = (old.highest, old.dropped, old.late);
         self.beyond_before = old.beyond_before + old.order.beyond();
-        old.drain().drain().for_each(|packet| self.put(packet));
+        let mut held = old.drain();
+        // The old ring ends are released before the new ones are taken.
+        drop(old);
+        match self.far.as_mut().filter(|far| !far.at_home()) {
+            Some(far) => {
+                // Another worker has the order now.
+                far.push(&mut held, usize::MAX);
+                self.dropped += held.len() as u64;
+            }
+            None => held.drain().for_each(|packet| self.put(packet)),
+        }
     }
 
-    const HANDLERS: &'static [Handler<DeadlineQueue>] = &[
-        Handler::sum("length", "packets held now", |e| e.length() as u64),
+    const HANDLERS: &'static [Handler<DeadlineQueue<K>>] = &[
+        Handler::sum("length", "packets held now", |e| e.held() as u64),
         Handler::text("highwater_length", "most packets ever held", |e, _| {
             Ok(e.highest.to_string())
         }),
@@ -350,7 +423,7 @@ impl Element for DeadlineQueue {
     ];
 }
 
-impl Resources for DeadlineQueue {
+impl<K: Kind> Resources for DeadlineQueue<K> {
     fn memory(config: &Config) -> usize {
         // Worst case for each bin: the bin itself, and a block with a single used slot.
         let bins = if config.exact {

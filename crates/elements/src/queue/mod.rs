@@ -3,6 +3,7 @@ mod far;
 mod front_drop_queue;
 mod full_note_queue;
 mod kind;
+mod mds_deadline_queue;
 mod mixed_queue;
 mod ms_queue;
 mod notifier_queue;
@@ -24,6 +25,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<deadline_queue::DeadlineQueue>(),
     Class::of::<front_drop_queue::FrontDropQueue>(),
     Class::of::<full_note_queue::FullNoteQueue>(),
+    Class::of::<mds_deadline_queue::MDSDeadlineQueue>(),
     Class::of::<mixed_queue::MixedQueue>(),
     Class::of::<ms_queue::MSQueue>(),
     Class::of::<notifier_queue::NotifierQueue>(),

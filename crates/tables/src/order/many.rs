@@ -2,8 +2,8 @@
 //! Programmable Router Architectures", 2003, section 5).
 //!
 //! Two packets of a flow may be in different structures and overtake each other, which a router must avoid. So
-//! DeadlineQueue has one worker for each order. This structure exists to measure the paper's, by `make
-//! bench-services`.
+//! DeadlineQueue has one worker for all packets, and MDSDeadlineQueue a structure for each worker, which that worker
+//! alone fills. This structure exists to measure the paper's, by `make bench-services` and `eval/run qs-fig5`.
 
 use super::BinSort;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
