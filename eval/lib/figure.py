@@ -103,20 +103,40 @@ class Figure:
         guarded(lambda: run_all([self], words.page))
 
 
+class Failures:
+    """Failures of figures, which do not keep the others from being measured."""
+
+    def __init__(self):
+        self.found = []
+
+    def catch(self, work, *words):
+        """Calls a function, and collects its failure. Missing results are only told."""
+        try:
+            work(*words)
+        except machine.NotMeasured as missing:
+            print(f"no page: {missing}", file=sys.stderr)
+        except machine.Failed as failed:
+            self.found.append(str(failed))
+
+    def report(self):
+        """Raises all failures as one."""
+        if self.found:
+            raise machine.Failed("\nerror: ".join(self.found))
+
+
 def run_all(figures, page_only=False):
     """Measures figures one after the other; writes each page when its figure is done."""
+    failures = Failures()
     if page_only:
         for figure in figures:
-            try:
-                figure.write_page()
-            except machine.NotMeasured as missing:
-                print(f"no page: {missing}", file=sys.stderr)
-        return
-    need_program()
-    with Lab() if any(f.lab for f in figures) else Desk() as lab, Bar(sum(f.count() for f in figures)) as bar:
-        for figure in figures:
-            figure.measure(lab, bar)
-            figure.write_page()
+            failures.catch(figure.write_page)
+    else:
+        need_program()
+        with Lab() if any(f.lab for f in figures) else Desk() as lab, Bar(sum(f.count() for f in figures)) as bar:
+            for figure in figures:
+                failures.catch(figure.measure, lab, bar)
+                failures.catch(figure.write_page)
+    failures.report()
 
 
 def write_summary(path, figures):

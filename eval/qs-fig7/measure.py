@@ -13,7 +13,7 @@ from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: 
 import workload  # noqa: E402
 
 SERVICES = [f"{told}_{way}_{order}" for told in ("null", "tag", "match") for way in ("look", "prefix") for order in ("fifo", "sort")]
-SECONDS = 1.5
+SECONDS = 1.0
 LINE = 64
 # Flows of a service: half of its table, so that hardly ever a bucket is full; by DSCP as many as there are.
 FLOWS, DSCPS = 2_000, 64

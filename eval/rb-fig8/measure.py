@@ -76,7 +76,7 @@ def summary(raw, values):
     return [("RouteBricks Figure 8, 64 bytes: forward, route, IPsec", "18.96, 12.4, 2.7 Mpps, 8 cores", ", ".join(f"{median(raw['results'], f'{app} 64', scale=1e6):.1f}" for app in ("forward", "route", "ipsec")) + " Mpps, one core")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=2, size=(8.6, 3.4), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

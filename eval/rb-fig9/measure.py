@@ -77,7 +77,7 @@ def summary(raw, values):
     return [("RouteBricks Figure 9, cycles: forward, route, IPsec", "1229, 1860, 7822 at every rate", f"{values['forward paced']}, {values['route paced']}, {values['ipsec paced']}")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=3, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -47,6 +47,11 @@ def lines(results, label):
     return median(results, label, "DLmr") + median(results, label, "DLmw")
 
 
+def io_bytes(size):
+    """Bytes that a frame and its descriptor would take on an I/O link: without the check sequence, with 16 for the descriptor."""
+    return size - 4 + 16
+
+
 def limits(results, app):
     """Packets per second that both cores, and that the memory, could sustain."""
     bounds = figure.other("rb-table2")["results"]
@@ -92,7 +97,7 @@ def values(raw):
                             "misses of the first level", "lines from memory", "bytes from memory"], load),
         "cpu ratio": f"{median(results, large, 'cycles') / median(results, small, 'cycles'):.1f}",
         "memory ratio": f"{lines(results, large) / lines(results, small):.1f}",
-        "io ratio": f"{(1020 + 16) / (60 + 16):.1f}"}
+        "io 64": 2 * io_bytes(64), "io 1024": 2 * io_bytes(1024), "io ratio": f"{io_bytes(1024) / io_bytes(64):.1f}"}
 
 
 def draw(axes, raw):

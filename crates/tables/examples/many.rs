@@ -1,22 +1,24 @@
-//! Throughput of an ordering queue shared by two threads that enqueue and dequeue bursts, relative to two threads
-//! with a queue each: `cargo run --release -p tables --example many`.
+//! Throughput of an ordering queue shared by one, two, four, ... threads that enqueue and dequeue bursts, up to the
+//! machine's processors: `cargo run --release -p tables --example many`.
 //!
-//! `ceiling` is the rate of threads with private queues. `mds-binsort` has as many structures as threads and chooses
-//! a random one for each burst; `mds-binsort-in-turn` uses them in turn; `one-binsort` has a single structure. All
-//! are measured in turns of one or two milliseconds, and the greatest rate of each counts. The output is lines
-//! `services NAME VALUE`.
+//! `own` is the rate of threads with private queues, the ceiling. `mds` has as many structures as threads and chooses a
+//! random one for each burst; `mds-in-turn` uses them in turn; `binsort` has a single structure; `fifo` is one queue
+//! that is first in, first out. All are measured in turns of one or two milliseconds, and the greatest rate of each
+//! counts. The output is lines `services NAME VALUE`: packets in millions a second by the number of threads, and ratios
+//! to the ceiling of two.
 #![allow(clippy::print_stdout)]
 
 mod sample;
 
 use sample::Random;
+use std::collections::VecDeque;
 use std::hint::black_box;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Barrier;
 use std::time::Instant;
+use sync::Lock;
 use tables::order::{BinSort, Choice, Chooser, Many};
 
-const THREADS: usize = 2;
 const BINS: usize = 1024;
 const WIDTH: u64 = 1_000_000;
 const BURST: usize = 32;
@@ -33,8 +35,8 @@ fn item(rank: u64) -> Item {
 }
 
 /// Rate in packets a second of threads that each repeat the function that `make` returns.
-fn rate<F: FnMut(&[u64])>(delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f64 {
-    let barrier = Barrier::new(THREADS);
+fn rate<F: FnMut(&[u64])>(threads: usize, delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f64 {
+    let barrier = Barrier::new(threads);
     let work = |thread: usize| {
         let mut step = make(thread);
         barrier.wait();
@@ -46,13 +48,13 @@ fn rate<F: FnMut(&[u64])>(delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f
         (begin, Instant::now())
     };
     let times: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS)
+        let started: Vec<_> = (0..threads)
             .map(|n| {
                 let work = &work;
                 scope.spawn(move || work(n))
             })
             .collect();
-        let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
+        let joined = started.into_iter().filter_map(|thread| thread.join().ok());
         joined.collect()
     });
     let begin = times.iter().map(|(begin, _)| *begin).min();
@@ -60,12 +62,12 @@ fn rate<F: FnMut(&[u64])>(delays: &[u64], make: impl Fn(usize) -> F + Sync) -> f
     let time = begin
         .zip(end)
         .map_or(f64::NAN, |(begin, end)| (end - begin).as_secs_f64());
-    (THREADS * ROUNDS * BURST) as f64 / time
+    (threads * ROUNDS * BURST) as f64 / time
 }
 
 /// Rate of threads that each have a queue of their own.
-fn ceiling(delays: &[u64]) -> f64 {
-    rate(delays, |_| {
+fn ceiling(threads: usize, delays: &[u64]) -> f64 {
+    rate(threads, delays, |_| {
         let mut queue = BinSort::new(BINS, WIDTH);
         (0..HELD).for_each(|n| queue.push(delays[n], item(delays[n])));
         let mut now = 0;
@@ -81,10 +83,30 @@ fn ceiling(delays: &[u64]) -> f64 {
     })
 }
 
+/// Rate with one queue of all threads that is first in, first out.
+fn fifo(threads: usize, delays: &[u64]) -> f64 {
+    let queue = &Lock::new(VecDeque::<Item>::new());
+    rate(threads, delays, |_| {
+        let held = delays[..HELD].iter().map(|&rank| item(rank));
+        queue.lock().extend(held);
+        move |delays| {
+            let mut now = 0;
+            let mut queue_now = queue.lock();
+            for taken in queue_now.drain(..BURST) {
+                now = taken.get();
+            }
+            drop(queue_now);
+            let burst = delays.iter().map(|&delay| item(now + delay));
+            queue.lock().extend(burst);
+            black_box(now);
+        }
+    })
+}
+
 /// Rate with `parts` structures shared by all threads.
-fn shared(delays: &[u64], parts: usize, choice: Choice) -> f64 {
+fn shared(threads: usize, delays: &[u64], parts: usize, choice: Choice) -> f64 {
     let many = &Many::new(parts, BINS, WIDTH);
-    rate(delays, |thread| {
+    rate(threads, delays, |thread| {
         let mut chooser = Chooser::new(choice, 1 + thread as u64 * 0x9e37_79b9);
         for burst in delays[..HELD].chunks(BURST) {
             many.push(&mut chooser, burst.iter().map(|&rank| (rank, item(rank))));
@@ -113,23 +135,35 @@ fn main() {
     let delays: Vec<u64> = (0..1 << 16)
         .map(|_| random.below(BINS as u64 * WIDTH * 2 / 3))
         .collect();
-    let mut best = [0f64; 4];
-    for _ in 0..REPEATS {
-        let rates = [
-            ceiling(&delays),
-            shared(&delays, THREADS, Choice::Random),
-            shared(&delays, THREADS, Choice::InTurn),
-            shared(&delays, 1, Choice::InTurn),
-        ];
-        for (best, rate) in best.iter_mut().zip(rates) {
-            *best = best.max(rate);
+    let processors = std::thread::available_parallelism().map_or(2, NonZeroUsize::get);
+    for threads in [1, 2, 4, 8, 16, 32]
+        .into_iter()
+        .filter(|&n| n <= processors.max(2))
+    {
+        let mut best = [0f64; 5];
+        for _ in 0..REPEATS {
+            let rates = [
+                ceiling(threads, &delays),
+                shared(threads, &delays, threads, Choice::Random),
+                shared(threads, &delays, threads, Choice::InTurn),
+                shared(threads, &delays, 1, Choice::InTurn),
+                fifo(threads, &delays),
+            ];
+            for (best, rate) in best.iter_mut().zip(rates) {
+                *best = best.max(rate);
+            }
+        }
+        let names = ["own", "mds", "mds-in-turn", "binsort", "fifo"];
+        for (name, best) in names.iter().zip(best) {
+            println!("services {name}-{threads}-mpps {:.2}", best / 1e6);
+        }
+        if threads == 2 {
+            println!("services mds-binsort/ceiling {:.3}", best[1] / best[0]);
+            println!(
+                "services mds-binsort-in-turn/ceiling {:.3}",
+                best[2] / best[0]
+            );
+            println!("services one-binsort/ceiling {:.3}", best[3] / best[0]);
         }
     }
-    println!("services two-binsorts-mpps {:.1}", best[0] / 1e6);
-    println!("services mds-binsort/ceiling {:.3}", best[1] / best[0]);
-    println!(
-        "services mds-binsort-in-turn/ceiling {:.3}",
-        best[2] / best[0]
-    );
-    println!("services one-binsort/ceiling {:.3}", best[3] / best[0]);
 }
