@@ -139,8 +139,8 @@ def run_all(figures, page_only=False):
     failures.report()
 
 
-def write_summary(path, figures):
-    """Writes the table of all figures into a page, between two markers."""
+def write_summary(path, figures, not_shown):
+    """Writes the table of all figures into a page, between two markers; `not_shown` has the rows of figures without results."""
     text = path.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
@@ -151,7 +151,7 @@ def write_summary(path, figures):
             rows += figure.rows()
         except machine.NotMeasured:
             rows.append(["not measured yet", "", "", f"[{figure.name}]({figure.name})", "", ""])
-    path.write_text(f"{before}{BEGIN}\n{table(head, rows)}\n{END}{after}")
+    path.write_text(f"{before}{BEGIN}\n{table(head, rows + not_shown)}\n{END}{after}")
 
 
 class Desk:

@@ -81,7 +81,9 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Multistage Figure 6, ODB and DTX-3 over a router", "1.00, 2.33", ", ".join(f"{median(raw['results'], kind) / median(raw['results'], 'router 64'):.2f}" for kind in ("ODB", "DTX-3")))]
+    return [("Multistage Figures 1 and 5, a router with frames of 64 and 1,518 bytes", "640, 81 kpps (1 Gbit/s)",
+             ", ".join(f"{median(raw['results'], f'router {size}', scale=1e3):,.0f}" for size in (64, 1518)) + " kpps, no link"),
+            ("Multistage Figure 6, ODB and DTX-3 over a router", "1.00, 2.33", ", ".join(f"{median(raw['results'], kind) / median(raw['results'], 'router 64'):.2f}" for kind in ("ODB", "DTX-3")))]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2, summary=summary)

@@ -106,7 +106,12 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Network services Figure 3, match at k = 4 over tag", "two more threads of IXP1200", f"{values['over']} cycles more")]
+    first = raw["results"]["matching"][0]["refusals"]
+    four = least_memory(first, 4)["bytes"]
+    flows = PAPER_RATE / FLOW_RATE
+    return [("Network services Figure 2(a), memory of match at k = 2 and 4 over tag", "8, 1.5", f"{least_memory(first, 2)['bytes'] / RECORD:.2f}, {four / RECORD:.2f}"),
+            ("Network services Figure 2(b), 400 Mbps of 64 kbps: KB by tag, by match", "210, 318", f"{flows * RECORD / 1e3:,.0f}, {flows * four / 1e3:,.0f}"),
+            ("Network services Figure 3, match at k = 4 over tag", "two more threads of IXP1200", f"{values['over']} cycles more")]
 
 
 figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, lab=False, summary=summary)

@@ -85,7 +85,9 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 8, two cores for two paths", "a core for each path is best", f"{values['path']} of one core; split by direction {values['direction']}")]
+    crossing, four = (raw_rate / median(raw["results"], "one-core") for raw_rate in (median(raw["results"], "crossing"), by_model(raw["results"])["four cores"]))
+    return [("Virtual Routers Figure 10, paths that cross: two cores, four cores", "four are noticeably better", f"{crossing:.2f} and, computed, {four:.2f} of one core"),
+            ("Virtual Routers Figure 8, two cores for two paths", "a core for each path is best", f"{values['path']} of one core; split by direction {values['direction']}")]
 
 
 figure = Figure(__file__, steps, values, draw, size=(7, 3.4), rounds=2, summary=summary)
