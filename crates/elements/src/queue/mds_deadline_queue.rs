@@ -9,8 +9,8 @@
 //! which has one order for all workers.
 //!
 //! The price is order between workers: a packet may leave before one of another worker with an earlier deadline. If
-//! each worker sends an equal part of the link's rate, a flow's bound holds if its reservations fit into the part of its
-//! worker. Packets of one flow keep their order, since a flow stays on its worker.
+//! each worker sends an equal part of the link's rate, a flow's bound holds if the reservations of its worker fit into
+//! that part. Packets of one flow keep their order, since a flow stays on its worker.
 //!
 //! The paper's MDS-BinSort has a structure for every four threads that dequeue, and the threads that enqueue choose one
 //! by turns (B. Hardekopf et al., "Impact of Network Protocols on Programmable Router Architectures", 2003). There, two
