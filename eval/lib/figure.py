@@ -47,7 +47,7 @@ class Figure:
         """Runs everything and writes raw.json."""
         notes, begin = machine.notes(), time.monotonic()
         results = {}
-        for round in range(self.rounds):
+        for _ in range(self.rounds):
             for label, run in self.steps():
                 bar.show(f"{self.name}: {label}")
                 try:
