@@ -146,12 +146,12 @@ impl<K: Kind> DeadlineQueue<K> {
         self.order.len() + self.rest.len() + self.far.as_ref().map_or(0, Far::length)
     }
 
-    /// Sorts the packets that other workers have sent to this one.
+    /// Sorts up to `most` packets that other workers have sent to this one.
     #[inline]
-    fn gather(&mut self) {
+    fn gather(&mut self, most: usize) {
         if let Some(far) = self.far.as_mut().filter(|far| far.at_home()) {
             let mut arrived = Batch::new();
-            far.pull(usize::MAX, &mut VecDeque::new(), &mut arrived);
+            far.pull(most, &mut VecDeque::new(), &mut arrived);
             arrived.drain().for_each(|packet| self.put(packet));
         }
     }
@@ -166,7 +166,7 @@ impl<K: Kind> DeadlineQueue<K> {
 
     /// Removes all packets in the order of their departure.
     fn drain(&mut self) -> Batch {
-        self.gather();
+        self.gather(usize::MAX);
         let mut all = Batch::new();
         self.order.pop_each(usize::MAX, |packet| all.push(packet));
         all.extend(self.rest.drain(..));
@@ -327,7 +327,9 @@ impl<K: Kind> Element for DeadlineQueue<K> {
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        self.gather();
+        // The rest stays in the rings, which are full then, so that its senders drop.
+        let sorted = self.order.len() + self.rest.len();
+        self.gather(self.capacity.saturating_sub(sorted));
         let (now, had) = (cx.now().0, into.len());
         let Config {
             slack, drop_late, ..

@@ -18,7 +18,7 @@
 //! chooses, by its flow.
 //!
 //! If one element that cannot be copied follows (a BandwidthShaper), its worker has the only order, and the others send
-//! their packets to it, as in Queue.
+//! their packets to it by rings, as in Queue. The order and the rings then hold up to `CAPACITY` packets each.
 //!
 //! Arguments:
 //!
