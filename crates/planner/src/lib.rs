@@ -4,8 +4,7 @@
 //! A plan that [`make`] returns without errors can be built and run; building cannot fail.
 
 mod anonymous;
-mod bare;
-mod facts;
+mod dataflow;
 mod fuse;
 mod memory;
 mod mtu;
@@ -16,13 +15,13 @@ mod placement;
 mod ports;
 mod processing;
 mod queues;
-mod super_frames;
 mod to_do;
 
 use arguments::near::nearest;
 use arguments::router_wide::RouterWide;
 use arguments::text_file::Seen;
 use arguments::{Args, Around, Names};
+use dataflow::DataFlow;
 use engine::element::{AnyConfig, Attached, Class};
 use engine::fused::FusedLoop;
 use engine::graph::call;
@@ -246,12 +245,6 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
     let flows = processing::resolve(router, &known, &counts, &mut errors);
     let edges = PlanEdges::new(known.len(), flows.edges(router));
     let (order, rank) = processing::order(known.len(), &edges);
-    if !options.as_click {
-        facts::prove(router, &known, &edges, &order, &mut errors);
-    }
-    if errors.iter().any(Diagnostic::is_error) {
-        return (None, errors, Vec::new());
-    }
     let elements = router
         .elements
         .iter()
@@ -306,6 +299,17 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             .map(|(i, e)| (e.name.clone(), i))
             .collect(),
     };
+    let optimizes = registry.optimizes() && !errors.iter().any(Diagnostic::is_error);
+    let flow = DataFlow::new(&plan, optimizes.then_some(options.ports));
+    if !options.as_click {
+        flow.prove(&plan, router, &mut errors);
+    }
+    if errors.iter().any(Diagnostic::is_error) {
+        return (None, errors, Vec::new());
+    }
+    if optimizes {
+        flow.mark(&mut plan);
+    }
     placement::place(&mut plan, router, options, &mut errors);
     run_passes(&mut plan);
     check_calls(&plan, router, &calls, &mut errors);
@@ -314,13 +318,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         mtu::check(&plan, options.ports, &mut errors);
     }
     notify::connect(&mut plan);
-    if registry.optimizes() && !options.as_click {
-        super_frames::mark(&mut plan, options.ports);
-    }
     plan.loops = fuse::find(registry.loops, &plan.elements, &plan.edges, &plan.rank);
-    if registry.optimizes() {
-        bare::mark(&mut plan, options.ports);
-    }
     let fine = !errors.iter().any(Diagnostic::is_error);
     let crossings = owner::crossings(&plan);
     (fine.then(|| Arc::new(plan)), errors, crossings)
