@@ -200,3 +200,26 @@ fn at_port(facts: &[Facts], port: usize) -> Facts {
     let facts = facts.get(port).or(facts.last());
     facts.copied().unwrap_or(Facts::NONE)
 }
+
+/// The drops of a class as one list. Each line makes a constant, for `Verdict::drop` and `Cx::drop`; `DROPS` has the
+/// names, for [`Contract::drops`](crate::element::Contract::drops).
+///
+/// ```
+/// engine::drops! {
+///     FAR = "far",
+///     NO_HEADER = "no_header",
+/// }
+/// assert_eq!((FAR, NO_HEADER, DROPS), (0, 1, &["far", "no_header"][..]));
+/// ```
+#[macro_export]
+macro_rules! drops {
+    (@from $number:expr;) => {};
+    (@from $number:expr; $vis:vis $name:ident = $text:expr, $($rest:tt)*) => {
+        $vis const $name: u8 = $number;
+        $crate::drops!(@from $number + 1; $($rest)*);
+    };
+    ($($vis:vis $name:ident = $text:expr),+ $(,)?) => {
+        const DROPS: &[&str] = &[$($text),+];
+        $crate::drops!(@from 0; $($vis $name = $text,)+);
+    };
+}

@@ -35,7 +35,7 @@ impl Verdict {
 
     /// The drop reason.
     #[inline]
-    pub fn reason(self) -> Option<usize> {
-        usize::from(self.0 >> 8).checked_sub(1)
+    pub fn reason(self) -> Option<u8> {
+        ((self.0 >> 8) as u8).checked_sub(1)
     }
 }

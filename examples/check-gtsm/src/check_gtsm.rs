@@ -16,9 +16,10 @@
 use engine::prelude::*;
 use wire::Ipv4;
 
-/// Places in DROPS.
-const FAR: u8 = 0;
-const NO_HEADER: u8 = 1;
+drops! {
+    FAR = "far",
+    NO_HEADER = "no_header",
+}
 
 pub(crate) struct CheckGtsm {
     hops: u8,
@@ -28,7 +29,7 @@ impl Element for CheckGtsm {
     const CONTRACT: Contract = Contract::new("CheckGTSM", manual!("check_gtsm.rs"))
         .ports(Ports::new(&["in"], &["out", "far?"]))
         .needs(&[Facts::IP4])
-        .drops(&["far", "no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = u8;

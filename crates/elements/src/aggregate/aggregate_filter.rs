@@ -21,8 +21,10 @@ type Rules = Vec<(RangeInclusive<u32>, Option<u8>)>;
 
 pub(super) struct AggregateFilter(Arc<Rules>);
 
-const UNLISTED: u8 = 0;
-const FILTERED: u8 = 1;
+drops! {
+    UNLISTED = "unlisted",
+    FILTERED = "filtered",
+}
 
 fn range(word: &str) -> Option<RangeInclusive<u32>> {
     if matches!(word, "all" | "-") {
@@ -37,7 +39,7 @@ fn range(word: &str) -> Option<RangeInclusive<u32>> {
 impl Element for AggregateFilter {
     const CONTRACT: Contract = Contract::new("AggregateFilter", manual!())
         .ports(Ports::coded(&["in"], &["out*"], "h/h"))
-        .drops(&["unlisted", "filtered"])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()]);
 
     type Config = Rules;

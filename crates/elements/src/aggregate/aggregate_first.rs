@@ -18,7 +18,9 @@ use super::kept::Kept;
 use super::notice::{self, Listener};
 use crate::prelude::*;
 
-const LATER: u8 = 0;
+drops! {
+    LATER = "later",
+}
 
 pub(super) struct Config {
     notifier: Option<String>,
@@ -41,7 +43,7 @@ impl AggregateFirst {
 impl Element for AggregateFirst {
     const CONTRACT: Contract = Contract::new("AggregateFirst", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
-        .drops(&["later"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

@@ -29,7 +29,9 @@
 use super::field::{Base, Field};
 use crate::prelude::*;
 
-const NO_FIELD: u8 = 0;
+drops! {
+    NO_FIELD = "no_field",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct AggregateIp {
@@ -42,7 +44,7 @@ pub(super) struct AggregateIp {
 impl Element for AggregateIp {
     const CONTRACT: Contract = Contract::new("AggregateIP", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
-        .drops(&["no_field"]);
+        .drops(DROPS);
 
     type Config = AggregateIp;
 

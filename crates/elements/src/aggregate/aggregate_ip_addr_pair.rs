@@ -23,7 +23,9 @@ use super::notice::Notifier;
 use crate::prelude::*;
 use captures::when::Span;
 
-const NOT_IP: u8 = 0;
+drops! {
+    NOT_IP = "not_ip",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
@@ -85,7 +87,7 @@ impl AggregateIpAddrPair {
 impl Element for AggregateIpAddrPair {
     const CONTRACT: Contract = Contract::new("AggregateIPAddrPair", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
-        .drops(&["not_ip"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

@@ -87,7 +87,9 @@ impl Flow {
     }
 }
 
-const NO_FLOW: u8 = 0;
+drops! {
+    NO_FLOW = "no_flow",
+}
 const FIN: u8 = 1;
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -352,7 +354,7 @@ impl AggregateIpFlows {
 impl Element for AggregateIpFlows {
     const CONTRACT: Contract = Contract::new("AggregateIPFlows", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
-        .drops(&["no_flow"])
+        .drops(DROPS)
         .copies(Copies::One)
         .extensions(&[&resources::of::<Self>()]);
 

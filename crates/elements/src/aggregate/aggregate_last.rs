@@ -23,7 +23,9 @@ use super::kept::Kept;
 use super::notice::{self, Listener};
 use crate::prelude::*;
 
-const EARLIER: u8 = 0;
+drops! {
+    EARLIER = "earlier",
+}
 /// Default maximum number of aggregates, a quarter of all packet buffers.
 const USUAL: usize = 1 << 16;
 
@@ -84,7 +86,7 @@ impl AggregateLast {
 impl Element for AggregateLast {
     const CONTRACT: Contract = Contract::new("AggregateLast", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "h/h"))
-        .drops(&["earlier"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

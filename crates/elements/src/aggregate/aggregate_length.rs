@@ -11,7 +11,9 @@
 
 use crate::prelude::*;
 
-const NOT_IP: u8 = 0;
+drops! {
+    NOT_IP = "not_ip",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct AggregateLength {
@@ -21,7 +23,7 @@ pub(super) struct AggregateLength {
 impl Element for AggregateLength {
     const CONTRACT: Contract = Contract::new("AggregateLength", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
-        .drops(&["not_ip"]);
+        .drops(DROPS);
 
     type Config = AggregateLength;
 

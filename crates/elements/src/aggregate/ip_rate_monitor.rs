@@ -30,7 +30,9 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::rc::Rc;
 
-const NOT_IP: u8 = 0;
+drops! {
+    NOT_IP = "not_ip",
+}
 /// Number of subnets into which a network is split.
 const FAN: usize = 256;
 /// Maximum depth: networks of length 32 have no subnets.
@@ -200,7 +202,7 @@ impl Element for IPRateMonitor {
     const CONTRACT: Contract = Contract::new("IPRateMonitor", manual!())
         .ports(Ports::coded(&["from", "to?"], &["from", "to?"], "h/h"))
         .needs(&[Facts::IP4])
-        .drops(&["not_ip"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

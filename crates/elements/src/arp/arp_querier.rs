@@ -62,14 +62,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use wire::{Arp, EtherAddr, Prefix4, addr, arp, ether, ipv4};
 
-const NO_ADDRESS: usize = 0;
-const UNRESOLVED: usize = 1;
-const FULL: usize = 2;
-const TABLE_FULL: usize = 3;
-const NO_HEADROOM: usize = 4;
-const BAD_ARP: usize = 5;
-const LEARNED: usize = 6;
-const RATE_LIMITED: usize = 7;
+drops! {
+    NO_ADDRESS = "no_address",
+    UNRESOLVED = "unresolved",
+    FULL = "full",
+    TABLE_FULL = "table_full",
+    NO_HEADROOM = "no_headroom",
+    BAD_ARP = "bad_arp",
+    LEARNED = "learned",
+    RATE_LIMITED = "rate_limited",
+}
 
 const OUT: usize = 0;
 const QUERIES: usize = 1;
@@ -197,7 +199,7 @@ impl Sender {
         }
     }
 
-    fn drop(&mut self, packet: Packet, reason: usize, cx: &mut Cx) {
+    fn drop(&mut self, packet: Packet, reason: u8, cx: &mut Cx) {
         self.drops += 1;
         cx.drop(packet, reason);
     }
@@ -235,7 +237,7 @@ impl Sending<'_, '_> {
         }
         match packet.push_mac(&self.sender.header) {
             true => Verdict::ON,
-            false => Verdict::drop(NO_HEADROOM as u8),
+            false => Verdict::drop(NO_HEADROOM),
         }
     }
 
@@ -244,7 +246,7 @@ impl Sending<'_, '_> {
     fn turn_to(&mut self, bytes: [u8; 4], packet: &Packet) -> Result<(), Verdict> {
         let key = u32::from_be_bytes(bytes);
         if key == 0 {
-            return Err(Verdict::drop(NO_ADDRESS as u8));
+            return Err(Verdict::drop(NO_ADDRESS));
         }
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         let found = match sender.config.group(Ipv4Addr::from(key)) {
@@ -263,8 +265,8 @@ impl Sending<'_, '_> {
             }
             Found::Wait => return Err(WAIT),
             Found::Unreachable => return Err(GIVE_UP),
-            Found::TableFull => return Err(Verdict::drop(TABLE_FULL as u8)),
-            Found::TooMany => return Err(Verdict::drop(RATE_LIMITED as u8)),
+            Found::TableFull => return Err(Verdict::drop(TABLE_FULL)),
+            Found::TooMany => return Err(Verdict::drop(RATE_LIMITED)),
         }
         Ok(())
     }
@@ -354,16 +356,7 @@ impl Element for ArpQuerier {
         ])
         // Frames and packets share this output, so facts about one kind do not hold for the other.
         .spoils(Facts::ALL)
-        .drops(&[
-            "no_address",
-            "unresolved",
-            "full",
-            "table_full",
-            "no_headroom",
-            "bad_arp",
-            "learned",
-            "rate_limited",
-        ])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()])
         .carries_super_frames();
 

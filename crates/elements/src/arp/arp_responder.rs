@@ -28,8 +28,10 @@ use lang::Severity;
 use std::net::Ipv4Addr;
 use wire::{Arp, Ether, EtherAddr, Prefix4, arp, ether};
 
-const OTHER_ADDRESS: u8 = 0;
-const NOT_A_REQUEST: u8 = 1;
+drops! {
+    OTHER_ADDRESS = "other_address",
+    NOT_A_REQUEST = "not_a_request",
+}
 const OTHERS: u8 = 1;
 
 type Entry = (Prefix4, EtherAddr);
@@ -63,7 +65,7 @@ impl Element for ArpResponder {
     const CONTRACT: Contract = Contract::new("ARPResponder", manual!())
         .ports(Ports::new(&["in"], &["replies", "others?"]))
         .needs(&[Facts::ETHER])
-        .drops(&["other_address", "not_a_request"]);
+        .drops(DROPS);
 
     type Config = Config;
 

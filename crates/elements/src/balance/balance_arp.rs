@@ -46,15 +46,17 @@ use crate::prelude::*;
 use std::net::Ipv4Addr;
 use wire::{Arp, Ether, EtherAddr, Prefix4, arp, ether};
 
-const MALFORMED: usize = 0;
-const SPOOFED: usize = 1;
-const CONFLICT: usize = 2;
-const OTHER_ADDRESS: usize = 3;
-const LEARNED: usize = 4;
-const STRANGER: usize = 5;
-const OWN: usize = 6;
-const NOT_HERE: usize = 7;
-const FULL: usize = 8;
+drops! {
+    MALFORMED = "malformed",
+    SPOOFED = "spoofed",
+    CONFLICT = "conflict",
+    OTHER_ADDRESS = "other_address",
+    LEARNED = "learned",
+    STRANGER = "stranger",
+    OWN = "own",
+    NOT_HERE = "not_here",
+    FULL = "full",
+}
 
 pub(super) struct Config {
     pool: Peer,
@@ -100,17 +102,7 @@ impl Element for BalanceArp {
     const CONTRACT: Contract = Contract::new("BalanceARP", manual!())
         .ports(Ports::coded(&["port+"], &["port+"], "h/h").apart())
         .gives(&[Facts::ETHER])
-        .drops(&[
-            "malformed",
-            "spoofed",
-            "conflict",
-            "other_address",
-            "learned",
-            "stranger",
-            "own",
-            "not_here",
-            "full",
-        ])
+        .drops(DROPS)
         .copies(Copies::Owner)
         .extensions(&[&resources::of::<Self>()]);
 

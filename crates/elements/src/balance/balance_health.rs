@@ -57,11 +57,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::{EtherAddr, ether};
 
-const HEARD: usize = 0;
-const MALFORMED: usize = 1;
-const FORGED: usize = 2;
-const TTL: usize = 3;
-const UNKNOWN: usize = 4;
+drops! {
+    HEARD = "heard",
+    MALFORMED = "malformed",
+    FORGED = "forged",
+    TTL = "ttl",
+    UNKNOWN = "unknown",
+}
 
 /// Kind of health probe.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -98,7 +100,7 @@ impl Element for BalanceHealth {
     const CONTRACT: Contract = Contract::new("BalanceHealth", manual!())
         .ports(Ports::coded(&["probes", "replies?"], &["back"], "h/h").apart())
         .gives(&[Facts::ETHER])
-        .drops(&["heard", "malformed", "forged", "ttl", "unknown"])
+        .drops(DROPS)
         .copies(Copies::Owner)
         .runs(Runs::AsTask);
 
@@ -277,7 +279,7 @@ impl BalanceHealth {
     }
 
     /// Records the answer to a probe. Returns the index of the drop counter for the frame.
-    fn heard(&mut self, frame: &[u8], cx: &mut Cx) -> usize {
+    fn heard(&mut self, frame: &[u8], cx: &mut Cx) -> u8 {
         let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
         let found = match self.config.kind {
             _ if is_arp => self.answered(frame),
@@ -310,7 +312,7 @@ impl BalanceHealth {
 
     /// Back end of an ARP reply, and the number of the last probe, which the reply answers. The error is a drop
     /// counter's index.
-    fn answered(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
+    fn answered(&self, frame: &[u8]) -> Result<(usize, u64), u8> {
         let (ether, address) = arp_probe::read(frame).ok_or(MALFORMED)?;
         let mut all = self.shared.backends.iter();
         let at = all
@@ -321,7 +323,7 @@ impl BalanceHealth {
 
     /// Back end of an echo reply, and the number of the probe that the reply answers. The error is a drop counter's
     /// index.
-    fn pinged(&self, frame: &[u8]) -> Result<(usize, u64), usize> {
+    fn pinged(&self, frame: &[u8]) -> Result<(usize, u64), u8> {
         let (from, probe) = ping::read(frame, self.config.own.1).ok_or(MALFORMED)?;
         if probe.nonce != self.config.nonce {
             return Err(FORGED);
@@ -382,7 +384,7 @@ impl BalanceHealth {
 
     /// Back end of a BFD packet, and the number of the last probe, which the packet answers; `None` if the session is
     /// not up. The error is a drop counter's index.
-    fn session(&mut self, frame: &[u8], cx: &mut Cx) -> Result<Option<(usize, u64)>, usize> {
+    fn session(&mut self, frame: &[u8], cx: &mut Cx) -> Result<Option<(usize, u64)>, u8> {
         let (from, packet) = bfd::read(frame, self.config.own.1).ok_or(MALFORMED)?;
         let mut all = self.shared.backends.iter();
         let at = all

@@ -48,14 +48,16 @@ use engine::element::Annotates;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 use wire::{EtherAddr, ether};
 
-const OTHER: u8 = 0;
-const OWN: u8 = 1;
-const NO_BACKEND: u8 = 2;
-const OWNER_DOWN: u8 = 3;
-const INSIDE_DROP: u8 = 4;
-const MALFORMED: u8 = 5;
-const SPOOFED: u8 = 6;
-const NOT_IP: u8 = 7;
+drops! {
+    OTHER = "other",
+    OWN = "own",
+    NO_BACKEND = "no_backend",
+    OWNER_DOWN = "owner_down",
+    INSIDE_DROP = "inside",
+    MALFORMED = "malformed",
+    SPOOFED = "spoofed",
+    NOT_IP = "not_ip",
+}
 
 /// Stand-in for the router's own address if all frames are accepted; no host has this address.
 const ANY: u64 = u64::MAX;
@@ -114,16 +116,7 @@ impl Element for BalanceIn {
     const CONTRACT: Contract = Contract::new("BalanceIn", manual!())
         .ports(Ports::coded(&["in"], &["back+"], "h/h"))
         .needs(&[Facts::ETHER])
-        .drops(&[
-            "other",
-            "own",
-            "no_backend",
-            "owner_down",
-            "inside",
-            "malformed",
-            "spoofed",
-            "not_ip",
-        ])
+        .drops(DROPS)
         .extensions(&[&Annotates])
         .carries_super_frames()
         .ignores_annotations();

@@ -54,17 +54,19 @@ use wire::nd::{
 };
 use wire::{EtherAddr, Prefix6, addr, nd};
 
-const MALFORMED: usize = 0;
-const SPOOFED: usize = 1;
-const CONFLICT: usize = 2;
-const OTHER_ADDRESS: usize = 3;
-const LEARNED: usize = 4;
-const STRANGER: usize = 5;
-const OWN: usize = 6;
-const NOT_HERE: usize = 7;
-const FULL: usize = 8;
-const UNWANTED: usize = 9;
-const ANSWERED: usize = 10;
+drops! {
+    MALFORMED = "malformed",
+    SPOOFED = "spoofed",
+    CONFLICT = "conflict",
+    OTHER_ADDRESS = "other_address",
+    LEARNED = "learned",
+    STRANGER = "stranger",
+    OWN = "own",
+    NOT_HERE = "not_here",
+    FULL = "full",
+    UNWANTED = "unwanted",
+    ANSWERED = "answered",
+}
 
 pub(super) struct Config {
     pool: Peer,
@@ -84,19 +86,7 @@ impl Element for BalanceNd {
     const CONTRACT: Contract = Contract::new("BalanceND", manual!())
         .ports(Ports::coded(&["port+"], &["port+"], "h/h").apart())
         .gives(&[Facts::ETHER])
-        .drops(&[
-            "malformed",
-            "spoofed",
-            "conflict",
-            "other_address",
-            "learned",
-            "stranger",
-            "own",
-            "not_here",
-            "full",
-            "unwanted",
-            "answered",
-        ])
+        .drops(DROPS)
         .copies(Copies::Owner)
         .extensions(&[&resources::of::<Self>()]);
 

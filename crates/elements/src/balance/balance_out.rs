@@ -45,9 +45,11 @@ use std::fmt::Write;
 use std::time::Duration;
 use wire::{EtherAddr, ether};
 
-const SHORT: u8 = 0;
-const NO_FRONT: u8 = 1;
-const NOT_SPEAKER: u8 = 2;
+drops! {
+    SHORT = "short",
+    NO_FRONT = "no_front",
+    NOT_SPEAKER = "not_speaker",
+}
 
 /// Table of senders, shared with BalanceIn, which adds to it.
 pub(crate) struct Out {
@@ -107,7 +109,7 @@ impl Element for BalanceOut {
     const CONTRACT: Contract = Contract::new("BalanceOut", manual!())
         .ports(Ports::coded(&["in"], &["front+"], "h/h"))
         .needs(&[Facts::ETHER])
-        .drops(&["short", "no_front", "not_speaker"])
+        .drops(DROPS)
         .extensions(&[&Annotates])
         .carries_super_frames()
         .ignores_annotations();

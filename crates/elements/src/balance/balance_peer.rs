@@ -41,11 +41,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::EtherAddr;
 
-const HEARD: usize = 0;
-const MALFORMED: usize = 1;
-const STRANGER: usize = 2;
-const OLD: usize = 3;
-const FORMAT: usize = 4;
+drops! {
+    HEARD = "heard",
+    MALFORMED = "malformed",
+    STRANGER = "stranger",
+    OLD = "old",
+    FORMAT = "format",
+}
 
 /// UDP port of messages between balancers.
 const PORT: u16 = 50785;
@@ -82,7 +84,7 @@ impl Element for BalancePeer {
     const CONTRACT: Contract = Contract::new("BalancePeer", manual!())
         .ports(Ports::coded(&["messages"], &["back"], "h/h").apart())
         .gives(&[Facts::ETHER])
-        .drops(&["heard", "malformed", "stranger", "old", "format"])
+        .drops(DROPS)
         .copies(Copies::Owner)
         .runs(Runs::AsTask);
 
@@ -231,7 +233,7 @@ impl Element for BalancePeer {
 
 impl BalancePeer {
     /// Processes a message. Returns the index of the drop counter for the frame.
-    fn heard(&mut self, frame: &[u8], cx: &Cx) -> usize {
+    fn heard(&mut self, frame: &[u8], cx: &Cx) -> u8 {
         let Some((from, body)) = udp::read(frame, self.config.own.1, PORT) else {
             return MALFORMED;
         };

@@ -13,7 +13,9 @@
 
 use crate::prelude::*;
 
-const NO_ROOM: u8 = 0;
+drops! {
+    NO_ROOM = "no_room",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct Align {
@@ -24,7 +26,7 @@ pub(super) struct Align {
 impl Element for Align {
     const CONTRACT: Contract = Contract::new("Align", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["no_room"]);
+        .drops(DROPS);
 
     type Config = Align;
 

@@ -17,7 +17,9 @@ use engine::element::AnyConfig;
 use engine::element::extension::config_of;
 use planner::LimitsLength;
 
-const TOO_LONG: u8 = 0;
+drops! {
+    TOO_LONG = "too_long",
+}
 const LONGER: u8 = 1;
 
 pub(super) struct CheckLength {
@@ -33,7 +35,7 @@ fn longest(config: &AnyConfig) -> Option<usize> {
 impl Element for CheckLength {
     const CONTRACT: Contract = Contract::new("CheckLength", manual!())
         .ports(Ports::new(&["in"], &["out", "longer?"]))
-        .drops(&["too_long"])
+        .drops(DROPS)
         .extensions(&[&LimitsLength(longest)])
         .carries_super_frames()
         .ignores_annotations();

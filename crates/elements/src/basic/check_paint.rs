@@ -14,7 +14,9 @@
 use super::paint::Color;
 use crate::prelude::*;
 
-const OTHER_PAINT: u8 = 0;
+drops! {
+    OTHER_PAINT = "other_paint",
+}
 const OTHERS: u8 = 1;
 
 pub(super) struct CheckPaint(Color);
@@ -22,7 +24,7 @@ pub(super) struct CheckPaint(Color);
 impl Element for CheckPaint {
     const CONTRACT: Contract = Contract::new("CheckPaint", manual!())
         .ports(Ports::new(&["in"], &["out", "others?"]))
-        .drops(&["other_paint"]);
+        .drops(DROPS);
 
     type Config = Color;
 

@@ -14,7 +14,9 @@
 
 use crate::prelude::*;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct MarkMacHeader {
@@ -27,7 +29,7 @@ impl Element for MarkMacHeader {
         .ports(Ports::new(&["in"], &["out"]))
         // The network header annotation may lead elsewhere now.
         .spoils(Facts::IP4.and(Facts::IP6))
-        .drops(&["too_short"]);
+        .drops(DROPS);
 
     type Config = MarkMacHeader;
 

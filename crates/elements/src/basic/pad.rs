@@ -18,7 +18,9 @@
 
 use crate::prelude::*;
 
-const NO_ROOM: u8 = 0;
+drops! {
+    NO_ROOM = "no_room",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct Pad {
@@ -29,7 +31,7 @@ pub(super) struct Pad {
 impl Element for Pad {
     const CONTRACT: Contract = Contract::new("Pad", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["no_room"]);
+        .drops(DROPS);
 
     type Config = Pad;
 

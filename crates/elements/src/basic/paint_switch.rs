@@ -17,7 +17,9 @@ use crate::anno::Anno;
 use crate::prelude::*;
 use crate::switch::hub::{copy_to, no_buffer};
 
-const NO_OUTPUT: usize = 0;
+drops! {
+    NO_OUTPUT = "no_output",
+}
 const ALL: usize = 255;
 
 pub(super) struct PaintSwitch {
@@ -29,7 +31,7 @@ pub(super) struct PaintSwitch {
 impl Element for PaintSwitch {
     const CONTRACT: Contract = Contract::new("PaintSwitch", manual!())
         .ports(Ports::coded(&["in"], &["out+"], "h/h"))
-        .drops(&["no_output"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = Anno<1>;

@@ -16,7 +16,9 @@
 use crate::prelude::*;
 use engine::packet::HEADROOM;
 
-const NO_ROOM: u8 = 0;
+drops! {
+    NO_ROOM = "no_room",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct Resize {
@@ -46,7 +48,7 @@ impl Element for Resize {
                 .and(Facts::IP4)
                 .and(Facts::IP6),
         )
-        .drops(&["no_room"]);
+        .drops(DROPS);
 
     type Config = Resize;
 

@@ -80,7 +80,7 @@ fn header_is_cut(fragment: &[u8]) -> bool {
 }
 
 /// Place in DROPS.
-const BAD_HEADERS: usize = 1;
+const BAD_HEADERS: u8 = 1;
 
 pub(super) struct Filter<K> {
     rules: Arc<FilterRules>,

@@ -35,10 +35,12 @@ use std::net::Ipv4Addr;
 use std::os::fd::RawFd;
 use wire::{EtherAddr, Prefix4, ipv4, ipv6};
 
-const NOT_IP: usize = 0;
-const TOO_LONG: usize = 1;
-const FULL: usize = 2;
-const REFUSED: usize = 3;
+drops! {
+    NOT_IP = "not_ip",
+    TOO_LONG = "too_long",
+    FULL = "full",
+    REFUSED = "refused",
+}
 
 pub(crate) struct Config {
     /// Name of the port, which includes its settings.
@@ -193,7 +195,7 @@ impl<S: Style> Element for KernelTun<S> {
         .ports(S::PORTS)
         .needs(S::FACTS)
         .gives(S::FACTS)
-        .drops(&["not_ip", "too_long", "full", "refused"])
+        .drops(DROPS)
         .runs(Runs::AsTask)
         .extensions(&[&resources::of::<Self>(), &external::of::<Self>()]);
 

@@ -42,8 +42,10 @@ use engine::storage::{self, Storage};
 use std::marker::PhantomData;
 use std::time::Duration;
 
-const FULL: usize = 0;
-const REFUSED: usize = 1;
+drops! {
+    FULL = "full",
+    REFUSED = "refused",
+}
 /// Delay before a busy port is retried.
 const AGAIN: Duration = Duration::from_micros(20);
 /// Number of bits for one input in a progress mark.
@@ -323,7 +325,7 @@ impl<S: Style> Element for ToDevice<S> {
     const CONTRACT: Contract = Contract::new(S::CLASS, S::MANUAL)
         .ports(Ports::coded(&["in", "first?"], &[], "ah"))
         .needs(&[Facts::ETHER])
-        .drops(&["full", "refused"])
+        .drops(DROPS)
         .runs(Runs::AsTaskIfPull)
         .extensions(&[
             &resources::of::<Self>(),

@@ -71,7 +71,9 @@ pub(super) struct FromDump {
     packet_at: u64,
 }
 
-const NOT_IP: usize = 0;
+drops! {
+    NOT_IP = "not_ip",
+}
 const TOO_LONG: &str = "packet too long";
 
 impl Dump {
@@ -143,7 +145,7 @@ impl FromDump {
             return Some(packet);
         }
         let Some(at) = self.encap.ip_at(packet.data()) else {
-            cx.send(packet, Verdict::reject(NOT_IP as u8, 1));
+            cx.send(packet, Verdict::reject(NOT_IP, 1));
             return None;
         };
         mark_ip(&mut packet, at);
@@ -203,7 +205,7 @@ impl Plays for FromDump {
 impl Element for FromDump {
     const CONTRACT: Contract = Contract::new("FromDump", manual!())
         .ports(Ports::coded(&[], &["out", "other?"], "/ah"))
-        .drops(&["not_ip"])
+        .drops(DROPS)
         .copies(Copies::One)
         .runs(Runs::AsTask)
         .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);

@@ -12,7 +12,9 @@
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
 
-const BROADCAST: u8 = 0;
+drops! {
+    BROADCAST = "broadcast",
+}
 const FILTERED: u8 = 1;
 
 pub(crate) struct DropBroadcasts {
@@ -27,7 +29,7 @@ fn is_stopped(packet: &Packet) -> bool {
 impl Element for DropBroadcasts {
     const CONTRACT: Contract = Contract::new("DropBroadcasts", manual!())
         .ports(Ports::new(&["in"], &["out", "broadcasts?"]))
-        .drops(&["broadcast"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = ();

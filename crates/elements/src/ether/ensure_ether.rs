@@ -18,7 +18,9 @@
 use crate::prelude::*;
 use wire::{EtherAddr, ether};
 
-const NO_HEADROOM: u8 = 0;
+drops! {
+    NO_HEADROOM = "no_headroom",
+}
 
 pub(super) struct EnsureEther {
     header: [u8; ether::LEN],
@@ -35,7 +37,7 @@ impl Element for EnsureEther {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["no_headroom"]);
+        .drops(DROPS);
 
     type Config = [u8; ether::LEN];
 

@@ -19,7 +19,9 @@ use crate::prelude::*;
 use arguments::units::FromArg;
 use wire::{EtherAddr, ether};
 
-const NO_HEADROOM: u8 = 0;
+drops! {
+    NO_HEADROOM = "no_headroom",
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct Fields {
@@ -58,7 +60,7 @@ impl Element for EtherEncap {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["no_headroom"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

@@ -8,7 +8,9 @@
 
 use crate::prelude::*;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 
 pub(super) struct EtherMirror;
 
@@ -16,7 +18,7 @@ impl Element for EtherMirror {
     const CONTRACT: Contract = Contract::new("EtherMirror", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::ETHER])
-        .drops(&["too_short"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = ();

@@ -14,7 +14,9 @@
 use crate::prelude::*;
 use wire::EtherAddr;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct EtherRewrite {
@@ -26,7 +28,7 @@ impl Element for EtherRewrite {
     const CONTRACT: Contract = Contract::new("EtherRewrite", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::ETHER])
-        .drops(&["too_short"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

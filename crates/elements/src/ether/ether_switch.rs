@@ -27,9 +27,11 @@ use std::fmt::Write;
 use std::time::Duration;
 use wire::{Ether, EtherAddr};
 
-const SAME_PORT: usize = 0;
-const ALONE: usize = 1;
-const SHORT: usize = 2;
+drops! {
+    SAME_PORT = "same_port",
+    ALONE = "alone",
+    SHORT = "short",
+}
 
 /// Between two searches of a full table for silent stations.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -110,7 +112,7 @@ fn addresses(frame: &[u8]) -> Option<(EtherAddr, EtherAddr)> {
 impl Element for EtherSwitch {
     const CONTRACT: Contract = Contract::new("EtherSwitch", manual!())
         .ports(Ports::coded(&["in+"], &["out+"], "h/h"))
-        .drops(&["same_port", "alone", "short"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

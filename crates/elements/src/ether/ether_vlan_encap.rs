@@ -24,7 +24,9 @@ use crate::prelude::*;
 use arguments::units::FromArg;
 use wire::{EtherAddr, ether, vlan};
 
-const NO_HEADROOM: u8 = 0;
+drops! {
+    NO_HEADROOM = "no_headroom",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct EtherVlanEncap {
@@ -40,7 +42,7 @@ impl Element for EtherVlanEncap {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["no_headroom"]);
+        .drops(DROPS);
 
     type Config = EtherVlanEncap;
 

@@ -15,7 +15,9 @@ use super::offset::Offset;
 use crate::anno::Anno;
 use crate::prelude::*;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 const BAD: u8 = 1;
 
 #[derive(Clone, Copy)]
@@ -27,7 +29,7 @@ pub(super) struct GetEtherAddress {
 impl Element for GetEtherAddress {
     const CONTRACT: Contract = Contract::new("GetEtherAddress", manual!())
         .ports(Ports::new(&["in"], &["out", "bad?"]))
-        .drops(&["too_short"]);
+        .drops(DROPS);
 
     type Config = GetEtherAddress;
 

@@ -22,9 +22,11 @@ use engine::packet::anno::PacketType;
 use wire::ether::Words;
 use wire::{Ether, EtherAddr, ether};
 
-const OWN: u8 = 0;
-const OTHER: u8 = 1;
-const TOO_SHORT: u8 = 2;
+drops! {
+    OWN = "own",
+    OTHER = "other",
+    TOO_SHORT = "too_short",
+}
 const FILTERED: u8 = 1;
 
 #[derive(Clone, Copy)]
@@ -41,7 +43,7 @@ pub(crate) struct HostEtherFilter {
 impl Element for HostEtherFilter {
     const CONTRACT: Contract = Contract::new("HostEtherFilter", manual!())
         .ports(Ports::new(&["in"], &["out", "filtered?"]))
-        .drops(&["own", "other", "too_short"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = HostEtherFilter;

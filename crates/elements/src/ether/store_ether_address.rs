@@ -15,7 +15,9 @@ use super::offset::Offset;
 use crate::prelude::*;
 use wire::EtherAddr;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 const BAD: u8 = 1;
 
 #[derive(Clone, Copy)]
@@ -27,7 +29,7 @@ pub(super) struct StoreEtherAddress {
 impl Element for StoreEtherAddress {
     const CONTRACT: Contract = Contract::new("StoreEtherAddress", manual!())
         .ports(Ports::new(&["in"], &["out", "bad?"]))
-        .drops(&["too_short"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = StoreEtherAddress;

@@ -13,7 +13,9 @@
 
 use crate::prelude::*;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 
 pub(crate) struct Strip {
     length: usize,
@@ -30,7 +32,7 @@ impl Element for Strip {
                 .and(Facts::IP4)
                 .and(Facts::IP6),
         )
-        .drops(&["too_short"])
+        .drops(DROPS)
         // A super-frame without its IP header cannot be cut.
         .carries_super_frames_if(|config| *config_of::<Self>(config) <= wire::ether::LEN)
         .ignores_annotations();

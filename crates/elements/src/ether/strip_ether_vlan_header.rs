@@ -15,8 +15,10 @@
 use crate::prelude::*;
 use wire::{ether, vlan};
 
-const TOO_SHORT: u8 = 0;
-const UNTAGGED: u8 = 1;
+drops! {
+    TOO_SHORT = "too_short",
+    UNTAGGED = "untagged",
+}
 const OTHERS: u8 = 1;
 
 pub(super) struct StripEtherVlanHeader {
@@ -34,7 +36,7 @@ impl Element for StripEtherVlanHeader {
                 .and(Facts::IP4)
                 .and(Facts::IP6),
         )
-        .drops(&["too_short", "untagged"]);
+        .drops(DROPS);
 
     type Config = Option<u16>;
 

@@ -9,7 +9,9 @@
 
 use crate::prelude::*;
 
-const NO_NETWORK_HEADER: u8 = 0;
+drops! {
+    NO_NETWORK_HEADER = "no_network_header",
+}
 
 pub(super) struct StripToNetworkHeader;
 
@@ -18,7 +20,7 @@ impl Element for StripToNetworkHeader {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::AT_NETWORK])
         .spoils(Facts::ETHER)
-        .drops(&["no_network_header"]);
+        .drops(DROPS);
 
     type Config = ();
 

@@ -13,7 +13,9 @@
 
 use crate::prelude::*;
 
-const NO_HEADROOM: u8 = 0;
+drops! {
+    NO_HEADROOM = "no_headroom",
+}
 
 pub(super) struct Unstrip {
     length: usize,
@@ -25,7 +27,7 @@ impl Element for Unstrip {
         // Unstrip restores the Ethernet header. Elements that read the header check that the frame is long enough.
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["no_headroom"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

@@ -19,8 +19,10 @@ use super::tci::{Tci, arguments};
 use crate::prelude::*;
 use wire::{ether, vlan};
 
-const TOO_SHORT: u8 = 0;
-const NO_HEADROOM: u8 = 1;
+drops! {
+    TOO_SHORT = "too_short",
+    NO_HEADROOM = "no_headroom",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct VlanEncap {
@@ -33,7 +35,7 @@ impl Element for VlanEncap {
     const CONTRACT: Contract = Contract::new("VLANEncap", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::ETHER])
-        .drops(&["too_short", "no_headroom"]);
+        .drops(DROPS);
 
     type Config = VlanEncap;
 

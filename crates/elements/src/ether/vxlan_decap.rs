@@ -21,9 +21,11 @@ use super::vxlan::{LEN, VALID, vni};
 use crate::prelude::*;
 use wire::ether;
 
-const TOO_SHORT: u8 = 0;
-const BAD_HEADER: u8 = 1;
-const OTHER_NETWORK: u8 = 2;
+drops! {
+    TOO_SHORT = "too_short",
+    BAD_HEADER = "bad_header",
+    OTHER_NETWORK = "other_network",
+}
 
 pub(super) struct VxlanDecap {
     vni: u32,
@@ -34,7 +36,7 @@ impl Element for VxlanDecap {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK.and(Facts::IP4).and(Facts::IP6))
-        .drops(&["too_short", "bad_header", "other_network"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = u32;

@@ -26,8 +26,10 @@ use crate::prelude::*;
 use wire::tunnel;
 use wire::{FlowKey, ether};
 
-const TOO_SHORT: u8 = 0;
-const NO_HEADROOM: u8 = 1;
+drops! {
+    TOO_SHORT = "too_short",
+    NO_HEADROOM = "no_headroom",
+}
 
 pub(super) struct VxlanEncap {
     header: [u8; LEN],
@@ -38,7 +40,7 @@ impl Element for VxlanEncap {
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::ETHER])
         .spoils(Facts::ETHER.and(Facts::IP4).and(Facts::IP6))
-        .drops(&["too_short", "no_headroom"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = u32;

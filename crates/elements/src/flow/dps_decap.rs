@@ -24,9 +24,11 @@
 use crate::prelude::*;
 use wire::{dps, ether};
 
-const BAD_STATE: u8 = 0;
-const NOT_IP: u8 = 1;
-const LABELS: u8 = 2;
+drops! {
+    BAD_STATE = "bad_state",
+    NOT_IP = "not_ip",
+    LABELS = "labels",
+}
 
 pub(super) struct DpsDecap;
 
@@ -34,7 +36,7 @@ impl Element for DpsDecap {
     const CONTRACT: Contract = Contract::new("DPSDecap", manual!())
         .ports(Ports::new(&["in"], &["ip", "labels?"]))
         .spoils(Facts::ALL)
-        .drops(&["bad_state", "not_ip", "labels"]);
+        .drops(DROPS);
 
     type Config = ();
 

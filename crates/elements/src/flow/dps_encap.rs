@@ -35,9 +35,11 @@ use std::time::Duration;
 use tables::guarantee::Link;
 use wire::{dps, ether};
 
-const NOT_IP: u8 = 0;
-const NO_HEADROOM: u8 = 1;
-const TOO_EARLY: u8 = 2;
+drops! {
+    NOT_IP = "not_ip",
+    NO_HEADROOM = "no_headroom",
+    TOO_EARLY = "too_early",
+}
 
 /// The link downstream, and the number of deadlines missed on it.
 pub(super) struct Departure {
@@ -115,7 +117,7 @@ impl Element for DpsEncap {
     const CONTRACT: Contract = Contract::new("DPSEncap", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .spoils(Facts::AT_NETWORK.and(Facts::ETHER))
-        .drops(&["not_ip", "no_headroom", "too_early"]);
+        .drops(DROPS);
 
     type Config = Config;
 

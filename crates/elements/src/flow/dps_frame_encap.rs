@@ -26,8 +26,10 @@ use super::dps_encap::{Config, Departure};
 use crate::prelude::*;
 use wire::{dps, ether};
 
-const TOO_EARLY: u8 = 0;
-const NO_HEADROOM: u8 = 1;
+drops! {
+    TOO_EARLY = "too_early",
+    NO_HEADROOM = "no_headroom",
+}
 /// Length of both addresses of an Ethernet header, in bytes.
 const ADDRESSES: usize = ether::LEN - 2;
 
@@ -39,7 +41,7 @@ impl Element for DpsFrameEncap {
     const CONTRACT: Contract = Contract::new("DPSFrameEncap", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::ETHER])
-        .drops(&["too_early", "no_headroom"]);
+        .drops(DROPS);
 
     type Config = Config;
 

@@ -68,8 +68,10 @@ use std::time::Duration;
 use sync::Lock;
 use tables::guarantee::{Grant, Link};
 
-const EXCESS: u8 = 0;
-const NO_PORT: u8 = 1;
+drops! {
+    EXCESS = "excess",
+    NO_PORT = "no_port",
+}
 /// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 /// Expiry interval, and number of flows checked per interval.
@@ -322,7 +324,7 @@ pub(super) struct FlowTable {
 impl Element for FlowTable {
     const CONTRACT: Contract = Contract::new("FlowTable", manual!())
         .ports(Ports::coded(&["in"], &["out+"], "h/h"))
-        .drops(&["excess", "no_port"])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;

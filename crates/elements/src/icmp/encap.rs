@@ -5,7 +5,9 @@ use crate::prelude::*;
 use std::marker::PhantomData;
 use wire::{Icmp, icmp, proto};
 
-const NO_ROOM: u8 = 0;
+drops! {
+    NO_ROOM = "no_room",
+}
 
 /// ICMP types whose header contains an identifier and a sequence number (RFC 792, RFC 950).
 const NUMBERED: [u8; 8] = [0, 8, 13, 14, 15, 16, 17, 18];
@@ -61,7 +63,7 @@ impl<F: Family> Element for Encap<F> {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
         .spoils(Facts::ETHER.and(Facts::IP6).and(Facts::DST6))
-        .drops(&["no_room"]);
+        .drops(DROPS);
 
     type Config = Message;
 

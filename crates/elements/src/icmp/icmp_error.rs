@@ -62,15 +62,17 @@ use wire::icmp::{PARAMETER_PROBLEM, REDIRECT, UNREACHABLE, unreachable};
 use wire::ipv4_options::{LSRR, Options, SSRR};
 use wire::{Icmp, Ipv4, addr, icmp, ipv4, mpls, proto};
 
-const ABOUT_ERROR: u8 = 0;
-const FRAGMENT: u8 = 1;
-const LINK_GROUP: u8 = 2;
-const GROUP: u8 = 3;
-const BAD_SOURCE: u8 = 4;
-const NO_REDIRECT: u8 = 5;
-const RATE_LIMITED: u8 = 6;
-const NO_HEADER: u8 = 7;
-const NO_ROOM: u8 = 8;
+drops! {
+    ABOUT_ERROR = "about_error",
+    FRAGMENT = "fragment",
+    LINK_GROUP = "link_group",
+    GROUP = "group",
+    BAD_SOURCE = "bad_source",
+    NO_REDIRECT = "no_redirect",
+    RATE_LIMITED = "rate_limited",
+    NO_HEADER = "no_header",
+    NO_ROOM = "no_room",
+}
 
 /// Precedence 6, internetwork control.
 const PRECEDENCE: u8 = 0xc0;
@@ -110,17 +112,7 @@ impl Element for ICMPError {
         .needs(&[Facts::IP4])
         .gives(&[Facts::IP4.and(Facts::DST4).and(Facts::AT_NETWORK)])
         .spoils(Facts::ETHER)
-        .drops(&[
-            "about_error",
-            "fragment",
-            "link_group",
-            "group",
-            "bad_source",
-            "no_redirect",
-            "rate_limited",
-            "no_header",
-            "no_room",
-        ]);
+        .drops(DROPS);
 
     type Config = Config;
 

@@ -26,10 +26,12 @@ use std::net::Ipv4Addr;
 use wire::ipv4_options::{Opt, Options};
 use wire::{Icmp, addr, icmp, proto};
 
-const NOT_ECHO: u8 = 0;
-const GROUP: u8 = 1;
-const BAD_SOURCE: u8 = 2;
-const BAD_OPTION: u8 = 3;
+drops! {
+    NOT_ECHO = "not_echo",
+    GROUP = "group",
+    BAD_SOURCE = "bad_source",
+    BAD_OPTION = "bad_option",
+}
 
 pub(super) struct ICMPPingResponder {
     ttl: u8,
@@ -42,7 +44,7 @@ impl Element for ICMPPingResponder {
         .ports(Ports::new(&["in"], &["out", "other?"]))
         .needs(&[Facts::IP4])
         .gives(&[Facts::DST4, Facts::NONE])
-        .drops(&["not_echo", "group", "bad_source", "bad_option"]);
+        .drops(DROPS);
 
     type Config = u8;
 

@@ -39,8 +39,10 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 use wire::{Icmp, Ipv4, icmp, proto};
 
-const ANSWERED: usize = 0;
-const OTHER: usize = 1;
+drops! {
+    ANSWERED = "answered",
+    OTHER = "other",
+}
 
 /// Minimum interval, so that requests leave time for other work.
 const SHORTEST: Duration = Duration::from_micros(1);
@@ -155,7 +157,7 @@ impl Element for ICMPPingSource {
     const CONTRACT: Contract = Contract::new("ICMPPingSource", manual!())
         .ports(Ports::coded(&["replies?"], &["out"], "h/a"))
         .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
-        .drops(&["answered", "other"])
+        .drops(DROPS)
         .copies(Copies::One)
         .runs(Runs::AsTaskIfPush);
 

@@ -16,8 +16,10 @@
 use crate::prelude::*;
 use wire::addr;
 
-const EXPIRED: u8 = 0;
-const NO_HEADER: u8 = 1;
+drops! {
+    EXPIRED = "expired",
+    NO_HEADER = "no_header",
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct DecIPTTL {
@@ -39,7 +41,7 @@ impl Element for DecIPTTL {
     const CONTRACT: Contract = Contract::new("DecIPTTL", manual!())
         .ports(Ports::new(&["in"], &["out", "expired?"]))
         .needs(&[Facts::IP4])
-        .drops(&["expired", "no_header"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

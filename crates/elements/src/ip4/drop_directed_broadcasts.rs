@@ -20,8 +20,10 @@ use crate::ip4::Interfaces;
 use crate::prelude::*;
 use forwarding::Listed;
 
-const DIRECTED_BROADCAST: u8 = 0;
-const NO_HEADER: u8 = 1;
+drops! {
+    DIRECTED_BROADCAST = "directed_broadcast",
+    NO_HEADER = "no_header",
+}
 
 pub(crate) struct DropDirectedBroadcasts {
     /// Directed broadcast addresses of the attached networks.
@@ -32,7 +34,7 @@ impl Element for DropDirectedBroadcasts {
     const CONTRACT: Contract = Contract::new("DropDirectedBroadcasts", manual!())
         .ports(Ports::new(&["in"], &["out", "broadcast?"]))
         .needs(&[Facts::IP4])
-        .drops(&["directed_broadcast", "no_header"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = Interfaces;

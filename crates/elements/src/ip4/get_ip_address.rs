@@ -19,7 +19,9 @@
 use crate::anno::Anno;
 use crate::prelude::*;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 
 #[derive(Clone, Copy)]
 pub(super) enum Place {
@@ -38,7 +40,7 @@ impl Element for GetIPAddress {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::DST4])
         .spoils(Facts::DST6)
-        .drops(&["too_short"]);
+        .drops(DROPS);
 
     type Config = GetIPAddress;
 

@@ -27,11 +27,13 @@ use super::gre::{self, CHECKSUM, KEY, LEN, REFUSED, VERSION};
 use crate::prelude::*;
 use wire::{checksum, ether};
 
-const TOO_SHORT: u8 = 0;
-const BAD_HEADER: u8 = 1;
-const BAD_CHECKSUM: u8 = 2;
-const OTHER_KEY: u8 = 3;
-const OTHER_PROTOCOL: u8 = 4;
+drops! {
+    TOO_SHORT = "too_short",
+    BAD_HEADER = "bad_header",
+    BAD_CHECKSUM = "bad_checksum",
+    OTHER_KEY = "other_key",
+    OTHER_PROTOCOL = "other_protocol",
+}
 
 pub(super) struct Config {
     key: Option<u32>,
@@ -52,13 +54,7 @@ impl Element for GreDecap {
                 .and(Facts::IP4)
                 .and(Facts::IP6),
         )
-        .drops(&[
-            "too_short",
-            "bad_header",
-            "bad_checksum",
-            "other_key",
-            "other_protocol",
-        ])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()])
         .ignores_annotations();
 

@@ -27,7 +27,9 @@ use crate::prelude::*;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use wire::{checksum, ether};
 
-const NO_HEADROOM: u8 = 0;
+drops! {
+    NO_HEADROOM = "no_headroom",
+}
 
 pub(super) struct Config {
     flags: u16,
@@ -50,7 +52,7 @@ impl Element for GreEncap {
                 .and(Facts::IP4)
                 .and(Facts::IP6),
         )
-        .drops(&["no_headroom"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = Config;

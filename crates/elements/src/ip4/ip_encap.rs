@@ -31,7 +31,9 @@ use arguments::Names;
 use arguments::protocol::Protocol;
 use arguments::units::FromArg;
 
-const NO_ROOM: u8 = 0;
+drops! {
+    NO_ROOM = "no_room",
+}
 
 pub(super) struct IPEncap {
     header: Header,
@@ -100,7 +102,7 @@ impl Element for IPEncap {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
         .spoils(Facts::ETHER.and(Facts::IP6).and(Facts::DST6))
-        .drops(&["no_room"]);
+        .drops(DROPS);
 
     type Config = Config;
 

@@ -36,11 +36,13 @@ use planner::LimitsLength;
 use wire::ipv4::{self, DF, MAX_LEN, MF, MIN_LEN};
 use wire::{Ipv4, ipv4_options};
 
-const DONT_FRAGMENT: usize = 0;
-const NO_BUFFER: usize = 1;
-const NO_HEADER: usize = 2;
-const TOO_LONG: usize = 3;
-const MTU: usize = 4;
+drops! {
+    DONT_FRAGMENT = "dont_fragment",
+    NO_BUFFER = "no_buffer",
+    NO_HEADER = "no_header",
+    TOO_LONG = "too_long",
+    MTU = "mtu",
+}
 
 /// Minimum MTU: a header without options, and 8 bytes of data (RFC 791, 3.2).
 const MTU_MIN: usize = 28;
@@ -77,7 +79,7 @@ impl Element for IPFragmenter {
     const CONTRACT: Contract = Contract::new("IPFragmenter", manual!())
         .ports(Ports::new(&["in"], &["out", "dont_fragment?"]))
         .needs(&[Facts::IP4])
-        .drops(&["dont_fragment", "no_buffer", "no_header", "too_long", "mtu"])
+        .drops(DROPS)
         .extensions(&[&LimitsLength(longest)])
         .carries_super_frames();
 
@@ -226,7 +228,7 @@ impl IPFragmenter {
         mtu: usize,
         rest: &mut Batch,
         cx: &mut Cx,
-    ) -> Result<(), usize> {
+    ) -> Result<(), u8> {
         let before = packet.network_offset();
         let ip = super::header(packet).ok_or(NO_HEADER)?;
         let mut word = ip.fragment_word();
@@ -278,7 +280,7 @@ impl IPFragmenter {
     }
 
     /// Ensures that a fragment has the requested headroom.
-    fn make_room(&self, fragment: &mut Packet) -> Result<(), usize> {
+    fn make_room(&self, fragment: &mut Packet) -> Result<(), u8> {
         let made = self
             .config
             .headroom

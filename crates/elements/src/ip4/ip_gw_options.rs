@@ -31,9 +31,11 @@ use std::net::Ipv4Addr;
 use wire::ipv4;
 use wire::ipv4_options::{Opt, Options};
 
-const BAD_OPTION: u8 = 0;
-const SOURCE_ROUTE: u8 = 1;
-const NO_HEADER: u8 = 2;
+drops! {
+    BAD_OPTION = "bad_option",
+    SOURCE_ROUTE = "source_route",
+    NO_HEADER = "no_header",
+}
 
 pub(crate) struct Config {
     me: Ipv4Addr,
@@ -50,7 +52,7 @@ impl Element for IPGWOptions {
     const CONTRACT: Contract = Contract::new("IPGWOptions", manual!())
         .ports(Ports::new(&["in"], &["out", "bad?", "source_route?"]))
         .needs(&[Facts::IP4])
-        .drops(&["bad_option", "source_route", "no_header"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = Config;

@@ -18,7 +18,9 @@ use wire::{proto, udp};
 /// Bytes of a TCP header with ports and sequence numbers, of which more may be cut off, as in Click.
 const TCP_LEAST: usize = 12;
 
-const NO_HEADER: u8 = 0;
+drops! {
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct IPMirror {
     annotate: bool,
@@ -28,7 +30,7 @@ impl Element for IPMirror {
     const CONTRACT: Contract = Contract::new("IPMirror", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
-        .drops(&["no_header"]);
+        .drops(DROPS);
 
     type Config = bool;
 

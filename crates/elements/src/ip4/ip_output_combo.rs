@@ -28,10 +28,12 @@ use engine::packet::anno::PacketType;
 use planner::LimitsLength;
 use std::net::Ipv4Addr;
 
-const BROADCAST: u8 = 0;
-const BAD_OPTION: u8 = 1;
-const EXPIRED: u8 = 2;
-const TOO_LONG: u8 = 3;
+drops! {
+    BROADCAST = "broadcast",
+    BAD_OPTION = "bad_option",
+    EXPIRED = "expired",
+    TOO_LONG = "too_long",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct Config {
@@ -59,7 +61,7 @@ impl Element for IPOutputCombo {
             "h/h",
         ))
         .needs(&[Facts::IP4])
-        .drops(&["broadcast", "bad_option", "expired", "too_long"])
+        .drops(DROPS)
         .extensions(&[&LimitsLength(longest)]);
 
     type Config = Config;

@@ -34,14 +34,16 @@ use engine::packet::pool;
 use std::time::Duration;
 use wire::Ipv4;
 
-const TIMEOUT: usize = 0;
-const OVERLAP: usize = 1;
-const DUPLICATE: usize = 2;
-const BAD_FRAGMENT: usize = 3;
-const TOO_LONG: usize = 4;
-const EVICTED: usize = 5;
-const NO_BUFFER: usize = 6;
-const MERGED: usize = 7;
+drops! {
+    TIMEOUT = "timeout",
+    OVERLAP = "overlap",
+    DUPLICATE = "duplicate",
+    BAD_FRAGMENT = "bad_fragment",
+    TOO_LONG = "too_long",
+    EVICTED = "evicted",
+    NO_BUFFER = "no_buffer",
+    MERGED = "merged",
+}
 
 pub(super) struct Config {
     himem: usize,
@@ -62,16 +64,7 @@ impl Element for IPReassembler {
     const CONTRACT: Contract = Contract::new("IPReassembler", manual!())
         .ports(Ports::coded(&["in"], &["out", "timeout?"], "h/h"))
         .needs(&[Facts::IP4])
-        .drops(&[
-            "timeout",
-            "overlap",
-            "duplicate",
-            "bad_fragment",
-            "too_long",
-            "evicted",
-            "no_buffer",
-            "merged",
-        ]);
+        .drops(DROPS);
 
     type Config = Config;
 
@@ -187,7 +180,7 @@ impl IPReassembler {
         }
     }
 
-    fn drop_all(&mut self, mut fragments: Vec<Fragment>, reason: usize, cx: &mut Cx) {
+    fn drop_all(&mut self, mut fragments: Vec<Fragment>, reason: u8, cx: &mut Cx) {
         for fragment in fragments.drain(..) {
             cx.drop(fragment.packet, reason);
         }
@@ -240,7 +233,7 @@ impl IPReassembler {
 /// # Errors
 ///
 /// The packet and its drop reason.
-fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, usize)> {
+fn parse(packet: Packet) -> Result<(Key, Fragment), (Packet, u8)> {
     let Some(ip) = super::header(&packet) else {
         return Err((packet, BAD_FRAGMENT));
     };

@@ -32,9 +32,11 @@ use std::net::Ipv4Addr;
 use wire::ipv4_options::{Opt, Options, Route, slot_addr};
 use wire::{addr, ipv4};
 
-const BAD_OPTION: u8 = 0;
-const SOURCE_ROUTE: u8 = 1;
-const NO_HEADER: u8 = 2;
+drops! {
+    BAD_OPTION = "bad_option",
+    SOURCE_ROUTE = "source_route",
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct Config {
     interfaces: Interfaces,
@@ -84,7 +86,7 @@ impl Element for IPSourceRoute {
         ))
         .needs(&[Facts::IP4])
         .gives(&[Facts::NONE, Facts::DST4, Facts::NONE, Facts::NONE])
-        .drops(&["bad_option", "source_route", "no_header"]);
+        .drops(DROPS);
 
     type Config = Config;
 

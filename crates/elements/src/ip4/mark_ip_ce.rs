@@ -14,8 +14,10 @@
 use super::ecn::CE;
 use crate::prelude::*;
 
-const NOT_CAPABLE: u8 = 0;
-const NO_HEADER: u8 = 1;
+drops! {
+    NOT_CAPABLE = "not_capable",
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct MarkIPCE {
     force: bool,
@@ -26,7 +28,7 @@ impl Element for MarkIPCE {
     const CONTRACT: Contract = Contract::new("MarkIPCE", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
-        .drops(&["not_capable", "no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = bool;

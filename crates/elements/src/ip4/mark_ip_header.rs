@@ -13,7 +13,9 @@
 
 use crate::prelude::*;
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 
 pub(super) struct MarkIPHeader {
     offset: usize,
@@ -24,7 +26,7 @@ impl Element for MarkIPHeader {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::IP4])
         .spoils(Facts::IP6)
-        .drops(&["too_short"]);
+        .drops(DROPS);
 
     type Config = usize;
 

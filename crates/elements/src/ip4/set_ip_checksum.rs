@@ -9,7 +9,9 @@
 
 use crate::prelude::*;
 
-const NO_HEADER: u8 = 0;
+drops! {
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct SetIPChecksum;
 
@@ -17,7 +19,7 @@ impl Element for SetIPChecksum {
     const CONTRACT: Contract = Contract::new("SetIPChecksum", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
-        .drops(&["no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = ();

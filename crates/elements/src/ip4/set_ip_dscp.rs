@@ -12,7 +12,9 @@
 
 use crate::prelude::*;
 
-const NO_HEADER: u8 = 0;
+drops! {
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct SetIPDSCP {
     dscp: u8,
@@ -22,7 +24,7 @@ impl Element for SetIPDSCP {
     const CONTRACT: Contract = Contract::new("SetIPDSCP", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
-        .drops(&["no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = u8;

@@ -13,7 +13,9 @@
 use super::ecn::Ecn;
 use crate::prelude::*;
 
-const NO_HEADER: u8 = 0;
+drops! {
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct SetIPECN(Ecn);
 
@@ -21,7 +23,7 @@ impl Element for SetIPECN {
     const CONTRACT: Contract = Contract::new("SetIPECN", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
-        .drops(&["no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = Ecn;

@@ -15,7 +15,9 @@
 use crate::prelude::*;
 use wire::{Tcp, checksum, proto, tcp};
 
-const BAD_SEGMENT: u8 = 0;
+drops! {
+    BAD_SEGMENT = "bad_segment",
+}
 
 pub(super) struct SetTCPChecksum {
     fix_offset: bool,
@@ -43,7 +45,7 @@ impl Element for SetTCPChecksum {
     const CONTRACT: Contract = Contract::new("SetTCPChecksum", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
-        .drops(&["bad_segment"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = bool;

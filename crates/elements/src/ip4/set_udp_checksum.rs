@@ -10,7 +10,9 @@
 use crate::prelude::*;
 use wire::{Udp, checksum, proto, udp};
 
-const BAD_DATAGRAM: u8 = 0;
+drops! {
+    BAD_DATAGRAM = "bad_datagram",
+}
 const BAD: u8 = 1;
 
 pub(super) struct SetUDPChecksum;
@@ -34,7 +36,7 @@ impl Element for SetUDPChecksum {
     const CONTRACT: Contract = Contract::new("SetUDPChecksum", manual!())
         .ports(Ports::new(&["in"], &["out", "bad?"]))
         .needs(&[Facts::IP4])
-        .drops(&["bad_datagram"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = ();

@@ -20,7 +20,9 @@ use arguments::units::FromArg;
 use std::net::Ipv4Addr;
 use wire::{Ipv4, checksum, ipv4, proto};
 
-const TOO_SHORT: u8 = 0;
+drops! {
+    TOO_SHORT = "too_short",
+}
 const BAD: u8 = 1;
 
 /// Field to which the address is written.
@@ -99,7 +101,7 @@ fn store(packet: &mut Packet, address: Ipv4Addr, source: bool) -> Option<()> {
 impl Element for StoreIPAddress {
     const CONTRACT: Contract = Contract::new("StoreIPAddress", manual!())
         .ports(Ports::new(&["in"], &["out", "bad?"]))
-        .drops(&["too_short"]);
+        .drops(DROPS);
 
     type Config = StoreIPAddress;
 

@@ -9,7 +9,9 @@
 
 use crate::prelude::*;
 
-const NO_HEADER: u8 = 0;
+drops! {
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct StripIPHeader;
 
@@ -18,7 +20,7 @@ impl Element for StripIPHeader {
         .ports(Ports::new(&["in"], &["out"]))
         .needs(&[Facts::IP4])
         .spoils(Facts::ETHER.and(Facts::AT_NETWORK).and(Facts::IP4))
-        .drops(&["no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = ();

@@ -27,7 +27,9 @@ use arguments::service::Port;
 use arguments::units::FromArg;
 use wire::{Udp, proto, udp};
 
-const NO_ROOM: u8 = 0;
+drops! {
+    NO_ROOM = "no_room",
+}
 /// First dynamic port (RFC 6335, 6), whose low bits vary.
 const DYNAMIC: u16 = 0xc000;
 const DYNAMIC_MASK: u16 = 0x3fff;
@@ -113,7 +115,7 @@ impl Element for UDPIPEncap {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::IP4.and(Facts::AT_NETWORK).and(Facts::DST4)])
         .spoils(Facts::ETHER.and(Facts::IP6).and(Facts::DST6))
-        .drops(&["no_room"]);
+        .drops(DROPS);
 
     type Config = (Config, Arc<Order>);
 

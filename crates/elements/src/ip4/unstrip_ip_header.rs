@@ -10,7 +10,9 @@
 
 use crate::prelude::*;
 
-const NO_HEADER: u8 = 0;
+drops! {
+    NO_HEADER = "no_header",
+}
 
 pub(super) struct UnstripIPHeader;
 
@@ -18,7 +20,7 @@ impl Element for UnstripIPHeader {
     const CONTRACT: Contract = Contract::new("UnstripIPHeader", manual!())
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::IP4])
-        .drops(&["no_header"]);
+        .drops(DROPS);
 
     type Config = ();
 

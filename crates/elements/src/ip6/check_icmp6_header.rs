@@ -14,9 +14,11 @@ use super::chain;
 use crate::prelude::*;
 use wire::{Icmp6, Ipv6, checksum, proto};
 
-const NOT_ICMP6: u8 = 0;
-const TOO_SHORT: u8 = 1;
-const BAD_CHECKSUM: u8 = 2;
+drops! {
+    NOT_ICMP6 = "not_icmp6",
+    TOO_SHORT = "too_short",
+    BAD_CHECKSUM = "bad_checksum",
+}
 
 pub(super) struct CheckICMP6Header;
 
@@ -40,7 +42,7 @@ impl Element for CheckICMP6Header {
     const CONTRACT: Contract = Contract::new("CheckICMP6Header", manual!())
         .ports(Ports::new(&["in"], &["out", "bad?"]))
         .needs(&[Facts::IP6])
-        .drops(&["not_icmp6", "too_short", "bad_checksum"]);
+        .drops(DROPS);
 
     type Config = ();
 

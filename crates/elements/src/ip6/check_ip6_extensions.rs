@@ -27,11 +27,13 @@ use crate::prelude::*;
 use wire::ext::{self, BadExt, Options, Report};
 use wire::proto;
 
-const BAD_HEADER: u8 = 0;
-const BAD_EXTENSION: u8 = 1;
-const UNREPORTED: u8 = 2;
-const TOO_MANY: u8 = 3;
-const FRAGMENT: u8 = 4;
+drops! {
+    BAD_HEADER = "bad_header",
+    BAD_EXTENSION = "bad_extension",
+    UNREPORTED = "unreported",
+    TOO_MANY = "too_many_options",
+    FRAGMENT = "fragment",
+}
 
 pub(super) struct CheckIP6Extensions {
     options: usize,
@@ -84,13 +86,7 @@ impl Element for CheckIP6Extensions {
     const CONTRACT: Contract = Contract::new("CheckIP6Extensions", manual!())
         .ports(Ports::new(&["in"], &["out", "problem?"]))
         .needs(&[Facts::IP6])
-        .drops(&[
-            "bad_header",
-            "bad_extension",
-            "unreported",
-            "too_many_options",
-            "fragment",
-        ]);
+        .drops(DROPS);
 
     type Config = usize;
 

@@ -16,12 +16,14 @@ use crate::prelude::*;
 use engine::packet::anno::PacketType;
 use wire::addr;
 
-const TOO_SHORT: u8 = 0;
-const SCOPE: u8 = 1;
-const LINK_LOCAL: u8 = 2;
-const MULTICAST: u8 = 3;
-const UNSPECIFIED: u8 = 4;
-const NOT_TO_ROUTER: u8 = 5;
+drops! {
+    TOO_SHORT = "too_short",
+    SCOPE = "scope",
+    LINK_LOCAL = "link_local",
+    MULTICAST = "multicast",
+    UNSPECIFIED = "unspecified",
+    NOT_TO_ROUTER = "not_to_router",
+}
 
 pub(crate) struct CheckIP6Forward;
 
@@ -29,14 +31,7 @@ impl Element for CheckIP6Forward {
     const CONTRACT: Contract = Contract::new("CheckIP6Forward", manual!())
         .ports(Ports::new(&["in"], &["out", "scope?"]))
         .needs(&[Facts::IP6])
-        .drops(&[
-            "too_short",
-            "scope",
-            "link_local",
-            "multicast",
-            "unspecified",
-            "not_to_router",
-        ])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = ();

@@ -23,11 +23,13 @@ use crate::prelude::*;
 use std::net::Ipv6Addr;
 use wire::{BadHeader, Ipv6, addr, ipv6};
 
-const TOO_SHORT: u8 = 0;
-const BAD_VERSION: u8 = 1;
-const TRUNCATED: u8 = 2;
-const BAD_SOURCE: u8 = 3;
-const BAD_DESTINATION: u8 = 4;
+drops! {
+    TOO_SHORT = "too_short",
+    BAD_VERSION = "bad_version",
+    TRUNCATED = "truncated",
+    BAD_SOURCE = "bad_source",
+    BAD_DESTINATION = "bad_destination",
+}
 
 pub(crate) struct Config {
     bad: Vec<Ipv6Addr>,
@@ -89,13 +91,7 @@ impl Element for CheckIP6Header {
         .ports(Ports::new(&["in"], &["out", "bad?"]))
         .gives(&[Facts::IP6.and(Facts::DST6), Facts::NONE])
         .spoils(Facts::IP4.and(Facts::DST4))
-        .drops(&[
-            "too_short",
-            "bad_version",
-            "truncated",
-            "bad_source",
-            "bad_destination",
-        ])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

@@ -53,12 +53,14 @@ use std::net::Ipv6Addr;
 use wire::icmp6::{self, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 use wire::{Icmp6, Ipv6, addr, checksum, ipv6, mpls, proto};
 
-const BAD_HEADER: u8 = 0;
-const ABOUT_ERROR: u8 = 1;
-const BAD_SOURCE: u8 = 2;
-const MULTICAST: u8 = 3;
-const RATE_LIMITED: u8 = 4;
-const NO_ROOM: u8 = 5;
+drops! {
+    BAD_HEADER = "bad_header",
+    ABOUT_ERROR = "about_error",
+    BAD_SOURCE = "bad_source",
+    MULTICAST = "multicast",
+    RATE_LIMITED = "rate_limited",
+    NO_ROOM = "no_room",
+}
 
 /// Bytes before the quoted packet.
 const BEFORE: usize = ipv6::LEN + icmp6::LEN;
@@ -231,14 +233,7 @@ impl Element for ICMP6Error {
         .needs(&[Facts::IP6])
         .gives(&[Facts::IP6.and(Facts::AT_NETWORK).and(Facts::DST6)])
         .spoils(Facts::ETHER.and(Facts::IP4).and(Facts::DST4))
-        .drops(&[
-            "bad_header",
-            "about_error",
-            "bad_source",
-            "multicast",
-            "rate_limited",
-            "no_room",
-        ]);
+        .drops(DROPS);
 
     type Config = Config;
 

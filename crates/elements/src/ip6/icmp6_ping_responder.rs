@@ -24,9 +24,11 @@ use crate::prelude::*;
 use std::net::Ipv6Addr;
 use wire::{Icmp6, Ipv6, addr, checksum, icmp6, ipv6, proto};
 
-const NOT_ECHO: u8 = 0;
-const MULTICAST: u8 = 1;
-const BAD_SOURCE: u8 = 2;
+drops! {
+    NOT_ECHO = "not_echo",
+    MULTICAST = "multicast",
+    BAD_SOURCE = "bad_source",
+}
 
 pub(super) struct ICMP6PingResponder {
     addresses: Arc<Vec<Ipv6Addr>>,
@@ -83,7 +85,7 @@ impl Element for ICMP6PingResponder {
             Facts::NONE,
         ])
         .spoils(Facts::ETHER)
-        .drops(&["not_echo", "multicast", "bad_source"]);
+        .drops(DROPS);
 
     type Config = Vec<Ipv6Addr>;
 

@@ -23,8 +23,10 @@ use planner::LimitsLength;
 use wire::ext::{FRAGMENT_LEN, Walk};
 use wire::{Ipv6, ext, ipv6};
 
-const CANNOT: usize = 0;
-const NO_BUFFER: usize = 1;
+drops! {
+    CANNOT = "cannot",
+    NO_BUFFER = "no_buffer",
+}
 
 pub(super) struct IP6Fragmenter {
     mtu: usize,
@@ -61,7 +63,7 @@ fn fragment(
 }
 
 impl IP6Fragmenter {
-    fn cut(&mut self, packet: &Packet, cx: &mut Cx) -> Result<(), usize> {
+    fn cut(&mut self, packet: &Packet, cx: &mut Cx) -> Result<(), u8> {
         let whole = chain::whole(packet).ok_or(CANNOT)?;
         let walk = ext::walk(whole).map_err(|_| CANNOT)?;
         let headers = walk.per_fragment_len + FRAGMENT_LEN;
@@ -99,7 +101,7 @@ impl Element for IP6Fragmenter {
         .ports(Ports::coded(&["in"], &["out"], "h/h"))
         .needs(&[Facts::IP6])
         .spoils(Facts::ETHER)
-        .drops(&["cannot", "no_buffer"])
+        .drops(DROPS)
         .extensions(&[&LimitsLength(longest)]);
 
     type Config = usize;

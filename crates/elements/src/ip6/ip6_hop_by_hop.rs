@@ -23,10 +23,12 @@ use crate::prelude::*;
 use wire::ext::{self, BadExt, Options, Report};
 use wire::{ipv6, proto};
 
-const BAD_HEADER: u8 = 0;
-const BAD_OPTION: u8 = 1;
-const UNREPORTED: u8 = 2;
-const TOO_MANY: u8 = 3;
+drops! {
+    BAD_HEADER = "bad_header",
+    BAD_OPTION = "bad_option",
+    UNREPORTED = "unreported",
+    TOO_MANY = "too_many_options",
+}
 
 pub(crate) struct IP6HopByHop {
     options: usize,
@@ -69,7 +71,7 @@ impl Element for IP6HopByHop {
     const CONTRACT: Contract = Contract::new("IP6HopByHop", manual!())
         .ports(Ports::new(&["in"], &["out", "problem?", "alert?"]))
         .needs(&[Facts::IP6])
-        .drops(&["bad_header", "bad_option", "unreported", "too_many_options"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = usize;

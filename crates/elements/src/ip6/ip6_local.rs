@@ -29,8 +29,10 @@ use crate::prelude::*;
 use std::net::Ipv6Addr;
 use wire::{Prefix6, addr};
 
-const TOO_SHORT: u8 = 0;
-const MULTICAST: u8 = 1;
+drops! {
+    TOO_SHORT = "too_short",
+    MULTICAST = "multicast",
+}
 
 /// Groups that every router joins.
 const ROUTER_GROUPS: [Ipv6Addr; 5] = [
@@ -50,7 +52,7 @@ impl Element for IP6Local {
     const CONTRACT: Contract = Contract::new("IP6Local", manual!())
         .ports(Ports::new(&["in"], &["out", "local"]))
         .needs(&[Facts::IP6])
-        .drops(&["too_short", "multicast"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

@@ -35,9 +35,11 @@ use std::net::Ipv6Addr;
 use wire::nd::{OVERRIDE, ROUTER, SOLICITED};
 use wire::{EtherAddr, Prefix6, addr};
 
-const ANSWERED: u8 = 0;
-const BAD_MESSAGE: u8 = 1;
-const NOT_MINE: u8 = 2;
+drops! {
+    ANSWERED = "answered",
+    BAD_MESSAGE = "bad_message",
+    NOT_MINE = "not_mine",
+}
 
 pub(super) struct Config {
     entries: Vec<(Prefix6, EtherAddr)>,
@@ -159,7 +161,7 @@ impl Element for IP6NDAdvertiser {
             Facts::IP6,
             Facts::IP6.and(Facts::DST6).and(Facts::AT_NETWORK),
         ])
-        .drops(&["answered", "bad_message", "not_mine"]);
+        .drops(DROPS);
 
     type Config = Config;
 

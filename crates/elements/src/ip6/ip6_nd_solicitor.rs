@@ -49,14 +49,16 @@ use std::time::Duration;
 use tables::neighbours::{State, Timing};
 use wire::{EtherAddr, addr};
 
-const UNREACHABLE: u8 = 0;
-const TABLE_FULL: u8 = 1;
-const WAITING_FULL: usize = 2;
-const LEARNED: usize = 3;
-const BAD_MESSAGE: usize = 4;
-const NO_HEADROOM: u8 = 5;
-const NO_ADDRESS: u8 = 6;
-const RATE_LIMITED: u8 = 7;
+drops! {
+    UNREACHABLE = "unreachable",
+    TABLE_FULL = "table_full",
+    WAITING_FULL = "waiting_full",
+    LEARNED = "learned",
+    BAD_MESSAGE = "bad_message",
+    NO_HEADROOM = "no_headroom",
+    NO_ADDRESS = "no_address",
+    RATE_LIMITED = "rate_limited",
+}
 /// Pseudo-verdict: the packet waits.
 const WAIT: Verdict = Verdict::out(254);
 
@@ -316,16 +318,7 @@ impl Element for IP6NDSolicitor {
         .needs(&[Facts::IP6.and(Facts::DST6), Facts::IP6])
         .gives(&[Facts::ETHER, Facts::IP6.and(Facts::DST6)])
         .spoils(Facts::AT_NETWORK)
-        .drops(&[
-            "unreachable",
-            "table_full",
-            "waiting_full",
-            "learned",
-            "bad_message",
-            "no_headroom",
-            "no_address",
-            "rate_limited",
-        ])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()])
         .carries_super_frames();
 

@@ -37,16 +37,18 @@ use std::collections::HashMap;
 use std::time::Duration;
 use wire::{Ipv6, ext, ipv6};
 
-const TIMEOUT: u8 = 0;
-const OVERLAP: usize = 1;
-const DUPLICATE: usize = 2;
-const BAD_FRAGMENT: u8 = 3;
-const UNREPORTED: usize = 4;
-const TOO_LONG: usize = 5;
-const MERGED: usize = 6;
-const EVICTED: usize = 7;
-const NO_BUFFER: usize = 8;
-const ECN: usize = 9;
+drops! {
+    TIMEOUT = "timeout",
+    OVERLAP = "overlap",
+    DUPLICATE = "duplicate",
+    BAD_FRAGMENT = "bad_fragment",
+    UNREPORTED = "unreported",
+    TOO_LONG = "too_long",
+    MERGED = "merged",
+    EVICTED = "evicted",
+    NO_BUFFER = "no_buffer",
+    ECN = "ecn",
+}
 /// Divisor for the number of incomplete packets that may have a large buffer.
 const LARGE_SHARE: usize = 8;
 /// Pseudo-verdict: the packet is a fragment.
@@ -96,7 +98,7 @@ fn sort(packet: &mut Packet) -> Verdict {
             let len = whole.len();
             match unwrap(packet, &piece, len) {
                 Some(()) => Verdict::ON,
-                None => Verdict::drop(TOO_LONG as u8),
+                None => Verdict::drop(TOO_LONG),
             }
         }
         Some(_) => TAKE,
@@ -133,7 +135,7 @@ impl IP6Reassembler {
         if let Some(bad) = bad_fragment(whole, &piece) {
             let verdict = match fault::note(&mut packet, bad) {
                 true => Verdict::reject(BAD_FRAGMENT, 2),
-                false => Verdict::drop(UNREPORTED as u8),
+                false => Verdict::drop(UNREPORTED),
             };
             return cx.send(packet, verdict);
         }
@@ -218,7 +220,7 @@ impl IP6Reassembler {
 
     fn evict(&mut self, at: usize, cx: &mut Cx) {
         let datagram = self.unfinished.remove(at);
-        self.end(datagram, Verdict::drop(EVICTED as u8), cx);
+        self.end(datagram, Verdict::drop(EVICTED), cx);
     }
 
     /// Holds a fragment whose bytes are in the body. Emits the packet if it is complete.
@@ -288,18 +290,7 @@ impl Element for IP6Reassembler {
         ))
         .needs(&[Facts::IP6])
         .spoils(Facts::ETHER)
-        .drops(&[
-            "timeout",
-            "overlap",
-            "duplicate",
-            "bad_fragment",
-            "unreported",
-            "too_long",
-            "merged",
-            "evicted",
-            "no_buffer",
-            "ecn",
-        ]);
+        .drops(DROPS);
 
     type Config = Config;
 

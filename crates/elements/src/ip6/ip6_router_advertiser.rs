@@ -40,8 +40,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use wire::{EtherAddr, Prefix6, addr};
 
-const ANSWERED: u8 = 0;
-const BAD_MESSAGE: u8 = 1;
+drops! {
+    ANSWERED = "answered",
+    BAD_MESSAGE = "bad_message",
+}
 
 /// MIN_DELAY_BETWEEN_RAS, MAX_RA_DELAY_TIME, MAX_INITIAL_RTR_ADVERT_INTERVAL and
 /// MAX_INITIAL_RTR_ADVERTISEMENTS of RFC 4861, 10.
@@ -162,7 +164,7 @@ impl Element for IP6RouterAdvertiser {
         .ports(Ports::coded(&["in?"], &["out", "solicitations?"], "h/h"))
         .needs(&[Facts::IP6])
         .gives(&[Facts::ETHER, Facts::IP6])
-        .drops(&["answered", "bad_message"])
+        .drops(DROPS)
         .runs(Runs::AsTask);
 
     type Config = Config;

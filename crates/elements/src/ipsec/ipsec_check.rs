@@ -19,14 +19,16 @@ use crate::prelude::*;
 use esp::policy::Action;
 use esp::{Database, Direction};
 
-const POLICY: u8 = 0;
+drops! {
+    POLICY = "policy",
+}
 
 pub(super) struct IPsecCheck(Arc<Database>);
 
 impl Element for IPsecCheck {
     const CONTRACT: Contract = Contract::new("IPsecCheck", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["policy"]);
+        .drops(DROPS);
 
     type Config = Table;
 

@@ -51,16 +51,18 @@ use std::net::IpAddr;
 use std::ptr;
 use wire::{Ipv4, Ipv6, Tcp, Udp, ext, ipv4, ipv6, proto, tcp, udp};
 
-const NO_SA: u8 = 0;
-const REPLAYED: u8 = 1;
-const FORGED: u8 = 2;
-const MALFORMED: u8 = 3;
-const EXPIRED: u8 = 4;
-const POLICY: u8 = 5;
-const CONGESTED: u8 = 6;
-const FRAGMENT: u8 = 7;
-const DUMMY: u8 = 8;
-const KEEPALIVE: u8 = 9;
+drops! {
+    NO_SA = "no_sa",
+    REPLAYED = "replayed",
+    FORGED = "forged",
+    MALFORMED = "malformed",
+    EXPIRED = "expired",
+    POLICY = "policy",
+    CONGESTED = "congested",
+    FRAGMENT = "fragment",
+    DUMMY = "dummy",
+    KEEPALIVE = "keepalive",
+}
 
 const OUT4: u8 = 0;
 const OUT6: u8 = 1;
@@ -101,18 +103,7 @@ impl Element for IPsecDecap {
                 .and(Facts::DST4)
                 .and(Facts::DST6),
         )
-        .drops(&[
-            "no_sa",
-            "replayed",
-            "forged",
-            "malformed",
-            "expired",
-            "policy",
-            "congested",
-            "fragment",
-            "dummy",
-            "keepalive",
-        ])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = Table;

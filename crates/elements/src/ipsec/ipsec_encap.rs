@@ -59,12 +59,14 @@ use std::net::IpAddr;
 use std::ops::Range;
 use wire::{Ipv4, Ipv6, ext, ipv4, ipv6, proto};
 
-const POLICY: u8 = 0;
-const NO_SA: u8 = 1;
-const EXPIRED: u8 = 2;
-const FRAGMENT: u8 = 3;
-const TOO_LONG: u8 = 4;
-const PATH_MTU: u8 = 5;
+drops! {
+    POLICY = "policy",
+    NO_SA = "no_sa",
+    EXPIRED = "expired",
+    FRAGMENT = "fragment",
+    TOO_LONG = "too_long",
+    PATH_MTU = "path_mtu",
+}
 
 const OUT4: u8 = 0;
 const OUT6: u8 = 1;
@@ -104,9 +106,7 @@ impl Element for IPsecEncap {
                 .and(Facts::DST4)
                 .and(Facts::DST6),
         )
-        .drops(&[
-            "policy", "no_sa", "expired", "fragment", "too_long", "path_mtu",
-        ])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = Table;

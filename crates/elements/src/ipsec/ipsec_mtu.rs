@@ -33,7 +33,9 @@ use forwarding::Interface;
 use std::net::IpAddr;
 use wire::{FlowKey, ext, icmp, icmp6, ipv6, proto, udp};
 
-const TOO_LONG: u8 = 0;
+drops! {
+    TOO_LONG = "too_long",
+}
 
 pub(super) struct Config {
     table: Table,
@@ -50,7 +52,7 @@ pub(super) struct IPsecMTU {
 impl Element for IPsecMTU {
     const CONTRACT: Contract = Contract::new("IPsecMTU", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["too_long"]);
+        .drops(DROPS);
 
     type Config = Config;
 

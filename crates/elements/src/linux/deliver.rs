@@ -9,8 +9,8 @@ use wire::{EtherAddr, ether};
 
 const NO_ADDRESS: u8 = 0;
 const UNREACHABLE: u8 = 1;
-const FULL: usize = 2;
-const DOWN: usize = 3;
+const FULL: u8 = 2;
+const DOWN: u8 = 3;
 const NO_HEADROOM: u8 = 4;
 /// Drop reasons of packets with MPLS labels, or whose labels were popped.
 const TOO_LONG: u8 = 5;
@@ -206,7 +206,7 @@ impl<F: Family> Sending<'_, '_, F> {
         match found {
             Found::Known(mac) => {
                 let header = sender.header::<F>(mac);
-                sender.header = header.ok_or(Verdict::drop(DOWN as u8))?;
+                sender.header = header.ok_or(Verdict::drop(DOWN))?;
                 self.last = (F::brief(packet), number);
                 Ok(())
             }

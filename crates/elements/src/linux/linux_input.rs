@@ -27,9 +27,11 @@ use forwarding::Interface;
 use wire::ether::Words;
 use wire::{Ether, EtherAddr, ether};
 
-const DOWN: u8 = 0;
-const OTHER_HOST: u8 = 1;
-const TOO_SHORT: u8 = 2;
+drops! {
+    DOWN = "down",
+    OTHER_HOST = "other_host",
+    TOO_SHORT = "too_short",
+}
 const GROUPS: u8 = 1;
 
 pub(crate) struct LinuxInput {
@@ -43,7 +45,7 @@ impl Element for LinuxInput {
     const CONTRACT: Contract = Contract::new("LinuxInput", manual!())
         .ports(Ports::new(&["in"], &["out", "groups"]))
         .needs(&[Facts::ETHER])
-        .drops(&["down", "other_host", "too_short"])
+        .drops(DROPS)
         .carries_super_frames();
 
     type Config = Arc<Interface>;

@@ -19,7 +19,9 @@ use crate::prelude::*;
 use forwarding::Interface;
 use wire::EtherAddr;
 
-const STANDBY: u8 = 0;
+drops! {
+    STANDBY = "standby",
+}
 
 pub(super) struct Config {
     interface: Arc<Interface>,
@@ -43,7 +45,7 @@ pub(super) struct LinuxMaster {
 impl Element for LinuxMaster {
     const CONTRACT: Contract = Contract::new("LinuxMaster", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["standby"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

@@ -42,7 +42,9 @@ use std::net::IpAddr;
 use wire::mpls::LEN;
 use wire::{Ipv4, Ipv6, ipv4, ipv6};
 
-const NO_HEADROOM: u8 = 0;
+drops! {
+    NO_HEADROOM = "no_headroom",
+}
 const EXCEPTION: Verdict = Verdict::ON;
 pub(super) const OUT_FIRST: usize = 1;
 
@@ -158,7 +160,7 @@ impl Element for LinuxMPLSEncap {
         ))
         .needs(&[Facts::IP4.and(Facts::DST4), Facts::IP6.and(Facts::DST6)])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["no_headroom"])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()])
         .ignores_annotations();
 

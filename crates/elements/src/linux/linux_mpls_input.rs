@@ -24,7 +24,9 @@
 use crate::prelude::*;
 use forwarding::Interface;
 
-const NOT_ALLOWED: u8 = 0;
+drops! {
+    NOT_ALLOWED = "not_allowed",
+}
 
 pub(crate) struct LinuxMPLSInput {
     interface: Arc<Interface>,
@@ -34,7 +36,7 @@ pub(crate) struct LinuxMPLSInput {
 impl Element for LinuxMPLSInput {
     const CONTRACT: Contract = Contract::new("LinuxMPLSInput", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["not_allowed"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = (Arc<Interface>, bool);

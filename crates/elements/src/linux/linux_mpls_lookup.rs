@@ -51,9 +51,11 @@ use forwarding::{EXCEPTION, Kernel, LOCAL};
 use std::net::IpAddr;
 use wire::ether;
 
-const EXPIRED: u8 = 0;
-const BAD_STACK: u8 = 1;
-const NO_HEADROOM: u8 = 2;
+drops! {
+    EXPIRED = "expired",
+    BAD_STACK = "bad_stack",
+    NO_HEADROOM = "no_headroom",
+}
 
 const OUT_LOCAL4: u8 = 0;
 const OUT_LOCAL6: u8 = 1;
@@ -100,7 +102,7 @@ impl Element for LinuxMPLSLookup {
         ))
         .gives(&[Facts::NETWORK])
         .spoils(Facts::ALL)
-        .drops(&["expired", "bad_stack", "no_headroom"])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()])
         .ignores_annotations();
 

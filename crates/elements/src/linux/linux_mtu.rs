@@ -16,7 +16,9 @@
 use crate::prelude::*;
 use forwarding::Interface;
 
-const TOO_LONG: u8 = 0;
+drops! {
+    TOO_LONG = "too_long",
+}
 const LONGER: u8 = 1;
 
 pub(crate) struct LinuxMTU {
@@ -28,7 +30,7 @@ pub(crate) struct LinuxMTU {
 impl Element for LinuxMTU {
     const CONTRACT: Contract = Contract::new("LinuxMTU", manual!())
         .ports(Ports::new(&["in"], &["out", "longer?"]))
-        .drops(&["too_long"])
+        .drops(DROPS)
         .carries_super_frames()
         .ignores_annotations();
 

@@ -26,8 +26,10 @@ use super::syntax::Stack;
 use crate::prelude::*;
 use wire::mpls::{Entry, LEN, Labels};
 
-pub(crate) const NOT_IP: u8 = 0;
-pub(crate) const NO_HEADROOM: u8 = 1;
+drops! {
+    pub(crate) NOT_IP = "not_ip",
+    pub(crate) NO_HEADROOM = "no_headroom",
+}
 
 #[derive(Clone, Copy)]
 pub(super) struct MplsEncap {
@@ -42,7 +44,7 @@ impl Element for MplsEncap {
         .ports(Ports::new(&["in"], &["out"]))
         .gives(&[Facts::NETWORK])
         .spoils(Facts::AT_NETWORK.and(Facts::ETHER))
-        .drops(&["not_ip", "no_headroom"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = MplsEncap;

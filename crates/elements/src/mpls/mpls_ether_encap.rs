@@ -17,8 +17,10 @@
 use crate::prelude::*;
 use wire::{EtherAddr, ether};
 
-const NOT_IP: u8 = 0;
-const NO_HEADROOM: u8 = 1;
+drops! {
+    NOT_IP = "not_ip",
+    NO_HEADROOM = "no_headroom",
+}
 
 #[derive(Clone, Copy)]
 pub(crate) struct MplsEtherEncap {
@@ -44,7 +46,7 @@ impl Element for MplsEtherEncap {
         .needs(&[Facts::NETWORK])
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["not_ip", "no_headroom"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = MplsEtherEncap;

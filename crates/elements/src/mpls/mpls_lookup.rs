@@ -50,11 +50,13 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-const EXPIRED: u8 = 0;
-const NO_LABEL: u8 = 1;
-const BAD_STACK: u8 = 2;
-const NO_HEADROOM: u8 = 3;
-const NO_NEXT_HOP: u8 = 4;
+drops! {
+    EXPIRED = "expired",
+    NO_LABEL = "no_label",
+    BAD_STACK = "bad_stack",
+    NO_HEADROOM = "no_headroom",
+    NO_NEXT_HOP = "no_next_hop",
+}
 /// Port number of an unconnected output: packets are dropped.
 const NOWHERE: u8 = u8::MAX;
 
@@ -224,13 +226,7 @@ impl Element for MplsLookup {
         .ports(Ports::coded(&["in"], &["out*"], "h/h"))
         .gives(&[Facts::NETWORK])
         .spoils(Facts::ALL)
-        .drops(&[
-            "expired",
-            "no_label",
-            "bad_stack",
-            "no_headroom",
-            "no_next_hop",
-        ])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()])
         .ignores_annotations();
 

@@ -13,8 +13,10 @@
 
 use crate::prelude::*;
 
-const NO_GATEWAY: u8 = 0;
-const IP6_GATEWAY: u8 = 1;
+drops! {
+    NO_GATEWAY = "no_gateway",
+    IP6_GATEWAY = "ip6_gateway",
+}
 
 pub(super) struct MplsNextHop;
 
@@ -22,7 +24,7 @@ impl Element for MplsNextHop {
     const CONTRACT: Contract = Contract::new("MPLSNextHop", manual!())
         .ports(Ports::new(&["in"], &["ip4", "ip6?"]))
         .gives(&[Facts::DST4, Facts::DST6])
-        .drops(&["no_gateway", "ip6_gateway"]);
+        .drops(DROPS);
 
     type Config = ();
 

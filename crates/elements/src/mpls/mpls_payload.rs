@@ -14,9 +14,11 @@
 use crate::prelude::*;
 use wire::{Ipv4, Ipv6, ipv4, ipv6, mpls};
 
-const NOT_IP: u8 = 0;
-const BAD_STACK: u8 = 1;
-const BAD_HEADER: u8 = 2;
+drops! {
+    NOT_IP = "not_ip",
+    BAD_STACK = "bad_stack",
+    BAD_HEADER = "bad_header",
+}
 
 pub(super) struct MplsPayload;
 
@@ -29,7 +31,7 @@ impl Element for MplsPayload {
             Facts::NONE,
         ])
         .spoils(Facts::ALL)
-        .drops(&["not_ip", "bad_stack", "bad_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = ();

@@ -44,9 +44,11 @@ use std::marker::PhantomData;
 use std::time::Duration;
 use tables::order::{BINS_MAX, BinSort, Sorted};
 
-const FULL: u8 = 0;
-const RESET: usize = 1;
-const LATE: usize = 2;
+drops! {
+    FULL = "full",
+    RESET = "reset",
+    LATE = "late",
+}
 
 /// A class of queues that sort by deadlines.
 pub(crate) trait Kind: 'static {
@@ -208,7 +210,7 @@ impl<K: Kind> DeadlineQueue<K> {
             held.drain_front(capacity)
                 .for_each(|packet| self.put(packet));
             // These packets were accepted before: as in Queue, they do not count as packets that found the queue full.
-            cx.drop_batch(&mut held, usize::from(FULL));
+            cx.drop_batch(&mut held, FULL);
         }
         self.tell_room(cx);
     }
@@ -217,7 +219,7 @@ impl<K: Kind> DeadlineQueue<K> {
 impl<K: Kind> Element for DeadlineQueue<K> {
     const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
         .ports(Ports::coded(&["in"], &["out", "overflow?"], "h/lh"))
-        .drops(&["full", "reset", "late"])
+        .drops(DROPS)
         .copies(K::COPIES)
         .extensions(
             const {
@@ -318,7 +320,7 @@ impl<K: Kind> Element for DeadlineQueue<K> {
                 cx.emit_batch(1, batch);
             } else {
                 cx.note_overflow(batch.len());
-                cx.drop_batch(batch, usize::from(FULL));
+                cx.drop_batch(batch, FULL);
             }
         }
         self.idle_polls = 0;

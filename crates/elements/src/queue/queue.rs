@@ -31,8 +31,10 @@ use engine::storage::{self, Storage};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-pub(super) const FULL: usize = 0;
-pub(super) const RESET: usize = 1;
+drops! {
+    pub(super) FULL = "full",
+    pub(super) RESET = "reset",
+}
 /// Number of empty polls before a queue notifies its puller. With fewer, a nearly empty queue would put the puller to
 /// sleep and wake it again and again.
 pub(super) const IDLE_POLLS_MAX: u32 = 9;
@@ -104,7 +106,7 @@ impl<K: Kind> Queue<K> {
 impl<K: Kind> Element for Queue<K> {
     const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)
         .ports(Ports::coded(&["in"], &["out", "overflow?"], "h/lh"))
-        .drops(&["full", "reset"])
+        .drops(DROPS)
         .extensions(
             const {
                 &[

@@ -69,11 +69,13 @@ use tables::shares::{
     CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, Share, Shares, Uneven,
 };
 
-const FULL: usize = 0;
-const MEMORY: usize = 1;
-const DELAY: usize = 2;
-const NO_SUBSCRIBER: usize = 3;
-const RESET: usize = 4;
+drops! {
+    FULL = "full",
+    MEMORY = "memory",
+    DELAY = "delay",
+    NO_SUBSCRIBER = "no_subscriber",
+    RESET = "reset",
+}
 
 pub(crate) struct Config {
     tree: Tree,
@@ -245,7 +247,7 @@ impl ShareQueue {
 impl Element for ShareQueue {
     const CONTRACT: Contract = Contract::new("ShareQueue", manual!())
         .ports(Ports::coded(&["in"], &["out"], "h/l"))
-        .drops(&["full", "memory", "delay", "no_subscriber", "reset"])
+        .drops(DROPS)
         .copies(Copies::Owner)
         .extensions(&[&resources::of::<Self>(), &Notifies::PACKETS]);
 

@@ -9,8 +9,10 @@ use engine::notify::Notifies;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-const FULL: usize = 0;
-const RESET: usize = 1;
+drops! {
+    FULL = "full",
+    RESET = "reset",
+}
 
 /// Treatment of a packet that arrives.
 pub(crate) trait Policy: 'static {
@@ -50,14 +52,14 @@ impl<P: Policy> TwoEnded<P> {
         if !cx.connected(1) {
             cx.note_overflow(1);
         }
-        cx.send(packet, Verdict::reject(FULL as u8, 1));
+        cx.send(packet, Verdict::reject(FULL, 1));
     }
 }
 
 impl<P: Policy> Element for TwoEnded<P> {
     const CONTRACT: Contract = Contract::new(P::CLASS, P::MANUAL)
         .ports(P::PORTS)
-        .drops(&["full", "reset"])
+        .drops(DROPS)
         .copies(Copies::One)
         .extensions(&[&Notifies::PACKETS]);
 

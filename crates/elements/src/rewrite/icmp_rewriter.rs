@@ -41,8 +41,10 @@ use std::rc::Rc;
 use tables::flows::Side;
 use wire::{checksum, icmp, proto};
 
-const NOT_ERROR: u8 = 0;
-const UNKNOWN: u8 = 1;
+drops! {
+    NOT_ERROR = "not_error",
+    UNKNOWN = "unknown_flow",
+}
 /// Output of packets that are not rewritten.
 const OTHER: u8 = 1;
 /// Longest part of the embedded packet that may change, in bytes: IP header with options, and TCP header.
@@ -70,7 +72,7 @@ impl Element for ICMPRewriter {
     const CONTRACT: Contract = Contract::new("ICMPRewriter", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "h/h"))
         .needs(&[Facts::IP4])
-        .drops(&["not_error", "unknown_flow"])
+        .drops(DROPS)
         .copies(Copies::Owner);
 
     type Config = Config;

@@ -16,11 +16,13 @@ use steer::{KeepsFlows, KeepsFlowsOfClass, SortedBy};
 use tables::flows::Side;
 use wire::{FlowKey, proto};
 
-const DISCARDED: u8 = 0;
-const NOT_REWRITABLE: u8 = 1;
-const FAILED: u8 = 2;
-const FULL: u8 = 3;
-const FRAGMENT: u8 = 4;
+drops! {
+    DISCARDED = "discarded",
+    NOT_REWRITABLE = "not_rewritable",
+    FAILED = "mapping_failure",
+    FULL = "table_full",
+    FRAGMENT = "fragment",
+}
 
 /// Default maximum number of mappings per flow set, for about 200 MB of memory.
 const FLOWS: usize = 1 << 20;
@@ -116,13 +118,7 @@ impl<F: Family> Element for Rewriter<F> {
     const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
         .ports(Ports::coded(&["in+"], &["out*"], "h/h"))
         .needs(&[Facts::IP4])
-        .drops(&[
-            "discarded",
-            "not_rewritable",
-            "mapping_failure",
-            "table_full",
-            "fragment",
-        ])
+        .drops(DROPS)
         .copies(Copies::Owner)
         .extensions(
             const {

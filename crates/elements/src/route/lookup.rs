@@ -17,8 +17,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tables::fib::{Prefix, Structure};
 use tables::groups::{Member, View};
 
-const NO_ROUTE: u8 = 0;
-const NO_NEXT_HOP: u8 = 1;
+drops! {
+    NO_ROUTE = "no_route",
+    NO_NEXT_HOP = "no_next_hop",
+}
 /// Number of read-only handlers.
 const READERS: usize = 6;
 /// Port number of an unconnected output: packets are dropped.
@@ -202,7 +204,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         .ports(Ports::coded(&["in"], &["out*"], "h/h"))
         .needs(&[<K::Family as Family<N>>::DST])
         .gives(&[<K::Family as Family<N>>::DST])
-        .drops(&["no_route", "no_next_hop"])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>(), &outputs::of::<Self>()])
         .carries_super_frames()
         .ignores_annotations();

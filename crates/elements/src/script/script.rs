@@ -84,7 +84,7 @@ impl Kind for General {
 
 pub(super) struct Script<K = General>(Runner, PhantomData<K>);
 
-const DROPPED: usize = 0;
+const DROPPED: u8 = 0;
 
 impl<K: Kind> Element for Script<K> {
     const CONTRACT: Contract = Contract::new(K::CLASS, K::MANUAL)

@@ -25,7 +25,9 @@ use arguments::units::{FromArg, assign};
 use std::time::Duration;
 use tables::codel::{Aim, Codel};
 
-const DELAY: usize = 0;
+drops! {
+    DELAY = "delay",
+}
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -111,7 +113,7 @@ impl CoDel {
 impl Element for CoDel {
     const CONTRACT: Contract = Contract::new("CoDel", manual!())
         .ports(Ports::coded(&["in"], &["out"], "l/l"))
-        .drops(&["delay"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

@@ -45,8 +45,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sync::Lock;
 use tables::bucket::Rate;
 
-const OVER: u8 = 0;
-const NO_HEADER: u8 = 1;
+drops! {
+    OVER = "over_rate",
+    NO_HEADER = "no_header",
+}
 
 /// Difference between IPv4 and IPv6. A host is the first bits of an address, from the highest bit of a word on.
 pub(crate) trait Family: Send + Sync + 'static {
@@ -255,7 +257,7 @@ impl<F: Family> Element for HostPolicer<F> {
     const CONTRACT: Contract = Contract::new(F::CLASS, F::MANUAL)
         .ports(Ports::coded(&["in"], &["out", "over?"], "a/ah"))
         .needs(F::NEEDS)
-        .drops(&["over_rate", "no_header"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = Config;

@@ -20,7 +20,9 @@ use arguments::units::Bandwidth;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-const RESET: usize = 0;
+drops! {
+    RESET = "reset",
+}
 /// Minimum bandwidth, in bytes per second.
 const LEAST: u64 = 100;
 
@@ -74,7 +76,7 @@ impl LinkUnqueue {
 impl Element for LinkUnqueue {
     const CONTRACT: Contract = Contract::new("LinkUnqueue", manual!())
         .ports(Ports::coded(&["in"], &["out"], "l/h"))
-        .drops(&["reset"])
+        .drops(DROPS)
         .copies(Copies::One)
         .runs(Runs::AsTask);
 

@@ -6,9 +6,9 @@ use socket2::Socket;
 use std::io::{self, ErrorKind};
 
 /// Drops that all classes of sockets have, in this order, before a third of their own.
-pub(super) const FULL: usize = 0;
-pub(super) const REFUSED: usize = 1;
-pub(super) const UNWANTED: usize = 2;
+pub(super) const FULL: u8 = 0;
+pub(super) const REFUSED: u8 = 1;
+pub(super) const UNWANTED: u8 = 2;
 
 /// Packets that may wait for a socket whose buffer is full.
 const WAITING_MAX: usize = 1024;

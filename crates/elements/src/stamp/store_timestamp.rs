@@ -14,7 +14,9 @@
 
 use crate::prelude::*;
 
-const TOO_LONG: u8 = 0;
+drops! {
+    TOO_LONG = "too_long",
+}
 
 /// Offset of the timestamp; `None` = behind the packet.
 #[derive(Clone, Copy)]
@@ -34,7 +36,7 @@ impl StoreTimestamp {
 impl Element for StoreTimestamp {
     const CONTRACT: Contract = Contract::new("StoreTimestamp", manual!())
         .ports(Ports::new(&["in"], &["out"]))
-        .drops(&["too_long"]);
+        .drops(DROPS);
 
     type Config = StoreTimestamp;
 

@@ -45,7 +45,9 @@ pub(super) struct TimeFilter {
     state: Rc<RefCell<State>>,
 }
 
-const OUT_OF_RANGE: u8 = 0;
+drops! {
+    OUT_OF_RANGE = "out_of_range",
+}
 const OTHER: u8 = 1;
 
 /// A call with the timestamp in its place.
@@ -70,7 +72,7 @@ impl TimeFilter {
             match place {
                 Place::Inside => cx.emit(0, packet),
                 _ if other => cx.emit(usize::from(OTHER), packet),
-                _ => cx.drop(packet, usize::from(OUT_OF_RANGE)),
+                _ => cx.drop(packet, OUT_OF_RANGE),
             }
         });
     }
@@ -109,7 +111,7 @@ impl TimeFilter {
 impl Element for TimeFilter {
     const CONTRACT: Contract = Contract::new("TimeFilter", manual!())
         .ports(Ports::coded(&["in"], &["out", "other?"], "a/ah"))
-        .drops(&["out_of_range"])
+        .drops(DROPS)
         .copies(Copies::One);
 
     type Config = Config;

@@ -47,7 +47,9 @@ use engine::packet::anno::Anno;
 use std::sync::atomic::AtomicU64;
 use steer::{Held, Steering, Steers, SteersOfClass, Table, Tables, add};
 
-const FULL: usize = 0;
+drops! {
+    FULL = "full",
+}
 /// Pseudo-owner of a bucket that does not exist.
 const NOBODY: u16 = HELD - 1;
 
@@ -79,7 +81,7 @@ pub(crate) struct Steer {
 impl Element for Steer {
     const CONTRACT: Contract = Contract::new("Steer", manual!())
         .ports(Ports::coded(&["in"], &["out"], "h/h"))
-        .drops(&["full"])
+        .drops(DROPS)
         .runs(Runs::AsTask)
         .extensions(
             const {

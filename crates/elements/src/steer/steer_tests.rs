@@ -93,7 +93,10 @@ fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
     push(&mut graphs[0], "s", packets([1, 3, 1, 3, 1]));
     let s = plan.find("s").expect("it is there");
     assert_eq!(
-        (graphs[0].stats()[s].drops[FULL], graphs[1].held_by(s)),
+        (
+            graphs[0].stats()[s].drops[usize::from(FULL)],
+            graphs[1].held_by(s)
+        ),
         (2, 3)
     );
     let lost = shared(&plan, "lost");

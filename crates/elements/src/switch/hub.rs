@@ -11,7 +11,9 @@
 
 use crate::prelude::*;
 
-const ALONE: usize = 0;
+drops! {
+    ALONE = "alone",
+}
 
 pub(super) struct Hub {
     outputs: usize,
@@ -21,7 +23,7 @@ pub(super) struct Hub {
 impl Element for Hub {
     const CONTRACT: Contract = Contract::new("Hub", manual!())
         .ports(Ports::coded(&["in+"], &["out+"], "h/h"))
-        .drops(&["alone"]);
+        .drops(DROPS);
 
     type Config = ();
 
@@ -51,13 +53,7 @@ pub(crate) const fn no_buffer<E: Element>(count: fn(&E) -> u64) -> Handler<E> {
 
 /// Sends a packet to every output except `input`. Without such an output, drops it under the name with number `alone`.
 /// Returns the number of copies that could not be made.
-pub(crate) fn flood(
-    packet: Packet,
-    input: usize,
-    outputs: usize,
-    alone: usize,
-    cx: &mut Cx,
-) -> u64 {
+pub(crate) fn flood(packet: Packet, input: usize, outputs: usize, alone: u8, cx: &mut Cx) -> u64 {
     let mut others = (0..outputs).filter(|&output| output != input).peekable();
     if others.peek().is_some() {
         return copy_to(packet, others, cx);

@@ -15,14 +15,16 @@
 use super::choice::{Choice, argument};
 use crate::prelude::*;
 
-const SWITCHED_OFF: usize = 0;
+drops! {
+    SWITCHED_OFF = "switched_off",
+}
 
 pub(super) struct InputSwitch(Choice);
 
 impl Element for InputSwitch {
     const CONTRACT: Contract = Contract::new("InputSwitch", manual!())
         .ports(Ports::coded(&["in+"], &["out"], "h/h"))
-        .drops(&["switched_off"]);
+        .drops(DROPS);
 
     type Config = i32;
 

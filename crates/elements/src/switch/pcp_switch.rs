@@ -22,7 +22,9 @@
 use crate::prelude::*;
 use wire::ether::{QINQ, VLAN};
 
-const NO_OUTPUT: u8 = 0;
+drops! {
+    NO_OUTPUT = "no_output",
+}
 /// The two addresses before a tag.
 const ADDRESSES: usize = 12;
 /// IEEE 802.1Q-2018, table 8-5: traffic classes of the priorities 0 to 7, 0 the lowest, for 1 to 8 classes. Taken from
@@ -57,7 +59,7 @@ impl Element for PcpSwitch {
     const CONTRACT: Contract = Contract::new("PCPSwitch", manual!())
         .ports(Ports::coded(&["in"], &["out+"], "h/h"))
         .needs(&[Facts::ETHER])
-        .drops(&["no_output"]);
+        .drops(DROPS);
 
     type Config = Config;
 

@@ -18,7 +18,9 @@
 
 use crate::prelude::*;
 
-const NOT_SAMPLED: u8 = 0;
+drops! {
+    NOT_SAMPLED = "not_sampled",
+}
 const OTHERS: u8 = 1;
 
 /// 2^32 is certainty.
@@ -51,7 +53,7 @@ fn probability(value: &str) -> Result<f64, String> {
 impl Element for RandomSample {
     const CONTRACT: Contract = Contract::new("RandomSample", manual!())
         .ports(Ports::new(&["in"], &["out", "others?"]))
-        .drops(&["not_sampled"])
+        .drops(DROPS)
         .ignores_annotations();
 
     type Config = Config;

@@ -14,7 +14,9 @@ use engine::dynamic::{self, DynamicHandlers};
 use std::cell::Cell;
 use std::rc::Rc;
 
-const SUPPRESSED: usize = 0;
+drops! {
+    SUPPRESSED = "suppressed",
+}
 /// Maximum number of ports of an element.
 const PAIRS_MAX: usize = 1024;
 
@@ -76,7 +78,7 @@ macro_rules! handlers {
 impl Element for Suppressor {
     const CONTRACT: Contract = Contract::new("Suppressor", manual!())
         .ports(Ports::coded(&["in+"], &["out+"], "a/a"))
-        .drops(&["suppressed"])
+        .drops(DROPS)
         .extensions(&[&dynamic::of::<Self>()]);
 
     type Config = ();

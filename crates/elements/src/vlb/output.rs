@@ -7,9 +7,11 @@ use cluster::address::PORT_SELF;
 use engine::packet::anno::{Anno, PacketType};
 use std::marker::PhantomData;
 
-const WRONG_PORT: u8 = 0;
-const UNKNOWN_GATEWAY: u8 = 1;
-const MALFORMED: u8 = 2;
+drops! {
+    WRONG_PORT = "wrong_port",
+    UNKNOWN_GATEWAY = "unknown_gateway",
+    MALFORMED = "malformed",
+}
 
 /// Constants and operations of an IP version's class.
 pub(crate) trait Family: Sized + 'static {
@@ -46,7 +48,7 @@ impl<F: Family> Element for Output<F> {
         .needs(&[Facts::ETHER])
         .gives(F::GIVES)
         .spoils(Facts::ETHER)
-        .drops(&["wrong_port", "unknown_gateway", "malformed"]);
+        .drops(DROPS);
 
     type Config = Config<F>;
 

@@ -53,7 +53,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
 use std::time::Duration;
 
-const HEARD: usize = 0;
+const HEARD: u8 = 0;
 
 /// Number of lines kept in the journal.
 const KEPT: usize = 256;
@@ -270,9 +270,9 @@ fn agree(node: &Node, health: &Health) {
 }
 
 /// Drop reason of a refused heartbeat.
-fn reason(refused: Refused) -> usize {
+fn reason(refused: Refused) -> u8 {
     let at = Refused::ALL.iter().position(|&known| known == refused);
-    at.map_or(HEARD, |at| at + 1)
+    at.map_or(HEARD, |at| at as u8 + 1)
 }
 
 /// Adds a line to the journal.

@@ -47,11 +47,13 @@ use cluster::spread::{Refusal, Settings, Spread};
 use cluster::tag::{PACKET, Tag};
 use wire::FlowKey;
 
-const NO_PATH: u8 = 0;
-const FULL: u8 = 1;
-const MALFORMED: u8 = 2;
-const NO_ROOM: u8 = 3;
-const NO_KEY: u8 = 4;
+drops! {
+    NO_PATH = "no_path",
+    FULL = "full",
+    MALFORMED = "malformed",
+    NO_ROOM = "no_room",
+    NO_KEY = "no_key",
+}
 
 /// An output node, and the external port and gateway there.
 #[derive(Clone, Copy)]
@@ -126,7 +128,7 @@ impl Element for VlbInput {
         .ports(Ports::coded(&["to*"], &["link*"], "h/h"))
         .gives(&[Facts::ETHER])
         .spoils(Facts::AT_NETWORK)
-        .drops(&["no_path", "full", "malformed", "no_room", "no_key"])
+        .drops(DROPS)
         .extensions(&[&resources::of::<Self>()]);
 
     type Config = Config;
@@ -199,7 +201,7 @@ impl Element for VlbInput {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         self.give_way(cx.now().0);
         let Some(&(to, header)) = self.headers.get(input) else {
-            return cx.drop_batch(batch, usize::from(NO_PATH));
+            return cx.drop_batch(batch, NO_PATH);
         };
         if let Some(mut sides) = self.sides.take() {
             let step = |packet: &mut Packet, cx: &Cx| self.send(packet, to, header, cx);

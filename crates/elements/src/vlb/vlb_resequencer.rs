@@ -35,8 +35,10 @@ use cluster::tag::{Bad, ETHERTYPE, Tag};
 use engine::clock::Time;
 use std::time::Duration;
 
-const MALFORMED: usize = 0;
-const FORGED: usize = 1;
+drops! {
+    MALFORMED = "malformed",
+    FORGED = "forged",
+}
 
 pub(crate) struct Config {
     bounds: Bounds,
@@ -51,7 +53,7 @@ impl Element for VlbResequencer {
         .ports(Ports::coded(&["in"], &["out"], "h/h"))
         .needs(&[Facts::ETHER])
         .gives(&[Facts::ETHER])
-        .drops(&["malformed", "forged"])
+        .drops(DROPS)
         .copies(Copies::Owner);
 
     type Config = Config;

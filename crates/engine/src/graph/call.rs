@@ -291,10 +291,10 @@ impl JobCx<'_> {
         self.settle(mark);
     }
 
-    /// Drops a packet of this job's element, counted under index `reason` of its class's `DROPS`.
-    pub fn drop(&mut self, packet: Packet, reason: usize) {
+    /// Drops a packet of this job's element, counted under index `reason` of its class's drops.
+    pub fn drop(&mut self, packet: Packet, reason: u8) {
         if let Some(node) = self.this {
-            self.core.drop_one(node, reason, packet);
+            self.core.drop_one(node, reason.into(), packet);
         }
     }
 

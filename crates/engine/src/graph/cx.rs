@@ -256,14 +256,14 @@ impl Cx<'_> {
         }
     }
 
-    /// Drops a packet, counted under index `reason` of the class's `DROPS`.
-    pub fn drop(&mut self, packet: Packet, reason: usize) {
-        self.core.drop_one(self.this, reason, packet);
+    /// Drops a packet, counted under index `reason` of the class's drops.
+    pub fn drop(&mut self, packet: Packet, reason: u8) {
+        self.core.drop_one(self.this, reason.into(), packet);
     }
 
-    /// Drops a batch, counted under index `reason` of the class's `DROPS`.
-    pub fn drop_batch(&mut self, batch: &mut Batch, reason: usize) {
-        self.core.drop_all(self.this, reason, batch);
+    /// Drops a batch, counted under index `reason` of the class's drops.
+    pub fn drop_batch(&mut self, batch: &mut Batch, reason: u8) {
+        self.core.drop_all(self.this, reason.into(), batch);
     }
 
     /// Pulls up to `max` packets through a pull input, and appends them to `into`. Returns their number.
