@@ -102,7 +102,8 @@ pub trait Element: Sized + 'static {
         let _ = (config, old);
     }
 
-    /// Takes over the state of the element with the same name and class at a hot swap, on the worker.
+    /// Takes over the state of the element with the same name and class at a hot swap, on the worker. Counters with a
+    /// handler ([`counter!`](crate::counter)) have been taken over.
     fn take(&mut self, old: Self) {
         drop(old);
     }
@@ -191,6 +192,9 @@ impl<E: Element> Node for Running<E> {
 
     fn take(&mut self, old: Box<dyn Any>) {
         if let Ok(old) = old.downcast::<Running<E>>() {
+            for handler in E::HANDLERS {
+                handler.keep(&mut self.element, &old.element);
+            }
             self.element.take(old.element);
         }
     }

@@ -43,6 +43,7 @@ pub use sync::{publish, ring, wake};
 /// Imports for an element's file: `use engine::prelude::*`.
 pub mod prelude {
     pub use crate::clock::Time;
+    pub use crate::counter;
     pub use crate::drops;
     pub use crate::element::extension::config_of;
     pub use crate::element::handler::{Handler, Job, Use};

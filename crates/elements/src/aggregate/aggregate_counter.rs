@@ -291,7 +291,6 @@ impl Element for AggregateCounter {
 
     fn take(&mut self, old: AggregateCounter) {
         (self.counts, self.total) = (old.counts, old.total);
-        self.uncounted = old.uncounted;
         (self.frozen, self.active) = (old.frozen, old.active);
         if Arc::ptr_eq(&self.config, &old.config) {
             (self.aggregates, self.count) = (old.aggregates, old.count);
@@ -368,10 +367,10 @@ impl Element for AggregateCounter {
             Ok(e.counts.len().to_string())
         }),
         Handler::text("count", "sum of all counts", |e, _| Ok(e.total.to_string())),
-        Handler::sum(
+        counter!(
             "uncounted",
             "packets for whose aggregate there was no room",
-            |e| e.uncounted,
+            uncounted
         ),
     ];
 }

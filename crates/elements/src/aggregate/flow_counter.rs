@@ -121,7 +121,6 @@ impl Element for FlowCounter {
 
     fn take(&mut self, old: FlowCounter) {
         (self.flows, self.size) = (old.flows, old.size);
-        self.uncounted = old.uncounted;
     }
 
     const HANDLERS: &'static [Handler<FlowCounter>] = &[
@@ -137,7 +136,7 @@ impl Element for FlowCounter {
         Handler::sum("byte_count", "bytes of these flows", |e| {
             e.each().map(|(_, count)| count.bytes).sum()
         }),
-        Handler::sum("uncounted", "packets of other flows", |e| e.uncounted),
+        counter!("uncounted", "packets of other flows", uncounted),
         Handler::set("clear", "forgets all flows", |e, _, _| {
             e.flows = Shards::default();
             (e.size, e.uncounted) = (0, 0);

@@ -458,9 +458,6 @@ impl Element for ArpQuerier {
             config.own.clear(false);
         }
         self.resolver.take(old.resolver);
-        (self.responses, self.conflicts) = (old.responses, old.conflicts);
-        (self.sender.queries, self.sender.drops) = (old.sender.queries, old.sender.drops);
-        self.sender.no_buffer = old.sender.no_buffer;
     }
 
     const HANDLERS: &'static [Handler<ArpQuerier>] = &[
@@ -501,16 +498,14 @@ impl Element for ArpQuerier {
             },
         ),
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
-        Handler::sum("drops", "packets dropped", |e| e.sender.drops),
-        Handler::sum("queries", "queries sent", |e| e.sender.queries),
-        Handler::sum("responses", "replies received", |e| e.responses),
-        Handler::sum("conflicts", "frames that claim our address", |e| {
-            e.conflicts
-        }),
-        Handler::sum(
+        counter!("drops", "packets dropped", sender.drops),
+        counter!("queries", "queries sent", sender.queries),
+        counter!("responses", "replies received", responses),
+        counter!("conflicts", "frames that claim our address", conflicts),
+        counter!(
             "no_buffer",
             "queries not sent, there was no free buffer",
-            |e| e.sender.no_buffer,
+            sender.no_buffer
         ),
         Handler::action(
             "insert",

@@ -165,7 +165,6 @@ impl Element for BalanceArp {
     }
 
     fn take(&mut self, old: BalanceArp) {
-        self.told = old.told;
         if old.config.fronts.len() <= self.config.fronts.len() {
             self.outside.hops.follow(old.outside.hops);
         }
@@ -177,7 +176,7 @@ impl Element for BalanceArp {
             "a line per next hop: address, Ethernet address, front port",
             |e, _| Ok(e.outside.hops.show()),
         ),
-        Handler::sum("told", "replies made for back ends", |e| e.told),
+        counter!("told", "replies made for back ends", told),
     ];
 }
 

@@ -211,7 +211,6 @@ impl Element for BalanceHealth {
     }
 
     fn take(&mut self, old: BalanceHealth) {
-        self.sent = old.sent;
         for (at, (name, watch)) in old.watches.iter().enumerate() {
             let own = self.watches.iter().position(|(known, _)| known == name);
             if let Some(own) = own {
@@ -223,7 +222,7 @@ impl Element for BalanceHealth {
     }
 
     const HANDLERS: &'static [Handler<BalanceHealth>] = &[
-        Handler::sum("count", "probes sent", |e| e.sent),
+        counter!("count", "probes sent", sent),
         Handler::set(
             "forget",
             "forgets earlier failures, so that a back end comes back as soon as after its first one",

@@ -216,13 +216,13 @@ impl Element for BalanceIn {
     }
 
     fn take(&mut self, old: BalanceIn) {
-        (self.look.count, self.look.not_learnt) = (old.look.count, old.look.not_learnt);
+        self.look.count = old.look.count;
     }
 
-    const HANDLERS: &'static [Handler<BalanceIn>] = &[Handler::sum(
+    const HANDLERS: &'static [Handler<BalanceIn>] = &[counter!(
         "not_learnt",
         "times that a station found no room in the table of OUT",
-        |e| e.look.not_learnt,
+        look.not_learnt
     )];
 }
 

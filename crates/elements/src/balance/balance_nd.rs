@@ -136,7 +136,6 @@ impl Element for BalanceNd {
     }
 
     fn take(&mut self, old: BalanceNd) {
-        self.made = old.made;
         if old.config.fronts.len() <= self.config.fronts.len() {
             self.outside.hops.follow(old.outside.hops);
         }
@@ -148,7 +147,7 @@ impl Element for BalanceNd {
             "a line per next hop: address, Ethernet address, front port",
             |e, _| Ok(e.outside.hops.show()),
         ),
-        Handler::sum("made", "messages made", |e| e.made),
+        counter!("made", "messages made", made),
     ];
 }
 

@@ -186,7 +186,7 @@ impl Element for BalanceOut {
     }
 
     fn take(&mut self, old: BalanceOut) {
-        (self.back.copies, self.back.no_buffer) = (old.back.copies, old.back.no_buffer);
+        self.back.no_buffer = old.back.no_buffer;
     }
 
     const HANDLERS: &'static [Handler<BalanceOut>] = &[
@@ -195,10 +195,10 @@ impl Element for BalanceOut {
             "a line per station: Ethernet address, front port, seconds since it was heard",
             |out: &Out, _| Ok(show(out)),
         ),
-        Handler::sum(
+        counter!(
             "copies",
             "copies made of frames for groups and unknown stations",
-            |e| e.back.copies,
+            back.copies
         ),
         no_buffer(|e| e.back.no_buffer),
     ];

@@ -202,7 +202,6 @@ impl Element for BalancePeer {
     }
 
     fn take(&mut self, old: BalancePeer) {
-        (self.sent, self.no_buffer) = (old.sent, old.no_buffer);
         let own = &self.config.others;
         let place = |at: usize| old.config.others.iter().position(|of| *of == own[at]);
         for (at, relation) in self.relations.iter_mut().enumerate() {
@@ -224,10 +223,12 @@ impl Element for BalancePeer {
             "digest of what the files of all balancers must have in common",
             |e, _| Ok(format!("{:016x}", e.shared.version)),
         ),
-        Handler::sum("count", "messages sent", |e| e.sent),
-        Handler::sum("no_buffer", "messages not sent for want of a buffer", |e| {
-            e.no_buffer
-        }),
+        counter!("count", "messages sent", sent),
+        counter!(
+            "no_buffer",
+            "messages not sent for want of a buffer",
+            no_buffer
+        ),
     ];
 }
 

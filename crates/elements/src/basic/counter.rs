@@ -176,16 +176,14 @@ impl Element for Counter {
     }
 
     fn take(&mut self, old: Counter) {
-        self.packets = old.packets;
-        self.bytes = old.bytes;
         self.bytes_told = old.bytes_told;
         self.packet_rate = old.packet_rate;
         self.byte_rate = old.byte_rate;
     }
 
     const HANDLERS: &'static [Handler<Counter>] = &[
-        Handler::sum("count", "packets passed", |e| e.packets),
-        Handler::sum("byte_count", "bytes passed", |e| e.bytes),
+        counter!("count", "packets passed", packets),
+        counter!("byte_count", "bytes passed", bytes),
         Handler::ask("rate", "packets per second, of late", |e, _| {
             e.packet_rate.read(1.0)
         }),

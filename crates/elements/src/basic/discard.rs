@@ -65,12 +65,8 @@ impl Element for Discard {
         if n > 0 { Did::Work } else { cx.rest(0) }
     }
 
-    fn take(&mut self, old: Discard) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<Discard>] = &[
-        Handler::sum("count", "packets thrown away", |e| e.count),
+        counter!("count", "packets thrown away", count),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             e.count = 0;
             Ok(())

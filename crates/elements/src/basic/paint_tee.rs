@@ -51,7 +51,7 @@ impl Element for PaintTee {
     }
 
     fn take(&mut self, old: PaintTee) {
-        (self.copies, self.no_buffer) = (old.copies, old.no_buffer);
+        self.no_buffer = old.no_buffer;
     }
 
     const HANDLERS: &'static [Handler<PaintTee>] = &[
@@ -59,7 +59,7 @@ impl Element for PaintTee {
             &e.color.color
         }),
         Handler::assign("color", "changes the paint", |e| &mut e.color.color),
-        Handler::sum("copies", "copies made", |e| e.copies),
+        counter!("copies", "copies made", copies),
         no_buffer(|e| e.no_buffer),
     ];
 }

@@ -309,13 +309,9 @@ impl<S: Style> Element for FromDevice<S> {
         }
     }
 
-    fn take(&mut self, old: FromDevice<S>) {
-        (self.count, self.bytes) = (old.count, old.bytes);
-    }
-
     const HANDLERS: &'static [Handler<FromDevice<S>>] = &[
-        Handler::sum("count", "packets received", |e| e.count),
-        Handler::sum("byte_count", "bytes received", |e| e.bytes),
+        counter!("count", "packets received", count),
+        counter!("byte_count", "bytes received", bytes),
         Handler::text(
             "kernel_drops",
             "packets that the kernel lost; ?? as that is not known here",

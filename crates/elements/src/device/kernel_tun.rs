@@ -256,13 +256,9 @@ impl<S: Style> Element for KernelTun<S> {
         if moved > 0 { Did::Work } else { Did::Nothing }
     }
 
-    fn take(&mut self, old: KernelTun<S>) {
-        (self.received, self.sent) = (old.received, old.sent);
-    }
-
     const HANDLERS: &'static [Handler<KernelTun<S>>] = &[
-        Handler::sum("received", "packets that the kernel sent", |e| e.received),
-        Handler::sum("sent", "packets that the kernel was given", |e| e.sent),
+        counter!("received", "packets that the kernel sent", received),
+        counter!("sent", "packets that the kernel was given", sent),
     ];
 }
 

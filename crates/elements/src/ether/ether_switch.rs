@@ -150,7 +150,7 @@ impl Element for EtherSwitch {
 
     fn take(&mut self, old: EtherSwitch) {
         self.stations = old.stations;
-        (self.not_learnt, self.no_buffer) = (old.not_learnt, old.no_buffer);
+        self.no_buffer = old.no_buffer;
     }
 
     const HANDLERS: &'static [Handler<EtherSwitch>] = &[
@@ -168,10 +168,10 @@ impl Element for EtherSwitch {
             Ok(e.config.timeout.as_secs_f64().to_string())
         }),
         Handler::assign("timeout", "see TIMEOUT", |e| &mut e.config.timeout),
-        Handler::sum(
+        counter!(
             "not_learnt",
             "frames from stations that found no room",
-            |e| e.not_learnt,
+            not_learnt
         ),
         no_buffer(|e| e.no_buffer),
     ];

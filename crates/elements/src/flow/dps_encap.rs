@@ -153,14 +153,10 @@ impl Element for DpsEncap {
         Verdict::ON
     }
 
-    fn take(&mut self, old: DpsEncap) {
-        self.departure.late = old.departure.late;
-    }
-
-    const HANDLERS: &'static [Handler<DpsEncap>] = &[Handler::sum(
+    const HANDLERS: &'static [Handler<DpsEncap>] = &[counter!(
         "late",
         "packets that came later than the router may take",
-        |e| e.departure.late,
+        departure.late
     )];
 }
 

@@ -80,14 +80,10 @@ impl Element for DpsFrameEncap {
         Verdict::ON
     }
 
-    fn take(&mut self, old: DpsFrameEncap) {
-        self.departure.late = old.departure.late;
-    }
-
-    const HANDLERS: &'static [Handler<DpsFrameEncap>] = &[Handler::sum(
+    const HANDLERS: &'static [Handler<DpsFrameEncap>] = &[counter!(
         "late",
         "frames that came later than the router may take",
-        |e| e.departure.late,
+        departure.late
     )];
 }
 

@@ -263,7 +263,7 @@ impl Element for ICMPPingSource {
     }
 
     fn take(&mut self, old: ICMPPingSource) {
-        (self.count, self.trips) = (old.count, old.trips);
+        self.trips = old.trips;
         if self.unnumbered && old.config.identifier.is_none() {
             self.message.identifier = old.message.identifier;
             self.unnumbered = old.unnumbered;
@@ -286,7 +286,7 @@ impl Element for ICMPPingSource {
             }
             Ok(())
         }),
-        Handler::sum("count", "requests made", |e| e.count),
+        counter!("count", "requests made", count),
         Handler::set("limit", "see LIMIT", |e, value, cx| {
             assign(&mut e.limit, value)?;
             e.schedule(cx);

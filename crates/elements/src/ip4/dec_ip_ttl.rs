@@ -68,12 +68,8 @@ impl Element for DecIPTTL {
         fused::step(self, packet, cx)
     }
 
-    fn take(&mut self, old: DecIPTTL) {
-        self.drops = old.drops;
-    }
-
     const HANDLERS: &'static [Handler<DecIPTTL>] = &[
-        Handler::sum("drops", "packets whose TTL had expired", |e| e.drops),
+        counter!("drops", "packets whose TTL had expired", drops),
         Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::assign("active", "changes ACTIVE", |e| &mut e.active),
     ];

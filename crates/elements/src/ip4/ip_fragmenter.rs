@@ -183,19 +183,13 @@ impl Element for IPFragmenter {
         cx.keep_spare(rest);
     }
 
-    fn take(&mut self, old: IPFragmenter) {
-        (self.fragments, self.made, self.uncut) = (old.fragments, old.made, old.uncut);
-    }
-
     const HANDLERS: &'static [Handler<IPFragmenter>] = &[
-        Handler::sum("fragments", "fragments that left", |e| e.fragments),
-        Handler::sum("made", "packets that left, less those that came", |e| {
-            e.made
-        }),
-        Handler::sum(
+        counter!("fragments", "fragments that left", fragments),
+        counter!("made", "packets that left, less those that came", made),
+        counter!(
             "drops",
             "long packets with DF set, or with a header that leaves no room",
-            |e| e.uncut,
+            uncut
         ),
         Handler::show("mtu", "the longest packet", |e| &e.config.mtu),
         Handler::set("mtu", "changes MTU, 28 to 65535", |e, value, _| {

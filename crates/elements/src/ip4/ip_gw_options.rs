@@ -85,14 +85,10 @@ impl Element for IPGWOptions {
         fused::step(self, packet, cx)
     }
 
-    fn take(&mut self, old: IPGWOptions) {
-        self.drops = old.drops;
-    }
-
-    const HANDLERS: &'static [Handler<IPGWOptions>] = &[Handler::sum(
+    const HANDLERS: &'static [Handler<IPGWOptions>] = &[counter!(
         "drops",
         "packets with options that are bad or refused",
-        |e| e.drops,
+        drops
     )];
 }
 

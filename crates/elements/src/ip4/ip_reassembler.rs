@@ -145,11 +145,10 @@ impl Element for IPReassembler {
 
     fn take(&mut self, old: IPReassembler) {
         self.table = old.table;
-        self.reassembled = old.reassembled;
     }
 
     const HANDLERS: &'static [Handler<IPReassembler>] = &[
-        Handler::sum("reassembled", "packets reassembled", |e| e.reassembled),
+        counter!("reassembled", "packets reassembled", reassembled),
         Handler::sum("waiting", "fragments that wait", |e| {
             e.table.packets() as u64
         }),

@@ -57,15 +57,8 @@ impl Element for MarkIPCE {
         Verdict::ON
     }
 
-    fn take(&mut self, old: MarkIPCE) {
-        self.drops = old.drops;
-    }
-
-    const HANDLERS: &'static [Handler<MarkIPCE>] = &[Handler::sum(
-        "drops",
-        "packets that could not be marked",
-        |e| e.drops,
-    )];
+    const HANDLERS: &'static [Handler<MarkIPCE>] =
+        &[counter!("drops", "packets that could not be marked", drops)];
 }
 
 #[cfg(test)]

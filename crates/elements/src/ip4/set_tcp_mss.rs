@@ -100,12 +100,8 @@ impl Element for SetTCPMSS {
         }
     }
 
-    fn take(&mut self, old: SetTCPMSS) {
-        self.lowered = old.lowered;
-    }
-
     const HANDLERS: &'static [Handler<SetTCPMSS>] = &[
-        Handler::sum("count", "segments whose MSS was lowered", |e| e.lowered),
+        counter!("count", "segments whose MSS was lowered", lowered),
         Handler::show("mtu", "see MTU", |e| &e.mtu),
         Handler::set("mtu", "changes MTU, 88 to 65535", |e, value, _| {
             e.mtu = arguments::units::parse_in(value, MTU_MIN..=65535)?;

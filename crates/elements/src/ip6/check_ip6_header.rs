@@ -118,14 +118,10 @@ impl Element for CheckIP6Header {
         fused::step(self, packet, cx)
     }
 
-    fn take(&mut self, old: CheckIP6Header) {
-        self.refused = old.refused;
-    }
-
-    const HANDLERS: &'static [Handler<CheckIP6Header>] = &[Handler::sum(
+    const HANDLERS: &'static [Handler<CheckIP6Header>] = &[counter!(
         "drops",
         "packets refused: dropped, or sent by output 1",
-        |e| e.refused,
+        refused
     )];
 }
 

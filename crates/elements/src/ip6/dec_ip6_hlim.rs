@@ -45,14 +45,8 @@ impl Element for DecIP6HLIM {
         fused::step(self, packet, cx)
     }
 
-    fn take(&mut self, old: DecIP6HLIM) {
-        self.expired = old.expired;
-    }
-
     const HANDLERS: &'static [Handler<DecIP6HLIM>] = &[
-        Handler::sum("drops", "packets whose hop limit had expired", |e| {
-            e.expired
-        }),
+        counter!("drops", "packets whose hop limit had expired", expired),
         Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::assign("set_active", "changes ACTIVE", |e| &mut e.active),
     ];

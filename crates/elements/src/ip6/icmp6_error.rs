@@ -320,12 +320,8 @@ impl Element for ICMP6Error {
         config.limit.inherit(&old.limit);
     }
 
-    fn take(&mut self, old: ICMP6Error) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<ICMP6Error>] = &[
-        Handler::sum("count", "answers sent", |e| e.count),
+        counter!("count", "answers sent", count),
         Handler::shared(
             "rate",
             "the limit: messages per second, messages at once, and if it is the router's or its own",

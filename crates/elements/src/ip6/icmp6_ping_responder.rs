@@ -112,12 +112,8 @@ impl Element for ICMP6PingResponder {
         }
     }
 
-    fn take(&mut self, old: ICMP6PingResponder) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<ICMP6PingResponder>] =
-        &[Handler::sum("count", "replies sent", |e| e.count)];
+        &[counter!("count", "replies sent", count)];
 }
 
 #[cfg(test)]

@@ -164,12 +164,8 @@ impl Element for ICMP6Redirect {
         config.limit.inherit(&old.limit);
     }
 
-    fn take(&mut self, old: ICMP6Redirect) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<ICMP6Redirect>] =
-        &[Handler::sum("count", "redirects sent", |e| e.count)];
+        &[counter!("count", "redirects sent", count)];
 }
 
 #[cfg(test)]

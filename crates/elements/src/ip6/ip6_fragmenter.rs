@@ -133,15 +133,9 @@ impl Element for IP6Fragmenter {
         }
     }
 
-    fn take(&mut self, old: IP6Fragmenter) {
-        (self.fragments, self.made) = (old.fragments, old.made);
-    }
-
     const HANDLERS: &'static [Handler<IP6Fragmenter>] = &[
-        Handler::sum("fragments", "fragments sent", |e| e.fragments),
-        Handler::sum("made", "packets that left, less those that came", |e| {
-            e.made
-        }),
+        counter!("fragments", "fragments sent", fragments),
+        counter!("made", "packets that left, less those that came", made),
     ];
 }
 

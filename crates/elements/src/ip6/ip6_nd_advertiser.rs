@@ -206,16 +206,12 @@ impl Element for IP6NDAdvertiser {
         }
     }
 
-    fn take(&mut self, old: IP6NDAdvertiser) {
-        (self.count, self.no_buffer) = (old.count, old.no_buffer);
-    }
-
     const HANDLERS: &'static [Handler<IP6NDAdvertiser>] = &[
-        Handler::sum("count", "advertisements sent", |e| e.count),
-        Handler::sum(
+        counter!("count", "advertisements sent", count),
+        counter!(
             "no_buffer",
             "advertisements not sent because there was no free buffer",
-            |e| e.no_buffer,
+            no_buffer
         ),
     ];
 }

@@ -347,11 +347,10 @@ impl Element for IP6Reassembler {
 
     fn take(&mut self, old: IP6Reassembler) {
         self.unfinished = old.unfinished;
-        self.whole = old.whole;
     }
 
     const HANDLERS: &'static [Handler<IP6Reassembler>] = &[
-        Handler::sum("whole", "packets reassembled", |e| e.whole),
+        counter!("whole", "packets reassembled", whole),
         Handler::sum("length", "incomplete packets", |e| {
             e.unfinished.len() as u64
         }),

@@ -251,12 +251,8 @@ impl Element for IP6RouterAdvertiser {
         config.schedule = Arc::clone(&old.schedule);
     }
 
-    fn take(&mut self, old: IP6RouterAdvertiser) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<IP6RouterAdvertiser>] =
-        &[Handler::sum("count", "advertisements sent", |e| e.count)];
+        &[counter!("count", "advertisements sent", count)];
 }
 
 #[cfg(test)]

@@ -100,14 +100,10 @@ impl Element for IPsecMTU {
         }
     }
 
-    fn take(&mut self, old: IPsecMTU) {
-        self.learnt = old.learnt;
-    }
-
-    const HANDLERS: &'static [Handler<IPsecMTU>] = &[Handler::sum(
+    const HANDLERS: &'static [Handler<IPsecMTU>] = &[counter!(
         "count",
         "packets that an MTU was learnt from",
-        |e| e.learnt,
+        learnt
     )];
 }
 

@@ -311,7 +311,6 @@ impl<F: Family> Element for Deliver<F> {
 
     fn take(&mut self, old: Deliver<F>) {
         self.resolver.take(old.resolver);
-        self.sender.asks = old.sender.asks;
     }
 
     const HANDLERS: &'static [Handler<Deliver<F>>] = &[
@@ -336,7 +335,7 @@ impl<F: Family> Element for Deliver<F> {
             |interface: &Arc<Interface>, _| Ok(interface.link().table().len().to_string()),
         ),
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
-        Handler::sum("asks", "requests to the kernel", |e| e.sender.asks),
+        counter!("asks", "requests to the kernel", sender.asks),
     ];
 }
 

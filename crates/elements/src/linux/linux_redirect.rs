@@ -83,19 +83,13 @@ impl Element for LinuxRedirect {
         config.limit.inherit(&old.limit);
     }
 
-    fn take(&mut self, old: LinuxRedirect) {
-        (self.count, self.exceptions) = (old.count, old.exceptions);
-    }
-
     const HANDLERS: &'static [Handler<LinuxRedirect>] = &[
-        Handler::sum(
+        counter!(
             "count",
             "packets that left by the interface by which they came",
-            |e| e.count,
+            count
         ),
-        Handler::sum("exceptions", "those of them for the kernel", |e| {
-            e.exceptions
-        }),
+        counter!("exceptions", "those of them for the kernel", exceptions),
         Handler::shared(
             "rate",
             "packets per second and at once for the kernel",

@@ -112,7 +112,7 @@ impl<P: Policy> Element for TwoEnded<P> {
     }
 
     fn take(&mut self, old: TwoEnded<P>) {
-        (self.highest, self.dropped) = (old.highest, old.dropped);
+        self.highest = old.highest;
         self.held = old.held;
     }
 
@@ -134,7 +134,7 @@ impl<P: Policy> Element for TwoEnded<P> {
                 Ok(())
             },
         )),
-        Handler::sum("drops", "packets that had no room", |e| e.dropped),
+        counter!("drops", "packets that had no room", dropped),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.highest, e.dropped) = (0, 0);
             Ok(())

@@ -90,12 +90,8 @@ impl Element for Unqueue {
         if n > 0 { Did::Work } else { cx.rest(0) }
     }
 
-    fn take(&mut self, old: Unqueue) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<Unqueue>] = &[
-        Handler::sum("count", "packets moved", |e| e.count),
+        counter!("count", "packets moved", count),
         Handler::set(
             "reset",
             "counts from zero again, up to LIMIT",

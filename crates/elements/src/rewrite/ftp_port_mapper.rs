@@ -143,7 +143,7 @@ impl Element for FTPPortMapper {
     }
 
     const HANDLERS: &'static [Handler<FTPPortMapper>] = &[
-        Handler::sum("ports", "PORT commands that were changed", |e| e.ports),
+        counter!("ports", "PORT commands that were changed", ports),
         Handler::text(
             "refused",
             "PORT commands that were not: a line for each reason, its name and how many",

@@ -159,7 +159,7 @@ impl Element for CoDel {
     }
 
     fn take(&mut self, old: CoDel) {
-        (self.dropped, self.state) = (old.dropped, old.state);
+        self.state = old.state;
     }
 
     const HANDLERS: &'static [Handler<CoDel>] = &[
@@ -178,7 +178,7 @@ impl Element for CoDel {
         Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
         }),
-        Handler::sum("drops", "packets dropped", |e| e.dropped),
+        counter!("drops", "packets dropped", dropped),
         Handler::text("stats", "all of this as text", |e, _| {
             Ok(format!("{} drops\n", e.dropped))
         }),

@@ -233,7 +233,7 @@ impl<K: Kind> Element for Red<K> {
     }
 
     fn take(&mut self, old: Red<K>) {
-        (self.average, self.marked) = (old.average, old.marked);
+        self.average = old.average;
     }
 
     const HANDLERS: &'static [Handler<Red<K>>] = &[
@@ -252,7 +252,7 @@ impl<K: Kind> Element for Red<K> {
             e.settings.max_p = units::parse_in(value, 0.0..=1.0)?;
             Ok(())
         }),
-        Handler::sum("drops", "packets marked", |e| e.marked),
+        counter!("drops", "packets marked", marked),
         Handler::text("queues", "queues that are measured, one a line", |e, _| {
             Ok(e.queues.names())
         }),

@@ -47,12 +47,8 @@ impl Element for TimedSink {
         self.interval.again(cx);
     }
 
-    fn take(&mut self, old: TimedSink) {
-        self.count = old.count;
-    }
-
     const HANDLERS: &'static [Handler<TimedSink>] = &[
-        Handler::sum("count", "packets thrown away", |e| e.count),
+        counter!("count", "packets thrown away", count),
         Handler::text("interval", "see INTERVAL", |e, _| e.interval.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
             e.interval.change(value, cx)

@@ -289,10 +289,6 @@ impl Element for BucketByFlow {
         }
     }
 
-    fn take(&mut self, old: BucketByFlow) {
-        self.matched = old.matched;
-    }
-
     const HANDLERS: &'static [Handler<BucketByFlow>] = &[
         Handler::shared("rules", "rules with their buckets", |c: &Config, _| {
             Ok(c.show())
@@ -300,7 +296,7 @@ impl Element for BucketByFlow {
         Handler::shared("length", "number of rules", |c: &Config, _| {
             Ok(c.lock().rules.len().to_string())
         }),
-        Handler::sum("matched", "packets that matched a rule", |e| e.matched),
+        counter!("matched", "packets that matched a rule", matched),
         Handler::shared("buckets", "number of buckets", |c: &Config, _| {
             Ok(c.hashing.buckets.to_string())
         }),

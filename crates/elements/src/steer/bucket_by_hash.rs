@@ -191,10 +191,6 @@ impl Element for BucketByHash {
         }
     }
 
-    fn take(&mut self, old: BucketByHash) {
-        (self.by_port, self.not_ip) = (old.by_port, old.not_ip);
-    }
-
     const HANDLERS: &'static [Handler<BucketByHash>] = &[
         Handler::shared("key", "the key of the hash", |config: &Config, _| {
             Ok(config.hashing.show_key())
@@ -213,12 +209,8 @@ impl Element for BucketByHash {
             "hash and bucket of a flow `SRC DST [SRCPORT DSTPORT]`",
             |config: &Config, flow| config.of_text(flow),
         ),
-        Handler::sum("by_port", "packets whose hash the port has given", |e| {
-            e.by_port
-        }),
-        Handler::sum("not_ip", "packets that are not IP, all in bucket 0", |e| {
-            e.not_ip
-        }),
+        counter!("by_port", "packets whose hash the port has given", by_port),
+        counter!("not_ip", "packets that are not IP, all in bucket 0", not_ip),
     ];
 }
 

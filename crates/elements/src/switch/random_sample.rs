@@ -102,10 +102,6 @@ impl Element for RandomSample {
         Verdict::reject(NOT_SAMPLED, OTHERS)
     }
 
-    fn take(&mut self, old: RandomSample) {
-        self.drops = old.drops;
-    }
-
     const HANDLERS: &'static [Handler<RandomSample>] = &[
         Handler::show("sampling_prob", "the probability to pass", |e| &e.sample),
         Handler::set("sampling_prob", "changes it", |e, value, _| {
@@ -121,7 +117,7 @@ impl Element for RandomSample {
         }),
         Handler::show("active", "see ACTIVE", |e| &e.active),
         Handler::assign("active", "see ACTIVE", |e| &mut e.active),
-        Handler::sum("drops", "packets that did not pass", |e| e.drops),
+        counter!("drops", "packets that did not pass", drops),
     ];
 }
 

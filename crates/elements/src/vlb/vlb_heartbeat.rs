@@ -230,12 +230,12 @@ impl Element for VlbHeartbeat {
     }
 
     fn take(&mut self, old: VlbHeartbeat) {
-        (self.sent, self.used, self.journal) = (old.sent, old.used, old.journal);
+        (self.used, self.journal) = (old.used, old.journal);
         self.old = old.health.map(|health| (old.node, health));
     }
 
     const HANDLERS: &'static [Handler<VlbHeartbeat>] = &[
-        Handler::sum("count", "heartbeats sent", |e| e.sent),
+        counter!("count", "heartbeats sent", sent),
         Handler::text(
             "links",
             "a line per own link: number, peer, used or not, reason, missing heartbeats, round-trip time, \

@@ -1,8 +1,9 @@
 //! Handlers: reads and writes of an element by control, one line each.
 //!
-//! Each core has its own copy of an element. A `sum` is added over the copies; a `text` or `show` is read from every
-//! copy. A `set` or `assign` reaches every copy through its worker's mailbox. A `control` handler runs once, on the
-//! control side, on the state that the copies share. A name may be listed twice: once for reading and once for writing.
+//! Each core has its own copy of an element. A `sum` or a `counter!` is added over the copies; a `text` or `show` is
+//! read from every copy. A `set` or `assign` reaches every copy through its worker's mailbox. A `control` handler runs
+//! once, on the control side, on the state that the copies share. A name may be listed twice: once for reading and once
+//! for writing.
 
 use crate::element::Element;
 use crate::graph::Cx;
@@ -15,6 +16,7 @@ type Set<E> = fn(&mut E, &str, &mut Cx) -> Result<(), String>;
 
 enum Act<E: Element> {
     Sum(fn(&E) -> u64),
+    Counter(fn(&E) -> u64, fn(&mut E) -> &mut u64),
     Text(fn(&E, &str) -> Result<String, String>),
     Show(fn(&E) -> &dyn Display),
     Set(Set<E>),
@@ -46,6 +48,17 @@ impl<E: Element> Handler<E> {
     /// Read handler for a count, added over cores.
     pub const fn sum(name: &'static str, doc: &'static str, get: fn(&E) -> u64) -> Handler<E> {
         Handler::new(name, doc, Access::Sum, Act::Sum(get))
+    }
+
+    /// Read handler for a counter of the element; write [`counter!`](crate::counter). It is added over cores, and
+    /// survives a reload by itself.
+    pub const fn counter(
+        name: &'static str,
+        doc: &'static str,
+        get: fn(&E) -> u64,
+        place: fn(&mut E) -> &mut u64,
+    ) -> Handler<E> {
+        Handler::new(name, doc, Access::Sum, Act::Counter(get, place))
     }
 
     /// Read handler that returns a text of each core. Its argument is the text after the name.
@@ -156,7 +169,7 @@ impl<E: Element> Handler<E> {
         argument: &str,
     ) -> Result<String, String> {
         match self.act {
-            Act::Sum(get) => Ok(get(element).to_string()),
+            Act::Sum(get) | Act::Counter(get, _) => Ok(get(element).to_string()),
             Act::Text(get) => get(element, argument),
             Act::Show(get) => Ok(get(element).to_string()),
             Act::Control(get) => get(config, argument),
@@ -187,10 +200,26 @@ impl<E: Element> Handler<E> {
         }
     }
 
+    /// Copies the value of a counter from the element's predecessor at a reload.
+    pub(crate) fn keep(&self, element: &mut E, old: &E) {
+        if let Act::Counter(get, place) = self.act {
+            *place(element) = get(old);
+        }
+    }
+
     pub(crate) fn run_control(&self, config: &E::Config, value: &str) -> Result<String, String> {
         match self.act {
             Act::Control(run) => run(config, value),
             _ => Err(format!("`{}` is answered by the workers", self.info.name)),
         }
     }
+}
+
+/// A read handler for a counter, which is a field of the element: `counter!("NAME", "DESCRIPTION", FIELD)`. It survives
+/// a reload by itself.
+#[macro_export]
+macro_rules! counter {
+    ($name:expr, $doc:expr, $($field:tt)+) => {
+        $crate::handler::Handler::counter($name, $doc, |e| e.$($field)+, |e| &mut e.$($field)+)
+    };
 }
