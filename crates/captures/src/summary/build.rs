@@ -104,7 +104,9 @@ impl Layout {
         };
         let head = hl + transport;
         let data = head + record.payload.len();
-        let from_payload = record.payload_len.map(|len| head + len as usize);
+        // The payload of ICMP begins behind the IP header, as in ToIPSummaryDump.
+        let before = if protocol == proto::ICMP { hl } else { head };
+        let from_payload = record.payload_len.map(|len| before + len as usize);
         let from_udp = record.udp_len.filter(|_| protocol == proto::UDP && first);
         let from_udp = from_udp.map(|len| hl + usize::from(len));
         let from_wire = record.wire_len.map(|len| len as usize);
@@ -129,6 +131,7 @@ pub fn packet(record: &Record, defaults: &Defaults, checksums: bool) -> Result<P
     } else {
         layout.data
     };
+    let kept = bytes.min(layout.ip_len.max(layout.hl));
     let mut packet = Packet::new().ok_or(Fault::NoBuffer)?;
     let link = record.eth_src.is_some() || record.eth_dst.is_some();
     if link {
@@ -147,12 +150,14 @@ pub fn packet(record: &Record, defaults: &Defaults, checksums: bool) -> Result<P
     if checksums {
         sum_transport(data, &layout);
     }
+    // No bytes stand behind the IP packet's end, even where a header does not fit.
+    packet.truncate(kept + if link { 14 } else { 0 });
     // The link header is in the packet only to be remembered as its MAC header.
     let _ = packet.pull(if link { 14 } else { 0 });
     packet.set_network_offset(0);
     packet.set_transport_offset(layout.hl);
     annotate(&mut packet, record, defaults, dst);
-    let extra = layout.ip_len.saturating_sub(bytes);
+    let extra = layout.ip_len.saturating_sub(kept);
     if extra > 0 {
         packet.cold_mut().set_extra_length(extra as u32);
     }

@@ -70,6 +70,7 @@ pub enum Field {
     Aggregate,
     EthSrc,
     EthDst,
+    EthType,
     WireLen,
 }
 
@@ -111,7 +112,7 @@ const FIELDS: &[(Field, &str, &[&str], Size)] = &[
     (F::Timestamp(Stamp::Exact), "timestamp", &["ts"], Bytes(8)),
     (F::Timestamp(Stamp::Micro), "utimestamp", &[], Bytes(8)),
     (F::Timestamp(Stamp::Nano), "ntimestamp", &[], Bytes(8)),
-    (F::FirstTimestamp(Stamp::Exact), "first_timestamp", &[], Bytes(8)),
+    (F::FirstTimestamp(Stamp::Exact), "first_timestamp", &["first_ts"], Bytes(8)),
     (F::FirstTimestamp(Stamp::Micro), "first_utimestamp", &[], Bytes(8)),
     (F::FirstTimestamp(Stamp::Nano), "first_ntimestamp", &[], Bytes(8)),
     (F::TsSec, "ts_sec", &["sec"], Bytes(4)),
@@ -159,9 +160,10 @@ const FIELDS: &[(Field, &str, &[&str], Size)] = &[
     (F::Direction, "direction", &[], Bytes(1)),
     (F::Link, "link", &[], Bytes(1)),
     (F::Paint, "paint", &[], Bytes(1)),
-    (F::Aggregate, "aggregate", &[], Bytes(4)),
-    (F::EthSrc, "eth_src", &["ethernet_src"], Bytes(6)),
-    (F::EthDst, "eth_dst", &["ethernet_dst"], Bytes(6)),
+    (F::Aggregate, "aggregate", &["agg"], Bytes(4)),
+    (F::EthSrc, "eth_src", &["ether_src", "ethernet_src"], Bytes(6)),
+    (F::EthDst, "eth_dst", &["ether_dst", "ethernet_dst"], Bytes(6)),
+    (F::EthType, "eth_type", &["ether_type"], Bytes(2)),
     (F::WireLen, "wire_len", &[], Bytes(4)),
 ];
 

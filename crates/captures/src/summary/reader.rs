@@ -160,7 +160,7 @@ impl<R: BufRead> Reader<R> {
         for field in &self.fields {
             let Some(word) = words.next() else { break };
             understood += match field {
-                _ if word == b"-" => 1,
+                _ if word == b"-" => 0,
                 Some(field) => usize::from(record.set(*field, word, self.old_offsets).is_some()),
                 None => 0,
             };

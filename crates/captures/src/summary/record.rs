@@ -115,6 +115,8 @@ impl Record {
             Field::Aggregate => self.aggregate = Some(word.parse().ok()?),
             Field::EthSrc => self.eth_src = Some(ether(word)?),
             Field::EthDst => self.eth_dst = Some(ether(word)?),
+            // A packet is IPv4, whatever its Ethernet type was.
+            Field::EthType => {}
             Field::WireLen => self.wire_len = Some(word.parse().ok()?),
             Field::PayloadLen => self.payload_len = Some(word.parse().ok()?),
             // These fields describe the original packet, which cannot be rebuilt from them.
@@ -271,7 +273,8 @@ fn fragment(word: &str, old_offsets: bool) -> Option<u16> {
     let units = if old_offsets {
         offset
     } else {
-        offset.is_multiple_of(8).then_some(offset / 8)?
+        // Bytes that are no multiple of 8 are rounded down, as in Click.
+        offset / 8
     };
     let marks = &word[digits.len()..];
     let flags = if marks.contains('+') { MF } else { 0 } | if marks.contains('!') { DF } else { 0 };

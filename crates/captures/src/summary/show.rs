@@ -8,7 +8,6 @@ use std::io::Write as _;
 use wire::icmp::{Icmp, UNREACHABLE, unreachable};
 use wire::ipv4::Ipv4;
 use wire::tcp::Tcp;
-use wire::udp::Udp;
 use wire::{EtherAddr, proto};
 
 /// The headers of a packet, as far as they are there and sound.
@@ -31,7 +30,6 @@ pub struct View<'a> {
 
 enum Transport<'a> {
     Tcp(Tcp<&'a [u8]>),
-    Udp(Udp<&'a [u8]>),
     Icmp(Icmp<&'a [u8]>),
     None,
 }
@@ -98,6 +96,7 @@ impl<'a> View<'a> {
         let body = self.body;
         match ip.protocol() {
             proto::TCP => {
+                self.transport_len = 20;
                 if body.len() < 20 {
                     return Err("truncated TCP header");
                 }
@@ -112,11 +111,10 @@ impl<'a> View<'a> {
                 }
             }
             proto::UDP => {
+                self.transport_len = 8;
                 if body.len() < 8 {
                     return Err("truncated UDP header");
                 }
-                self.transport = Transport::Udp(Udp::new_unchecked(body));
-                self.transport_len = 8;
             }
             proto::ICMP => {
                 if body.len() < 8 {
@@ -142,19 +140,12 @@ impl<'a> View<'a> {
 
     fn payload(&self) -> Option<&'a [u8]> {
         self.ip.as_ref()?;
-        Some(self.body.get(self.transport_len..).unwrap_or(&[]))
+        self.body.get(self.transport_len..)
     }
 
     fn tcp(&self) -> Option<&Tcp<&'a [u8]>> {
         match &self.transport {
             Transport::Tcp(tcp) => Some(tcp),
-            _ => None,
-        }
-    }
-
-    fn udp(&self) -> Option<&Udp<&'a [u8]>> {
-        match &self.transport {
-            Transport::Udp(udp) => Some(udp),
             _ => None,
         }
     }
@@ -172,15 +163,40 @@ impl<'a> View<'a> {
         protocols.contains(&self.protocol?).then_some(body)
     }
 
+    /// The TCP header from its start, unless it says that it is too short.
+    fn tcp_start(&self) -> Option<&'a [u8]> {
+        let long = |body: &&[u8]| body.get(12).is_none_or(|byte| byte >> 4 >= 5);
+        self.start(&[proto::TCP]).filter(long)
+    }
+
     fn port(&self, at: usize) -> Option<u16> {
-        let body = self.start(&[proto::TCP, proto::UDP, proto::DCCP])?;
-        let bytes = body.get(at..at + 2)?;
-        Some(u16::from_be_bytes([bytes[0], bytes[1]]))
+        self.short(&[proto::TCP, proto::UDP, proto::DCCP], at)
+    }
+
+    /// Two bytes of a transport header that may be cut off behind them.
+    fn short(&self, protocols: &[u8], at: usize) -> Option<u16> {
+        let bytes = self.start(protocols)?.get(at..at + 2)?;
+        Some(u16::from_be_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Two bytes of a TCP header that may be cut off behind them.
+    fn tcp_short(&self, at: usize) -> Option<u16> {
+        let bytes = self.tcp_start()?.get(at..at + 2)?;
+        Some(u16::from_be_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Four bytes of a TCP header that may be cut off behind them.
+    fn tcp_long(&self, at: usize) -> Option<u32> {
+        let bytes = self.tcp_start()?.get(at..at + 4)?;
+        Some(u32::from_be_bytes(bytes.try_into().ok()?))
+    }
+
+    fn icmp_byte(&self, at: usize) -> Option<u8> {
+        self.start(&[proto::ICMP])?.get(at).copied()
     }
 
     fn tcp_flags(&self) -> Option<u16> {
-        let body = self.start(&[proto::TCP])?;
-        let bytes = body.get(12..14)?;
+        let bytes = self.tcp_start()?.get(12..14)?;
         Some(u16::from(bytes[0] & 1) << 8 | u16::from(bytes[1]))
     }
 
@@ -200,12 +216,21 @@ impl<'a> View<'a> {
         self.icmp().filter(query)
     }
 
-    fn ether(&self, at: usize) -> Option<EtherAddr> {
+    /// Ethernet header of a packet that has one before its network header.
+    fn ether_header(&self) -> Option<&'a [u8]> {
         let mac = self.packet.mac()?;
         let behind = self.packet.network().len();
-        (mac.len() >= behind + 14).then_some(())?;
-        let bytes = mac.get(at..at + 6)?;
+        mac.get(..14).filter(|_| mac.len() >= behind + 14)
+    }
+
+    fn ether(&self, at: usize) -> Option<EtherAddr> {
+        let bytes = self.ether_header()?.get(at..at + 6)?;
         Some(EtherAddr(bytes.try_into().ok()?))
+    }
+
+    fn ether_type(&self) -> Option<u16> {
+        let header = self.ether_header()?;
+        Some(u16::from_be_bytes([header[12], header[13]]))
     }
 
     /// The value of a field that is a number, also where its text is a name.
@@ -227,6 +252,7 @@ impl<'a> View<'a> {
                 Some(ip) => ip.total_len() as u64,
                 None => (self.packet.len() + self.extra) as u64,
             },
+            Field::EthType => u64::from(self.ether_type()?),
             Field::PayloadLen => match &self.ip {
                 Some(ip) => {
                     let body = ip.total_len() - ip.header_len();
@@ -268,15 +294,15 @@ impl<'a> View<'a> {
         Some(match field {
             Field::Sport => u64::from(self.port(0)?),
             Field::Dport => u64::from(self.port(2)?),
-            Field::TcpSeq => u64::from(self.tcp()?.seq()),
-            Field::TcpAck => u64::from(self.tcp()?.ack()),
+            Field::TcpSeq => u64::from(self.tcp_long(4)?),
+            Field::TcpAck => u64::from(self.tcp_long(8)?),
             Field::TcpOff => self.tcp()?.header_len() as u64,
             Field::TcpFlags => u64::from(self.tcp_flags()?),
-            Field::TcpWindow => u64::from(self.tcp()?.window()),
-            Field::TcpUrp => u64::from(self.tcp()?.urgent()),
-            Field::UdpLen => self.udp()?.len() as u64,
-            Field::IcmpType | Field::IcmpTypeName => u64::from(self.icmp()?.kind()),
-            Field::IcmpCode | Field::IcmpCodeName => u64::from(self.icmp()?.code()),
+            Field::TcpWindow => u64::from(self.tcp_short(14)?),
+            Field::TcpUrp => u64::from(self.tcp_short(18)?),
+            Field::UdpLen => u64::from(self.short(&[proto::UDP], 4)?),
+            Field::IcmpType | Field::IcmpTypeName => u64::from(self.icmp_byte(0)?),
+            Field::IcmpCode | Field::IcmpCodeName => u64::from(self.icmp_byte(1)?),
             Field::IcmpFlowid => u64::from(self.icmp_query()?.ident()),
             Field::IcmpSeq => u64::from(self.icmp_query()?.seq()),
             Field::IcmpNextmtu => {
@@ -341,6 +367,7 @@ impl<'a> View<'a> {
                 1 => write!(out, "<"),
                 _ => return None,
             },
+            Field::EthType => write!(out, "{:04x}", self.ether_type()?),
             Field::EthSrc => push_ether(self.ether(6)?, out),
             Field::EthDst => push_ether(self.ether(0)?, out),
             _ => return self.push_list(field, out),

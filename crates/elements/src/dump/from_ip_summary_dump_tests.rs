@@ -276,3 +276,35 @@ fn files_that_cannot_be_opened_are_told_before_start() {
     let errors = testkit::errors(crate::CLASSES, "Idle -> ToIPSummaryDump(-, FIELDS sprt)");
     assert!(errors.contains("unknown content type 'sprt'"), "{errors}");
 }
+
+#[test]
+fn a_header_that_is_cut_off_has_the_fields_that_are_there() {
+    let tcp = "!data ip_len sport tcp_seq tcp_flags\n60 7 3 S\n";
+    let fields = "sport tcp_seq tcp_flags payload_len payload";
+    assert_eq!(
+        through(tcp, "", "-> Truncate(30)", fields),
+        "7 3 - 20 -\n",
+        "as in Click"
+    );
+    let icmp = "!data ip_proto icmp_type\nI 8\n";
+    assert_eq!(
+        through(icmp, "", "-> Truncate(21)", "icmp_type icmp_code"),
+        "8 -\n"
+    );
+}
+
+#[test]
+fn lengths_and_offsets_are_those_of_click() {
+    for (fields, line, shown, written) in [
+        ("ip_proto payload_len", "I 100", "ip_len", "120"),
+        ("ip_proto payload_len", "U 100", "ip_len", "128"),
+        ("ip_proto ip_len", "T 20", "ip_capture_len", "20"),
+        ("ip_fragoff ip_id", "1481+ 7", "ip_fragoff", "1480+"),
+        ("eth_src ip_id", "00-0A-95-A6-D9-BC 7", "eth_type", "0800"),
+    ] {
+        let dump = format!("!data {fields}\n{line}\n");
+        assert_eq!(through(&dump, "", "", shown), format!("{written}\n"));
+    }
+    let nothing = through("!data sport dport\n- -\n", "", "", "sport");
+    assert_eq!(nothing, "", "a line of '-' is none");
+}

@@ -17,7 +17,7 @@
 //! FSRPAUECN), `tcp_opt`, `tcp_ntopt` (without timestamps), `tcp_sack`, `tcp_window`, `tcp_urp`; `udp_len`;
 //! `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`,
 //! `icmp_nextmtu`; `payload`, `payload_len`, `payload_md5`, `payload_md5_hex`; `count`, `direction`
-//! (`>` or `<` for paint 0 or 1), `link` or `paint`, `aggregate`; `eth_src`, `eth_dst`, `wire_len`.
+//! (`>` or `<` for paint 0 or 1), `link` or `paint`, `aggregate`; `eth_src`, `eth_dst`, `eth_type`, `wire_len`.
 //! Shorter names such as `src` are understood.
 //!
 //! Arguments:
