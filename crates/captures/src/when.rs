@@ -36,7 +36,8 @@ impl FromArg for Moment {
     const KIND: &'static str = "a time in seconds such as 996033261.451094";
 
     fn from_arg(raw: &str, _: &Names) -> Result<Moment, String> {
-        let nanos = record::time(raw).map(Moment);
+        // Underscores group digits, as in other numbers; Click's times may have them at ends, too.
+        let nanos = record::time(&raw.replace('_', "")).map(Moment);
         nanos.ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
 
@@ -95,8 +96,13 @@ enum Edge {
 pub struct Window {
     start: Edge,
     end: Edge,
-    /// The window starts with the first packet in it, not with the first of all (FromDump).
+    /// True for FromDump: the window opens once, `INTERVAL` counts from the first packet inside, and the end is reached
+    /// once.
     pub from_first_inside: bool,
+    /// True if FromDump's window has opened.
+    opened: bool,
+    /// True if the end was reached and no longer counts.
+    passed: bool,
 }
 
 /// Position relative to the window.
@@ -167,7 +173,14 @@ impl Window {
             start: starts.into_iter().flatten().next().unwrap_or(Edge::Open),
             end: ends.into_iter().flatten().next().unwrap_or(Edge::Open),
             from_first_inside: !filter,
+            opened: false,
+            passed: false,
         }
+    }
+
+    /// Passes the end: later packets are inside, until the window is extended.
+    pub fn pass_end(&mut self) {
+        self.passed = true;
     }
 
     /// Fixes bounds that are relative to the router's start.
@@ -188,9 +201,11 @@ impl Window {
         }
         if let Edge::At(start) = self.start
             && stamp < start
+            && !self.opened
         {
             return Place::Before;
         }
+        self.opened = self.from_first_inside;
         if let Edge::Interval(span) = self.end {
             let start = match self.start {
                 Edge::At(start) if !self.from_first_inside => start,
@@ -199,7 +214,7 @@ impl Window {
             self.end = Edge::At(start.saturating_add(span));
         }
         match self.end {
-            Edge::At(end) if stamp >= end => Place::Behind,
+            Edge::At(end) if stamp >= end && !self.passed => Place::Behind,
             _ => Place::Inside,
         }
     }
@@ -234,6 +249,7 @@ impl Window {
 
     /// Moves the end, if there is one.
     pub fn extend(&mut self, by: i64) {
+        self.passed = false;
         match &mut self.end {
             Edge::Open => {}
             Edge::At(t) | Edge::AfterFirst(t) | Edge::AfterStart(t) | Edge::Interval(t) => {
@@ -252,6 +268,8 @@ mod tests {
             start,
             end,
             from_first_inside,
+            opened: false,
+            passed: false,
         }
     }
 
@@ -275,6 +293,25 @@ mod tests {
         let mut extended = window(Edge::Open, Edge::At(12), true);
         extended.extend(4);
         assert_eq!(places(extended), [Inside, Inside, Inside, Behind, Behind]);
+        extended.pass_end();
+        assert_eq!(places(extended), [Inside; 5]);
+        extended.extend(1);
+        assert_eq!(places(extended), [Inside, Inside, Inside, Behind, Behind]);
+    }
+
+    #[test]
+    fn a_dump_window_opens_once() {
+        use Place::{Before, Inside};
+        let mut dump = window(Edge::AfterFirst(2), Edge::Open, true);
+        assert_eq!(
+            [10, 12, 11].map(|t| dump.place(t)),
+            [Before, Inside, Inside]
+        );
+        let mut filter = window(Edge::AfterFirst(2), Edge::Open, false);
+        assert_eq!(
+            [10, 12, 11].map(|t| filter.place(t)),
+            [Before, Inside, Before]
+        );
     }
 
     #[test]
@@ -284,6 +321,9 @@ mod tests {
         assert_eq!(span("20ms"), Ok(Span(20_000_000)));
         assert_eq!(span("-2min"), Ok(Span(-120_000_000_000)));
         assert!(span("soon").is_err());
+        let moment = |text: &str| Moment::from_arg(text, &Names::default());
+        assert_eq!(moment("1_000.5"), Ok(Moment(1_000_500_000_000)));
+        assert!(moment("_").is_err());
         assert_eq!(show(1_500_000_000), "1.500000");
     }
 }

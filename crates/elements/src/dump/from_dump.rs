@@ -18,7 +18,7 @@
 //! - `TIMING`: true if packets keep the delays between their timestamps. Default false.
 //! - `SAMPLE`: probability with which a packet is emitted. Default 1.
 //! - `FORCE_IP`: true to emit only IPv4 packets, with their network header annotation set; others leave by
-//!   output 1. Default false.
+//!   output 1. Default false; true if the file has IP packets without link header.
 //! - `START`, `START_AFTER`: start, as a timestamp, or as a time after the first timestamp.
 //! - `END`, `END_AFTER`, `INTERVAL`: end, as a timestamp, as a time after the first timestamp, or as a time
 //!   after the first emitted packet.
@@ -98,8 +98,8 @@ impl Dump {
 }
 
 impl FromDump {
-    /// Reads the next packet of the file; `None` at its end.
-    fn read(&mut self, cx: &mut Cx) -> Option<Option<Packet>> {
+    /// Reads the next packet of the file; `None` at its end, or if there is no buffer.
+    fn read(&mut self) -> Option<Packet> {
         loop {
             let dump = self.dump.as_mut()?;
             let starts = dump.file.position();
@@ -119,9 +119,6 @@ impl FromDump {
             self.packet_at = starts;
             self.playback.position = dump.file.position();
             self.encap = Encap::of(record.link);
-            if !self.playback.manner.sample.takes(cx) {
-                continue;
-            }
             let mut packet = Packet::new()?;
             let Some(data) = packet.put(self.frame.len()) else {
                 complain(&format!("{}: {TOO_LONG}", dump.name));
@@ -135,13 +132,13 @@ impl FromDump {
             let cold = packet.cold_mut();
             cold.timestamp = record.timestamp;
             cold.set_extra_length(u32::try_from(extra).unwrap_or(u32::MAX));
-            return Some(self.mark_ip(packet, cx));
+            return Some(packet);
         }
     }
 
-    /// With `FORCE_IP`, marks the IP header; a packet without one leaves by output 1.
+    /// With `FORCE_IP`, or in a file of IP packets, marks the IP header; a packet without one leaves by output 1.
     fn mark_ip(&self, mut packet: Packet, cx: &mut Cx) -> Option<Packet> {
-        if !self.config.force_ip {
+        if !self.config.force_ip && self.encap.name() != "IP" {
             return Some(packet);
         }
         let Some(at) = self.encap.ip_at(packet.data()) else {
@@ -164,11 +161,13 @@ impl Plays for FromDump {
 
     fn next(&mut self, cx: &mut Cx) -> Next {
         loop {
-            let packet = match self.playback.waiting.take() {
+            let waiting = self.playback.waiting.take();
+            // The window counts all packets, also those that are not taken, or leave by output 1.
+            let taken = waiting.is_some() || self.playback.manner.sample.takes(cx);
+            let packet = match waiting {
                 Some(packet) => packet,
-                None => match self.read(cx) {
-                    Some(Some(packet)) => packet,
-                    Some(None) => continue,
+                None => match self.read() {
+                    Some(packet) => packet,
                     None if self.dump.is_some() => return Next::NoBuffer,
                     None => return Next::End,
                 },
@@ -176,11 +175,19 @@ impl Plays for FromDump {
             match self.window.place(packet.cold().timestamp as i64) {
                 Place::Before => continue,
                 Place::Behind => {
-                    self.playback.waiting = Some(packet);
+                    // The packet stays: it is the first after `active true` or `extend_interval`.
+                    self.window.pass_end();
+                    self.playback.waiting = taken.then_some(packet);
                     return Next::End;
                 }
                 Place::Inside => {}
             }
+            if !taken {
+                continue;
+            }
+            let Some(packet) = self.mark_ip(packet, cx) else {
+                continue;
+            };
             let next = self.playback.hold(packet, cx);
             self.count += u64::from(matches!(next, Next::Packet(_)));
             return next;
@@ -194,7 +201,11 @@ impl Plays for FromDump {
         if end.stop || end.call.is_none() && self.window.has_end() {
             self.playback.active = false;
         }
-        if self.is_over() { Did::End } else { Did::Sleep }
+        match (self.is_over(), self.playback.active) {
+            (true, _) => Did::End,
+            (false, true) => Did::Work,
+            (false, false) => Did::Sleep,
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -305,17 +316,20 @@ impl Element for FromDump {
             "extend_interval",
             "moves the end by a time",
             |e, value, cx| {
-                e.window.extend(arguments::units::parse::<Span>(value)?.0);
-                e.playback.active = true;
-                playback::wake(cx);
+                let by = arguments::units::parse::<Span>(value)?.0;
+                if e.window.has_end() {
+                    e.window.extend(by);
+                    e.playback.active = true;
+                    playback::wake(cx);
+                }
                 Ok(())
             },
         ),
         Handler::set(
             "reset_timing",
-            "the next packet leaves at once",
+            "the next packet that is read leaves at once",
             |e, _, _| {
-                e.playback.pace.reset();
+                e.playback.pace.reset(e.playback.waiting.is_some());
                 Ok(())
             },
         ),

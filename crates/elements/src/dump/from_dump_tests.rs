@@ -88,7 +88,7 @@ fn an_extended_window_goes_on() {
     bench.write("f.filepos", "24");
     bench.write("f.active", "true");
     bench.run();
-    assert_eq!(bench.take("out").len(), 2);
+    assert_eq!(bench.take("out").len(), 3, "the end was passed");
     let text = format!(
         "f :: FromDump({}, END 10.5, END_CALL s.run) -> Discard; s :: Script(TYPE PASSIVE)",
         file.display()
@@ -96,6 +96,69 @@ fn an_extended_window_goes_on() {
     let mut bench = Bench::strict(crate::CLASSES, &text);
     bench.run();
     assert_eq!(bench.read("f.active"), "true", "as in Click");
+    assert_eq!(
+        bench.read("f.count"),
+        "3",
+        "the end counts once, as in Click"
+    );
+    let text = format!("f :: FromDump({}, ACTIVE false) -> Discard", file.display());
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.write("f.extend_interval", "5");
+    assert_eq!(
+        bench.read("f.active"),
+        "false",
+        "without an end there is nothing to extend"
+    );
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn an_end_that_was_reached_is_passed_by_active() {
+    let file = capture("dump-f", ", ENCAP IP");
+    let text = format!(
+        "f :: FromDump({}, END 10.5) -> out :: Collect",
+        file.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert_eq!(bench.take("out").len(), 1);
+    bench.write("f.active", "true");
+    bench.run();
+    assert_eq!(bench.take("out").len(), 2);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn a_packet_that_waits_keeps_its_time_when_timing_starts_again() {
+    let file = capture("dump-g", "");
+    let text = format!(
+        "f :: FromDump({}, TIMING true) -> out :: Collect",
+        file.display()
+    );
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    assert_eq!(bench.take("out").len(), 1);
+    bench.write("f.reset_timing", "");
+    bench.advance(Duration::from_millis(400));
+    assert_eq!(bench.take("out").len(), 0);
+    bench.advance(Duration::from_millis(100));
+    assert_eq!(
+        bench.take("out").len(),
+        2,
+        "the packet that was read then is the first"
+    );
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn packets_of_an_ip_file_are_marked() {
+    let file = capture("dump-h", ", ENCAP IP");
+    let text = format!("FromDump({}) -> out :: Collect", file.display());
+    let mut bench = Bench::strict(crate::CLASSES, &text);
+    bench.run();
+    let packets = bench.take_packets("out");
+    assert_eq!(packets.len(), 3);
+    assert!(packets.iter().all(|packet| packet.anno.network != 0));
     let _ = std::fs::remove_file(file);
 }
 

@@ -12,12 +12,18 @@ use std::time::Duration;
 pub(super) struct Pace {
     /// Nanoseconds from a packet's timestamp to the time at which it leaves.
     offset: Option<i64>,
+    /// True if the offset holds for one more packet: the one that waits.
+    last: bool,
 }
 
 impl Pace {
-    /// Starts again: the next packet is the first.
-    pub(super) fn reset(&mut self) {
-        self.offset = None;
+    /// Starts again: the next packet that is read is the first. One that waits keeps its time.
+    pub(super) fn reset(&mut self, waits: bool) {
+        if waits {
+            self.last = true;
+        } else {
+            self.offset = None;
+        }
     }
 
     /// Due time of a packet, if that is later than now; the first one is due at once.
@@ -28,8 +34,13 @@ impl Pace {
             .offset
             .get_or_insert_with(|| now_nanos.wrapping_sub(stamp));
         let left = stamp.wrapping_add(offset).saturating_sub(now_nanos);
-        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
-        Some(now + Duration::from_nanos(left))
+        if left > 0 {
+            return Some(now + Duration::from_nanos(left.unsigned_abs()));
+        }
+        if std::mem::take(&mut self.last) {
+            self.offset = None;
+        }
+        None
     }
 }
 
