@@ -129,29 +129,35 @@ fn compare(name: &str, argument: &str) -> Result<String, String> {
 }
 
 fn logic(name: &str, argument: &str) -> Result<String, String> {
-    let all: Option<Vec<bool>> = unquoted_words(argument)
-        .iter()
-        .map(|w| boolean(w))
-        .collect();
-    let all = all.ok_or_else(|| "expected list of Booleans".to_owned())?;
-    Ok(match name {
-        "not" if all.len() != 1 => return Err("expected Boolean".to_owned()),
-        "not" | "nand" => !all.iter().all(|b| *b),
-        "and" => all.iter().all(|b| *b),
-        "or" => all.iter().any(|b| *b),
-        _ => !all.iter().any(|b| *b),
+    let words = unquoted_words(argument);
+    if name == "not" && words.len() != 1 {
+        return Err("expected Boolean".to_owned());
     }
-    .to_string())
+    // The first word that decides ends the search, as in Click: words behind it may be anything.
+    let decisive = matches!(name, "or" | "nor");
+    let mut found = false;
+    for word in &words {
+        let value = boolean(word).ok_or_else(|| "expected list of Booleans".to_owned())?;
+        found = value == decisive;
+        if found {
+            break;
+        }
+    }
+    let result = match name {
+        "or" | "nand" | "not" => found,
+        _ => !found,
+    };
+    Ok(result.to_string())
 }
 
 fn choose(argument: &str) -> Result<String, String> {
     let mut words = unquoted_words(argument);
     let condition = words.first().and_then(|w| boolean(w));
     match (condition, words.len()) {
-        (Some(true), 2 | 3) => Ok(words.swap_remove(1)),
-        (Some(false), 3) => Ok(words.swap_remove(2)),
-        (Some(false), 2) => Ok(String::new()),
-        _ => Err("syntax error".to_owned()),
+        (Some(true), 2..) => Ok(words.swap_remove(1)),
+        (Some(false), 3..) => Ok(words.swap_remove(2)),
+        (Some(_), _) => Ok(String::new()),
+        (None, _) => Err("syntax error".to_owned()),
     }
 }
 
@@ -300,7 +306,17 @@ mod tests {
             ("in 10 0xA", "false"),
         ]);
         assert_eq!(refused("not maybe"), "expected list of Booleans");
+        // Words behind the one that decides may be anything, as in Click.
+        check(&[
+            ("or true 2", "true"),
+            ("and 0 x 1", "false"),
+            ("nor 1 x", "false"),
+            ("nand no x", "true"),
+        ]);
+        assert_eq!(refused("or false 2"), "expected list of Booleans");
+        assert_eq!(refused("and true x"), "expected list of Booleans");
         check(&[("if true a", "a"), ("if false a", "")]);
+        check(&[("if true", ""), ("if 0", ""), ("if true a b c", "a")]);
         assert_eq!(refused("if 7 a b"), "syntax error");
         assert_eq!(refused("if"), "syntax error");
     }

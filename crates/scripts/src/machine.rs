@@ -328,6 +328,10 @@ impl Machine {
         let inside = self.running.replace(true);
         let result = self.go(steps, host);
         self.running.set(inside);
+        if matches!(result, Err(_) | Ok(Ended::Stop)) {
+            // A script that ended so keeps no arguments for `shift` and `get`, as in Click.
+            self.frame.borrow_mut().call.args.clear();
+        }
         result
     }
 

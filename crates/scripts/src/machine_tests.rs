@@ -347,6 +347,21 @@ fn stop_asks_the_driver() {
 }
 
 #[test]
+fn a_script_that_ends_by_an_error_keeps_no_arguments() {
+    for (last, kept) in [
+        ("print 'x'", "5 6"),
+        ("exit", "5 6"),
+        ("error no", ""),
+        ("stop", ""),
+    ] {
+        let mut world = world();
+        let script = machine(&[last]);
+        let _ = script.run_handler("run", "5 6", true, &mut world);
+        assert_eq!(script.get("args").as_deref(), Some(kept), "{last}");
+    }
+}
+
+#[test]
 fn a_call_brings_its_name_and_arguments() {
     let mut world = world();
     let script = machine(&["returnq \"$0|$#|$1|$2|$9|$args|$write|$(shift)|$args|$input\""]);

@@ -162,6 +162,7 @@ impl Program {
             _ => Err(format!("'{name}' takes no arguments")),
         };
         match name {
+            "" => Ok(Insn::Label),
             "set" | "setq" | "init" | "initq" | "export" | "exportq" => self.assign(name, rest),
             "print" | "printq" | "printn" | "printnq" => Ok(print(name, rest)),
             "read" | "readq" | "write" | "writeq" if rest.is_empty() => Err(needs("a handler")),
@@ -186,10 +187,9 @@ impl Program {
                     return Err(needs("one name"));
                 }
                 let here = self.code.len();
-                match self.labels.insert(rest.to_owned(), here) {
-                    Some(_) => Err(format!("label '{rest}' is defined twice")),
-                    None => Ok(Insn::Label),
-                }
+                // The first of two equal labels counts, as in Click.
+                self.labels.entry(rest.to_owned()).or_insert(here);
+                Ok(Insn::Label)
             }
             "goto" if rest.is_empty() => Err(needs("a label")),
             "goto" => {
@@ -395,9 +395,13 @@ mod tests {
             assert_eq!(mistake.help, help);
         }
         assert_eq!(wrong("goto x").message, "no such label 'x'");
-        let (_, twice) = Program::parse(["label a", "label a"]);
-        assert_eq!(twice[0].0, 1);
-        assert_eq!(twice[0].1.help, "label 'a' is defined twice");
+    }
+
+    #[test]
+    fn the_first_of_two_equal_labels_counts_and_an_empty_instruction_does_nothing() {
+        let (program, wrong) = Program::parse(["", "label a", "print 1", "label a"]);
+        assert_eq!(wrong, []);
+        assert_eq!(program.jump("a"), Some(Jump::To(1)));
     }
 
     #[test]
