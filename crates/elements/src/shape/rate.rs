@@ -123,14 +123,24 @@ pub(crate) struct Bucket<U> {
 }
 
 impl<U: Unit> Bucket<U> {
-    /// A bucket that is full at first.
+    /// A bucket that is full at first, or empty if its rate is 0.
     pub(crate) fn new(config: RateConfig) -> Bucket<U> {
         let (rate, capacity) = config.size::<U>(config.rate.0);
-        Bucket {
+        let mut bucket = Bucket {
             config,
             rate: config.rate,
             tokens: Tokens::new(rate, capacity),
             unit: std::marker::PhantomData,
+        };
+        bucket.empty_if_stopped();
+        bucket
+    }
+
+    /// A rate of 0 passes nothing, not even the burst.
+    fn empty_if_stopped(&mut self) {
+        if self.rate.0 == 0 {
+            // The byte before a packet may pass: a higher rate need not pay back the credit first.
+            self.tokens.set(U::MOST - 1);
         }
     }
 
@@ -139,6 +149,7 @@ impl<U: Unit> Bucket<U> {
         let (rate, capacity) = self.config.size::<U>(self.rate.0);
         self.tokens = old.tokens;
         self.tokens.set_rate(rate, capacity);
+        self.empty_if_stopped();
     }
 
     pub(crate) fn rate(&self) -> PerSecond {
@@ -149,6 +160,7 @@ impl<U: Unit> Bucket<U> {
         self.rate = rate;
         let (rate, capacity) = self.config.size::<U>(rate.0);
         self.tokens.set_rate(rate, capacity);
+        self.empty_if_stopped();
     }
 
     #[inline]

@@ -119,6 +119,25 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_of_zero_passes_nothing() {
+        for config in [
+            "RatedSplitter(0)",
+            "RatedSplitter(0, BURST_SIZE 5)",
+            "BandwidthRatedSplitter(0)",
+        ] {
+            let text = format!("s :: {config} -> out :: Collect; s[1] -> excess :: Collect");
+            let mut bench = Bench::new(crate::CLASSES, &text);
+            bench.push("s", &[b"a", b"b"]);
+            assert_eq!(bench.take("out").len(), 0, "{config}");
+            assert_eq!(bench.take("excess").len(), 2);
+            bench.write("s.rate", "10000");
+            bench.advance(Duration::from_secs(1));
+            bench.push("s", &[b"a"]);
+            assert_eq!(bench.take("out").len(), 1, "{config}");
+        }
+    }
+
+    #[test]
     fn bandwidth_is_split_by_bytes() {
         let text = "s :: BandwidthRatedSplitter(8kbps, BURST_BYTES 10) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);

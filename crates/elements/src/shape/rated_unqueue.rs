@@ -162,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_of_zero_waits_for_another_rate() {
+        for class in ["RatedUnqueue", "BandwidthRatedUnqueue"] {
+            let text = format!("q :: Queue -> u :: {class}(0) -> out :: Collect");
+            let mut bench = Bench::strict(crate::CLASSES, &text);
+            bench.push("q", &[b"a"]);
+            bench.run();
+            bench.advance(Duration::from_secs(5));
+            assert_eq!(bench.take("out").len(), 0, "{class}");
+            bench.write("u.rate", "10000");
+            bench.advance(Duration::from_secs(1));
+            assert_eq!(bench.take("out").len(), 1, "{class}");
+        }
+    }
+
+    #[test]
     fn a_burst_is_described_once() {
         let text = "Idle -> RatedUnqueue(2, BURST_SIZE 1, BURST_DURATION 1) -> Discard";
         let errors = testkit::errors(crate::CLASSES, text);
