@@ -193,6 +193,9 @@ pub fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
         "SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
         "a pattern, or the name of one, and outputs for new flows",
     );
+    if patterns.is_empty() {
+        return Err(no_patterns());
+    }
     patterns_of(&patterns, args)
 }
 
@@ -206,6 +209,10 @@ fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
 fn nth_choice(i: usize, arg: &Arg, words: &[String], args: &Args) -> Result<Choice, Wrong> {
     let name = format!("{}[{i}]", args.element());
     choice(words, &name, args).map_err(|wrong| wrong_pattern(i, arg, &wrong))
+}
+
+fn no_patterns() -> Wrong {
+    (None, "no patterns given".to_owned())
 }
 
 fn wrong_pattern(i: usize, arg: &Arg, wrong: &str) -> Wrong {
@@ -233,7 +240,7 @@ pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
         return Err((None, "NNODES SEED is missing".to_owned()));
     };
     if patterns.is_empty() {
-        return Err((None, "no patterns given".to_owned()));
+        return Err(no_patterns());
     }
     let numbers: Option<Vec<u32>> = first.words().iter().map(|word| whole(word)).collect();
     let Some(&[_, seed]) = numbers.as_deref() else {

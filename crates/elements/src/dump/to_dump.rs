@@ -14,7 +14,7 @@
 //! Keyword arguments:
 //!
 //! - `SNAPLEN`: maximum number of bytes written of a packet; 0 = all. Default 2000.
-//! - `ENCAP`: first header of packets: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11`, `SLL`, `AIRONET`, `HDLC`,
+//! - `ENCAP`: first header of packets: `ETHER`, `IP`, `FDDI`, `ATM`, `802_11` or `802.11`, `SLL`, `AIRONET`, `HDLC`,
 //!   `PPP_HDLC`, `PPP`, `SUNATM`, `PRISM` or `NULL`. Default ETHER.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the type, instead of `ENCAP`.
 //! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.

@@ -7,6 +7,9 @@
 //! Arguments:
 //!
 //! - `ADDR`: the address.
+//!
+//! Keyword arguments:
+//!
 //! - `ANNO`: the annotation to set instead: the number of the first of its four bytes. Default `DST_IP`.
 
 use crate::anno::Anno;
@@ -30,7 +33,7 @@ impl Element for SetIPAddress {
     fn configure(args: &mut Args) -> SetIPAddress {
         SetIPAddress {
             address: args.required("ADDR", "the address"),
-            anno: args.optional("ANNO", Anno::DST_IP, "the annotation"),
+            anno: args.key("ANNO", Anno::DST_IP, "the annotation"),
         }
     }
 
@@ -70,14 +73,17 @@ mod tests {
 
     #[test]
     fn another_annotation_may_be_set() {
-        let text = "s :: SetIPAddress(1.2.3.4, 20) -> out :: Collect";
+        let text = "s :: SetIPAddress(1.2.3.4, ANNO 20) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("s", &[b"x"]);
         let out = &bench.take_packets("out")[0];
         assert_eq!(out.anno.dst4(), [0; 4]);
         assert_eq!(out.cold.user[20..24], [1, 2, 3, 4]);
-        let text = "Idle -> SetIPAddress(1.2.3.4, 45) -> Discard";
+        let text = "Idle -> SetIPAddress(1.2.3.4, ANNO 45) -> Discard";
         let errors = testkit::errors(crate::CLASSES, text);
         assert!(errors.contains("ANNO"), "{errors}");
+        let text = "Idle -> SetIPAddress(1.2.3.4, 20) -> Discard";
+        let errors = testkit::errors(crate::CLASSES, text);
+        assert!(errors.contains("too many arguments"), "{errors}");
     }
 }

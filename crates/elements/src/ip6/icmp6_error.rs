@@ -19,7 +19,7 @@
 //!
 //! - `SRC`: the router's addresses, as one argument. A packet to one of them is answered from that address, any
 //!   other packet from the first address with the scope of its source.
-//! - `TYPE`: `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, or a number.
+//! - `TYPE`: `unreachable`, `packettoobig`, `timeexceeded`, `parameterproblem`, or a number from 1 to 4.
 //! - `CODE`: a number or a name: `noroute`, `prohibited`, `scope`, `address`, `port`, `policy`, `reject`;
 //!   `transit`, `reassembly`; `field`, `nextheader`, `option`, `chain`. Default 0. A Parameter Problem without
 //!   `CODE` gets code and pointer from the element that found the fault.

@@ -2,7 +2,7 @@
 
 use arguments::Names;
 use arguments::units::FromArg;
-use wire::icmp6::{self, PACKET_TOO_BIG, PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
+use wire::icmp6::{PACKET_TOO_BIG, PARAMETER_PROBLEM, TIME_EXCEEDED, UNREACHABLE};
 
 /// A type by number or name.
 pub(super) struct Kind(pub(super) u8);
@@ -18,11 +18,13 @@ const KINDS: [(&str, u8); 6] = [
 
 impl FromArg for Kind {
     const KIND: &'static str =
-        "unreachable, packettoobig, timeexceeded, parameterproblem or a number below 128";
+        "unreachable, packettoobig, timeexceeded, parameterproblem or a number from 1 to 4";
 
-    fn from_arg(raw: &str, _: &Names) -> Result<Kind, String> {
+    fn from_arg(raw: &str, names: &Names) -> Result<Kind, String> {
         let named = KINDS.iter().find(|k| k.0 == raw).map(|k| k.1);
-        let kind = named.or(raw.parse().ok()).filter(|&k| icmp6::is_error(k));
+        let number = || u8::from_arg(raw, names).ok();
+        let known = |kind: &u8| (UNREACHABLE..=PARAMETER_PROBLEM).contains(kind);
+        let kind = named.or_else(number).filter(known);
         kind.map(Kind)
             .ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
@@ -58,11 +60,11 @@ const CODES: [(&str, u8, u8); 13] = [
 impl FromArg for Code {
     const KIND: &'static str = "a code such as noroute, transit or 3";
 
-    fn from_arg(raw: &str, _: &Names) -> Result<Code, String> {
+    fn from_arg(raw: &str, names: &Names) -> Result<Code, String> {
         let named = CODES.iter().find(|c| c.0 == raw);
         named
             .map(|c| Code(Some(c.1), c.2))
-            .or(raw.parse().ok().map(|n| Code(None, n)))
+            .or_else(|| u8::from_arg(raw, names).ok().map(|n| Code(None, n)))
             .ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
 

@@ -33,3 +33,12 @@ impl Element for RoundRobinIPMapper {
         RoundRobinIPMapper
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_mapper_has_a_pattern() {
+        let errors = testkit::errors(crate::CLASSES, "RoundRobinIPMapper()");
+        assert!(errors.contains("no patterns given"), "{errors}");
+    }
+}

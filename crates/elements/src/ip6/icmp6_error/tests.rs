@@ -175,7 +175,7 @@ fn wrong_arguments_are_told() {
             "2001:db8::1, packettoobig, MTU 1000",
             "MTU must be 1280 or more",
         ),
-        ("2001:db8::1, 200", "number below 128"),
+        ("2001:db8::1, 200", "number from 1 to 4"),
         ("10.0.0.1, unreachable", "not `10.0.0.1`"),
     ] {
         let text = format!("Idle -> ICMP6Error({arguments}) -> Discard");
