@@ -5,7 +5,7 @@ from dataclasses import dataclass
 # Class | ports in, out, processing, packets | arguments: NAME:kind required, [NAME:kind] optional by place, NAME=kind
 # by keyword, kind* any number, kind+ one or more | handlers that take values: name:kind
 CLASSES = """
-ARPQuerier | 2 1-2 h arpq | IP:querier ETH:eth CAPACITY=roomy ENTRY_CAPACITY=roomy ENTRY_PACKET_CAPACITY=roomy TIMEOUT=long POLL_TIMEOUT=poll BROADCAST_POLL=bool | ipaddr:querier
+ARPQuerier | 2 1-2 h arpq | IP:querier ETH:unicast_eth CAPACITY=roomy ENTRY_CAPACITY=roomy ENTRY_PACKET_CAPACITY=roomy TIMEOUT=long POLL_TIMEOUT=poll BROADCAST_POLL=bool | ipaddr:querier
 ARPResponder | 1 1-2 a unicast | arp* | lookup?:ip
 ARPTable | 0 0 a raw | CAPACITY=roomy ENTRY_CAPACITY=roomy ENTRY_PACKET_CAPACITY=pos CAPACITY_SLIM_FACTOR=pos | insert:station clear:none
 AdjustTimestamp | 1 1 a any | TIME:dur FIRST=bool ALL=bool | time:dur
@@ -179,13 +179,13 @@ ClickyInfo | 0 0 a raw | str* |
 FTPPortMapper | 1 1 h ftp | CONTROL_REWRITER:rewriter DATA_REWRITER:rewriter DATA_REWRITER_INPUT:natural |
 FromDump | 0 1-2 a raw | FILENAME:capture STOP=bool TIMING=bool SAMPLE=ratio01 FORCE_IP=bool START=time START_AFTER=lasting END=end END_AFTER=lasting INTERVAL=lasting END_CALL=end_call ACTIVE=bool MMAP=bool | active:bool reset_counts:none extend_interval:dur reset_timing:none
 FromIPSummaryDump | 0 1 a raw | FILENAME:summary STOP=bool TIMING=bool ACTIVE=bool ZERO!yes CHECKSUM!yes PROTO=u8 MULTIPACKET=bool SAMPLE=ratio01 FIELDS=read_fields ALLOW_NONEXISTENT=bool | active:bool
-HashSwitch | 1 2-3 h any | OFFSET:stripped LENGTH:pos |
+HashSwitch | 1 2-3 h any | OFFSET:stripped LENGTH:some_length |
 ICMPRewriter | 1 1 h errors | MAPS:rewriter DST_ANNO=bool |
 IPRateMonitor | 1-2 1-2 h ipa | TYPE:ratetype RATIO:share THRESH:some [MEMORY:sized] ANNO!no | reset:none
-Message | 0 0 a raw | MESSAGE:label [TYPE:severity] |
+Message | 0 0 a raw | MESSAGE:said [TYPE:severity] |
 RandomSource | 0 1 a raw | LENGTH:sized LIMIT!lim BURST=some ACTIVE=bool STOP=bool END_CALL=end_call TIMESTAMP=bool | length:sized limit:lim burst:some active:bool reset:none
 RandomSwitch | 1 1-3 h any | |
-Script | 0 0 a raw | TYPE!passive instruction* | add?:sum sub?:sum mul?:sum div?:sum idiv?:sum mod?:sum rem?:sum min?:sum max?:sum neg?:sum abs?:sum eq?:sum ne?:sum lt?:sum gt?:sum le?:sum ge?:sum not?:truths and?:truths or?:truths nand?:truths nor?:truths if?:truths in?:sum sprintf?:format length?:label unquote?:label htons?:sum htonl?:sum ntohs?:sum ntohl?:sum get?:variable shift:variable set:assignment run:sum
+Script | 0 0 a raw | TYPE!passive instruction* | add?:sum sub?:sum mul?:sum div?:sum idiv?:sum mod?:sum rem?:sum min?:sum max?:sum neg?:sum abs?:sum eq?:sum ne?:sum lt?:sum gt?:sum le?:sum ge?:sum not?:truths and?:truths or?:truths nand?:yeses nor?:truths if?:truths in?:sum sprintf?:format length?:label unquote?:label htons?:sum htonl?:sum ntohs?:sum ntohl?:sum get?:variable shift:variable set:assignment run:sum
 SourceIPHashMapper | 0 0 a raw | NODES:two_numbers mapper+ |
 StoreTimestamp | 1 1 a any | OFFSET=small TAIL=bool |
 """
@@ -222,7 +222,7 @@ def read_specs():
 SPECS = read_specs()
 
 # Classes that still differ in many cases; "What is open" in docs/click-compared.md says how.
-DIFFERENT = {"FromDump", "FromIPSummaryDump", "ToIPSummaryDump"}
+DIFFERENT = {"FromDump", "FromIPSummaryDump"}
 
 # Classes that Click takes without an argument that the manual requires.
 LAX = {"AdjustTimestamp", "EtherVLANEncap", "ICMP6Error"}

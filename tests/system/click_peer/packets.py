@@ -44,6 +44,8 @@ class Draw(random.Random):
     """True if timestamp options may have addresses, and options may be random bytes."""
     bad_options = False
     """True if IP options may be wrong."""
+    seq = 1000
+    """Sequence number of the last packet of an FTP connection: each packet has another one."""
 
     def cut(self, packet, chance):
         """Perhaps a part of a packet."""
@@ -335,7 +337,7 @@ def natural(r):
 def errors(r):
     """Packets of few flows, with ICMP errors of a router on the way."""
     packet = natural(r)
-    if packet[9:10] != b"\1" or packet[20] not in (3, 11):
+    if packet[9:10] != b"\1" or packet[20:21] not in (b"\3", b"\x0b"):
         return packet
     head = bytearray(packet[:12] + ip_bytes("18.26.4.44") + packet[16:20])
     head[10:12] = bytes(2)
@@ -349,8 +351,9 @@ def ftp(r):
     command = r.choice([f"PORT 1,0,0,2,{port >> 8},{port & 255}\r\n"] * 3 + [
         f"PORT 10,0,0,1,{port >> 8},{port & 255}\r\n", "PORT 1,0,0,2\r\n", "USER x\r\n", "", "PORT 1,0,0,2,999,1\r\n",
         f"port 1,0,0,2,{port >> 8},{port & 255}\n"])
-    body = bytearray(struct.pack(">HHIIBBHHH", r.choice([6587, 6588]), r.choice([21, 21, 21, 2121]), r.choice([1000, 5000]), 2000,
-                                 0x50, r.choice([0x18, 0x10, 2, 0x11]), 1000, 0, 0) + command.encode())
+    r.seq += r.choice([30, 100])
+    body = bytearray(struct.pack(">HHIIBBHHH", r.choice([6587, 6588]), r.choice([21, 21, 21, 2121]), r.seq, 2000, 0x50,
+                                 r.choice([0x18, 0x10, 2, 0x11]), 1000, 0, 0) + command.encode())
     ends = ip_bytes(r.choice(["1.0.0.2", "10.0.0.1"])) + ip_bytes("2.0.0.2")
     body[16:18] = struct.pack(">H", checksum(ends + struct.pack(">BBH", 0, 6, len(body)) + bytes(body)))
     head = bytearray(struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, 6, 0) + ends)

@@ -158,17 +158,17 @@ def aggregates(r):
 
 
 SCRIPT = [
-    'print "o7: called $args"', "set x 1", "set x $(add $x 1)", "print $x", 'print "$1 $2"', "return $(add 1 2)", "return $args",
+    'print "o7: called $args"', "set x 1", "set x $(add $x 1)", "print $x", 'print "$1 $2"', "return $(add 1 2)", "return [$args]",
     "goto end $(eq $1 5)", "label end", "error no", "end", "exit", "init y 7", "print $y", "printn a", 'setq z "a b"', "print $z",
     "printq $z", "set i $(mul $# 3)", "print $i", "returnq \"a b\"", "goto nowhere", "wait 0.01", "read s.name", "write s.nothing 1",
-    "set n $(sprintf %05d $1)", "print $n", "export w 4", "pause",
+    "set n [$(sprintf %05d $1)]", "print $n", "export w 4", "pause",
 ]
 
 
 def sum_of(r):
     """Words that handlers of scripts calculate with."""
     numbers = ["0", "1", "2", "3", "7", "10", "-1", "-7", "0x10", "010", "2.5", "-0.5", "1e3", "x", "", "4294967296", "65536", "true"]
-    return " ".join(r.choice(numbers) for _ in range(r.choice([0, 1, 2, 2, 2, 3])))
+    return " ".join(r.choice(numbers) for _ in range(r.choice([0, 1, 2, 2, 2, 3]))).strip()
 
 
 def truths(r):
@@ -179,8 +179,12 @@ def truths(r):
 
 def format_of(r):
     """A format of sprintf with its values."""
-    formats = ["%d", "%05d", "%x", "%08X", "%s", "%-5s|", "%5d|", "%u", "%o", "%c", "%%", "%i", "a%db", "%+d", "%#x", "%q"]
-    return f"{r.choice(formats)} {r.choice(['1', '-7', '255', 'x', '', '0x10', '2.5', '65'])}"
+    formats = ["%d", "%05d", "%x", "%08X", "%s", "%-5s|", "%5d|", "%u", "%o", "%%", "%i", "a%db", "%+d", "%#x", "%q"]
+    written = r.choice(formats)
+    numbers = ["1", "7", "255", "x", "", "0x10", "2.5", "65"]
+    if not re.search("[xXuo]", written):
+        numbers.append("-7")
+    return f"{written} {r.choice(numbers)}"
 
 
 def named(r):
@@ -246,8 +250,8 @@ KINDS = {
         "tcp_ack", "tcp_flags", "tcp_window", "tcp_opt", "tcp_sack", "tcp_urp", "tcp_off", "tcp_sum", "udp_len",
         "udp_sum", "payload_len", "payload", "payload_md5", "icmp_type", "icmp_code", "icmp_flowid", "icmp_seq",
         "icmp_nextmtu", "count", "aggregate", "paint", "link", "direction", "first_timestamp", "eth_src", "eth_dst",
-        "eth_type", "ntimestamp", "usec1", "ts_sec", "ts_usec", "packet_type", "ip_dscp", "ip_ecn", "data",
-        "wire_len", "sequence_number", "tcp_ntopt", "payload_md5_hex", "foo", "ts_usec1", "vlan_tci", "ip_hlen"])
+        "eth_type", "ether_src", "ts_sec", "ts_usec", "packet_type", "ip_dscp", "ip_ecn", "data",
+        "wire_len", "sequence_number", "tcp_ntopt", "payload_md5_hex", "foo", "vlan_tci", "ip_hlen"])
         for _ in range(r.choice([1, 3, 5, 8]))),
     "range": one_of("0/4", "16/1", "0/48", "20/4", "4/8", bad=("0", "0-3", "48/1", "4/0", "PAINT", "x", "0/49")),
     "mod": one_of(4, 4, 2, 8, bad=(3, 1, 0, -4)),
@@ -271,7 +275,7 @@ KINDS = {
     "stripped": one_of(0, 1, 4, 14, 20),
     "mtu6": one_of(1280, 1500, 2000),
     "slow": one_of(10, 20, 50, 1),
-    "whole": one_of(2, 10, 20),
+    "whole": one_of(40, 50),
     "roomy": one_of(100, 1000),
     "call": one_of("2 s.run", "1 s.run", "20 s.run"),
     "end": one_of("1000000000.5", "1000000001", "1", "1000000002.25", "0.5"),
@@ -303,13 +307,14 @@ KINDS = {
     "ipanno": lambda r: r.choice([address(r), address(r), "DST_ANNO"]),
     "rctrl": lambda r: f"{r.choice(['add', 'remove', 'set', 'x'])} {route(r)}",
     "mapspec": lambda r: r.choice(["- - 2.0.0.2 - 0 1", "1.0.0.1 1024-1030# - - 0 1", "drop", "ipat 0 1", "keep 0 1"]),
-    "mapper": one_of("- - 2.0.0.2 - 0 1 1", "- - 2.0.0.3 - 0 1 2", "1.0.0.1 1024-1030# - - 0 1 7", "ipat 0 1 3", bad=("x", "- - - - 0 1")),
+    "mapper": one_of("- - 2.0.0.2 - 0 1 1", "- - 2.0.0.3 - 0 1 2", "1.0.0.1 1024-1030# - - 0 1 7", "ipat 0 1 3", bad=("x",)),
     "addrinfo": named,
     "portinfo": one_of("a 80", "a 80/tcp", "b 53/udp c", "a 80 # x", "# all", "x", "a 80/sctp", "a 70000", "a b",
         "http 81/tcp"),
     "patdef": lambda r: f"{r.choice(['a', 'b', 'a'])} " + r.choice(["1.0.0.1 1024-1030# - -", "- - - -", "- -", "",
         "1.0.0.1 80 2.0.0.2 90"]),
     "label": one_of("o7", "o7", '"o7 x"', '"x y"', "abc", '""', "\\<6162>", '"a\\nb"'),
+    "said": one_of("o7", '"o7 x"', '"x y"', "abc", '""', "\\<6162>", '"a\\nb"'),
     "moment": one_of("0.001", "0", bad=("x", -1)),
     "rewriter": one_of("rw", "rw", "rw", "rw", bad=("e", "nothing")),
     "capture": one_of("in.pcap"),
@@ -326,6 +331,9 @@ KINDS = {
     "instruction": one_of(*SCRIPT),
     "sum": sum_of,
     "truths": truths,
+    "yeses": one_of("true", "1", "yes", "true 1", "yes true t", ""),
+    "unicast_eth": lambda r: r.choice(["00:00:c0:ae:67:ef", "02:00:00:00:00:01", "00-00-C0-AE-67-EF", "n1", "n1:eth", "n3"]),
+    "some_length": one_of(1, 2, 4, 8, 20, bad=(0,)),
     "format": format_of,
     "variable": one_of("x", "y", "z", "args", "nothing"),
     "assignment": one_of("x 5", "y a b", "args 1 2 3", 'z "a b"', "x"),
@@ -337,13 +345,13 @@ KINDS = {
 # Kinds whose wrong values are PLAIN_GARBAGE only. Of other wrong values Click takes some that this program refuses, or
 # the other way round.
 PLAIN = set("""
-addr6_at addr_at aggregates brisk bw bw100 byte class_pattern dur icmp_code icmp_type ip ips6 lim long mtu6 natural pattern querier rate share_of slow small some stdout str stripped text u8 vlan whole zero
+addr6_at addr_at aggregates brisk bw bw100 byte class_pattern dur icmp_code icmp_type ip ips6 lim long mtu6 natural pattern querier rate share_of slow small some some_length instruction said alike stdout str stripped text u8 vlan whole zero
 """.split())
 PLAIN_GARBAGE = ["x", "true", "1.2.3", "1.2.3.4", "1.2.3.4/33", "n1", "nothing"]
 
 
 # Kinds without garbage: this program takes some that Click refuses.
-SOUND = {"call", "end_call", "fields", "handler", "ip_at", "port_below_1", "port_below_2", "port_below_3", "share_of", "slow"}
+SOUND = {"call", "end_call", "no", "yes", "fields", "read_fields", "handler", "ip_at", "port_below_1", "port_below_2", "port_below_3", "share_of", "slow"}
 
 
 def with_output(r, text, outputs):
