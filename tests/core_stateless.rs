@@ -5,7 +5,7 @@ use router_tests::services::{ROUTER, SERVICES, Sent, Service, answer, host4, hos
 use router_tests::{Whole, conf};
 use std::time::Duration;
 use testkit::{Build, ip4, ip6};
-use wire::{Icmp, Icmp6, Ipv4, dps, ether};
+use wire::{Icmp, Icmp6, Ipv4, Ipv6, dps, ether};
 
 const WALKERS: [Walker; 2] = [Walker::Sweep, Walker::Strict];
 const GUARANTEE: &str = "RATE 640kbps BURST 3000 PACKET 300 HOPS 3 DELAY 50ms";
@@ -273,7 +273,7 @@ fn a_flow_that_an_edge_admits_has_its_deadline_in_the_core() {
 fn traceroute_sees_three_routers() {
     on_chains(|chain, look| {
         let [four, six] = across();
-        let mut names = Vec::new();
+        let (mut names, mut names6) = (Vec::new(), Vec::new());
         for ttl in 1..=3 {
             let received = chain.send(0, &four.clone().ttl(ttl).bytes());
             assert_eq!(received.len(), 1, "{look} {ttl}: {received:?}");
@@ -284,9 +284,13 @@ fn traceroute_sees_three_routers() {
             names.push(ip.src().to_string());
             let received = chain.send(0, &six.clone().ttl(ttl).bytes());
             assert_eq!(received.len(), 1, "{look} {ttl}: {received:?}");
-            let message = Icmp6::new_checked(&received[0].1[40..]).expect("a sound message");
+            let packet = &received[0].1;
+            let message = Icmp6::new_checked(&packet[40..]).expect("a sound message");
             assert_eq!((message.kind(), message.code()), (3, 0));
+            let ip = Ipv6::new_checked(&packet[..]).expect("a sound header");
+            names6.push(ip.src().to_string());
         }
         assert_eq!(names, ["10.0.0.254", "10.8.0.254", "10.9.0.1"]);
+        assert_eq!(names6, ["fd00::fe", "fd00:8::fe", "fd00:9::1"]);
     });
 }

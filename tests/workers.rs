@@ -78,6 +78,89 @@ fn packets_change_worker_through_a_queue_in_the_order_of_flows() {
 }
 
 #[test]
+fn mds_deadline_queue_has_an_order_for_each_worker() {
+    let text = "FromDevice(mem:a) -> Strip(14) -> CheckIPHeader -> flows :: FlowTable(BY dscp, LINK 1Gbps, BIN 0)
+        -> q :: MDSDeadlineQueue(1000, EXACT true) -> u :: Unqueue(ACTIVE false) -> Unstrip(14) -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    assert_eq!(router.plan().crossings(), []);
+    for flow in ["0 RATE 80bps BURST 10000", "46 RATE 100Mbps BURST 10000"] {
+        let told = router.write("flows.add", &format!("{flow} PACKET 100"));
+        assert!(told.is_ok(), "{told:?}");
+    }
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..100u16 {
+        // Even numbers come to worker 0, odd ones to worker 1; each has packets of both flows.
+        let tos = if n % 4 < 2 { 0 } else { 46 << 2 };
+        let packet = testkit::ip4().tos(tos).udp(n, 9);
+        let frame = packet.ether("2:0:0:0:0:1", "2:0:0:0:0:2").bytes();
+        assert!(a.inject(usize::from(n % 2), &frame));
+    }
+    until("all packets to wait", || {
+        router.read("q.length", "").as_deref() == Ok("100")
+    });
+    assert!(router.write("u.active", "true").is_ok());
+    let sent = b.collect_at_least(100, LONG);
+    let number = |frame: &[u8]| u16::from_be_bytes([frame[34], frame[35]]);
+    for worker in 0..2 {
+        let of_worker = sent
+            .iter()
+            .map(|s| number(&s.frame))
+            .filter(|n| n % 2 == worker);
+        let urgent = (0..100).filter(|n| n % 4 >= 2 && n % 2 == worker);
+        let others = (0..100).filter(|n| n % 4 < 2 && n % 2 == worker);
+        let order: Vec<u16> = of_worker.collect();
+        assert!(order.iter().copied().eq(urgent.chain(others)), "{order:?}");
+    }
+}
+
+#[test]
+fn mds_deadline_queue_before_one_shaper_has_one_order() {
+    let text =
+        "FromDevice(mem:a) -> q :: MDSDeadlineQueue(1000) -> BandwidthShaper(1Gbps) -> Unqueue
+        -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    let (a, b) = (ports.memory("a"), ports.memory("b"));
+    for n in 0..200u16 {
+        let frame = testkit::ip4()
+            .udp(n, 9)
+            .ether("2:0:0:0:0:1", "2:0:0:0:0:2")
+            .bytes();
+        assert!(a.inject(usize::from(n % 2), &frame));
+    }
+    let sent = b.collect_at_least(200, LONG);
+    let mut numbers: Vec<u16> = sent
+        .iter()
+        .map(|s| u16::from_be_bytes([s.frame[34], s.frame[35]]))
+        .collect();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..200));
+    assert_eq!(router.read("q.length", "").as_deref(), Ok("0"));
+    assert_eq!(router.read("q.drops", "").as_deref(), Ok("0"));
+}
+
+#[test]
+fn mds_deadline_queue_of_one_order_holds_its_capacity_and_that_of_its_rings() {
+    let text = "FromDevice(mem:a) -> q :: MDSDeadlineQueue(10) -> s :: BandwidthShaper(1kbps) -> Unqueue -> ToDevice(mem:b)";
+    let (router, ports) = start(text, 2);
+    let a = ports.memory("a");
+    for n in 0..400u16 {
+        let frame = testkit::ip4()
+            .udp(n, 9)
+            .ether("2:0:0:0:0:1", "2:0:0:0:0:2")
+            .bytes();
+        assert!(a.inject(usize::from(n % 2), &frame));
+    }
+    let number = |handler: &str| -> u64 {
+        let text = router.read(handler, "").expect("a number");
+        text.parse().expect("a number")
+    };
+    until("all packets to be held, dropped or sent", || {
+        number("q.drops") >= 370
+    });
+    assert!(number("q.length") <= 20);
+}
+
+#[test]
 fn deadlines_have_one_order_for_all_workers() {
     let text = "FromDevice(mem:a) -> Strip(14) -> CheckIPHeader -> flows :: FlowTable(BY dscp, LINK 1Gbps, BIN 0)
         -> q :: DeadlineQueue(1000, EXACT true) -> u :: Unqueue(ACTIVE false) -> Unstrip(14) -> ToDevice(mem:b)";
