@@ -140,7 +140,8 @@ fn mds_deadline_queue_before_one_shaper_has_one_order() {
 
 #[test]
 fn mds_deadline_queue_of_one_order_holds_its_capacity_and_that_of_its_rings() {
-    let text = "FromDevice(mem:a) -> q :: MDSDeadlineQueue(10) -> s :: BandwidthShaper(1kbps) -> Unqueue -> ToDevice(mem:b)";
+    let text = "FromDevice(mem:a) -> q :: MDSDeadlineQueue(10) -> BandwidthShaper(1kbps) -> Unqueue
+        -> ToDevice(mem:b)";
     let (router, ports) = start(text, 2);
     let a = ports.memory("a");
     for n in 0..400u16 {
