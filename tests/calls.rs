@@ -158,7 +158,7 @@ fn every_element_has_the_standard_handlers() {
     assert_eq!(bench.read("s.config"), "LIMIT 0");
     assert_eq!(
         bench.read("q.ports"),
-        "1 input\npush\t-\ts [0]\n1 output\npull\t0\td [0]\n"
+        "1 input\npush\t-\ts [0]\n1 output\npull\t0\t[0] d\n"
     );
     bench.write("d.tickets", "512");
     assert_eq!(

@@ -3,7 +3,8 @@
     cd tests/system
     python3 -m click_peer --click CLICK --ashlar ASHLAR --cases 100 --seeds 1-5 Strip Paint
 
-Without classes it takes all. `--results FILE` keeps the counts of each class under each seed. A class and seed that are
+Without classes it takes all. `language` stands for random texts of the language, `graphs` for random graphs of several
+elements with scripts. `--results FILE` keeps the counts of each class under each seed. A class and seed that are
 in the file do not run again, so that a run may be stopped and resumed. `--page FILE` puts the table into a page.
 `--case N` runs one case alone and prints it.
 """
@@ -19,6 +20,7 @@ from .classes import SPECS
 from .peers import Peers
 from .runs import run_case, told
 from .table import into_page, table
+from .texts import TEXTS
 
 SHOWN = 3
 """Differences of a class under one seed that are shrunk and printed."""
@@ -43,7 +45,7 @@ def arguments():
     parser.add_argument("--page", help="page that gets the table, such as ../../docs/click-compared.md")
     parser.add_argument("classes", nargs="*", metavar="CLASS")
     given = parser.parse_args()
-    if wrong := [name for name in given.classes if name not in SPECS]:
+    if wrong := [name for name in given.classes if name not in SPECS and name not in TEXTS]:
         parser.error(f"no cases for {' '.join(wrong)}")
     if not (given.click and given.ashlar):
         parser.error("--click and --ashlar are needed")

@@ -32,6 +32,11 @@ class Case:
     """Name and bytes of each file that the element reads."""
     names: bool = True
 
+    @property
+    def name(self):
+        """Name of the class."""
+        return self.spec.name
+
     def text(self):
         """The configuration."""
         lines = [NAMES] if self.names else []

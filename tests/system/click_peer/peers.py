@@ -27,10 +27,10 @@ class Result:
 class Run:
     """A program that runs."""
 
-    def __init__(self, program, path, folder, name):
+    def __init__(self, program, arguments, folder, name):
         self.out, self.err = (open(os.path.join(folder, f"{name}.{kind}"), "w+b") for kind in ("out", "err"))
         self.process = subprocess.Popen(
-            [*program, path], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=folder)
+            [*program, *arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=folder)
 
     def result(self):
         """Waits for the end of the run."""
@@ -52,19 +52,20 @@ class Peers:
     """Both programs."""
 
     def __init__(self, click, ashlar, folder):
-        self.programs = ([click, "--simtime"], [ashlar, "click", "--simtime"])
+        self.programs = ([click], [ashlar, "click"])
         self.folder = folder
         self.handlers_of = {}
 
     def both(self, case):
         """Output of Click for a case, and that of `ashlar click`."""
-        path = os.path.join(self.folder, "case.click")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(case.text())
-        for name, data in case.files:
+        return self.run(["--simtime", os.path.join(self.folder, "case.click")], case.text(), case.files)
+
+    def run(self, arguments, text, files=()):
+        """Output of Click with these arguments, and that of `ashlar click`; the text is in case.click."""
+        for name, data in (("case.click", text.encode()), *files):
             with open(os.path.join(self.folder, name), "wb") as file:
                 file.write(data)
-        running = [Run(p, path, self.folder, f"run{n}") for n, p in enumerate(self.programs)]
+        running = [Run(p, arguments, self.folder, f"run{n}") for n, p in enumerate(self.programs)]
         return [run.result() for run in running]
 
     def handlers(self, name):
