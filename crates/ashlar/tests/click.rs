@@ -83,10 +83,7 @@ fn mistakes_are_worded_as_click_words_them() {
         )
     );
     let unknown = run(&["-e", "Idle -> Nothing -> Discard"]);
-    assert_eq!(
-        err(&unknown),
-        "config:1: undeclared element 'Nothing' (first use this block)\n"
-    );
+    assert_eq!(err(&unknown), "config:1: undeclared element 'Nothing'\n");
 }
 
 #[test]
@@ -222,7 +219,7 @@ fn the_router_s_own_handlers_are_there() {
     assert_eq!(read("config"), "require(userlevel); i :: Idle\n");
     assert_eq!(
         read("flatconfig"),
-        "require(package userlevel);\n\ni :: Idle;\n"
+        "require(package userlevel);\n\ni :: Idle;\n\n"
     );
     assert_eq!(read("requirements"), "userlevel\n");
     assert!(read("classes").contains("\nIdle\n"));

@@ -77,6 +77,7 @@ impl Parser {
                 format!("this is never closed by `{text}`"),
             )
             .at(open)
+            .click_at(next.span, format!("expected `{text}`"))
             .help(format!("put `{text}` where it ends"))
         } else {
             let found = self.describe(next);
@@ -85,6 +86,7 @@ impl Parser {
                 format!("expected `{text}`, found {found}"),
             )
             .at(next.span)
+            .click(format!("expected `{text}`"))
             .note_at(open, "to close this")
         };
         self.report(error);
@@ -122,7 +124,7 @@ impl Parser {
                 variable: self.text(variable)[1..].to_owned(),
                 span: start.to(variable),
             });
-            if self.eat(Token::Comma).is_none() {
+            if self.eat(Token::Comma).is_none() || self.peek().token == Token::Bar {
                 break;
             }
         }

@@ -13,6 +13,8 @@ struct Place {
     enter: NodeId,
     leave: NodeId,
     group: Option<(usize, usize)>,
+    /// Click's name of a group.
+    title: String,
     inputs: Option<Ports>,
     outputs: Option<Ports>,
     span: Span,
@@ -23,6 +25,8 @@ struct Side {
     ends: Vec<(NodeId, u32)>,
     /// `a` alone or `a[]`: has as many ports as the other side. Holds its position in `ends`.
     open: Option<Open>,
+    /// Click's name of the first group.
+    title: String,
     span: Span,
 }
 
@@ -105,9 +109,14 @@ impl Builder<'_, '_> {
             _ => "put `->` before it, or remove it",
         };
         let text = format!("an {side} port is given, but no arrow");
+        let place = match side {
+            "output" => "end",
+            _ => "start",
+        };
         self.report(
             Diagnostic::error("dangling-port", text)
                 .at(ports.span)
+                .click(format!("{side} ports ignored at {place} of chain"))
                 .help(help),
         );
     }
@@ -127,7 +136,7 @@ impl Builder<'_, '_> {
     }
 
     fn place(&mut self, item: &Item, first: bool) -> Place {
-        let mut group = None;
+        let (mut group, mut title) = (None, String::new());
         let (enter, leave) = match &item.what {
             What::Name(name) => {
                 let node = self.named(name);
@@ -150,6 +159,9 @@ impl Builder<'_, '_> {
                 (node, node)
             }
             What::Group(statements) => {
+                title = format!("@{}", self.scope().count + 1);
+                // Click numbers the group itself, its `input` and its `output`.
+                self.scope().count += 3;
                 let input = self.tunnel("input", item.span);
                 let output = self.tunnel("output", item.span);
                 self.scope().tunnels.push((input, output));
@@ -166,6 +178,7 @@ impl Builder<'_, '_> {
             enter,
             leave,
             group,
+            title,
             inputs: item.inputs.clone(),
             outputs: item.outputs.clone(),
             span: item.span,
@@ -201,10 +214,6 @@ impl Builder<'_, '_> {
             return;
         };
         let span = left.span.to(right.span);
-        if !arrow.many {
-            self.connect_one(arrow, &left, &right, span);
-            return;
-        }
         match (left.open.take(), right.open.take()) {
             (Some(a), Some(b)) if a.explicit || b.explicit => {
                 self.report(
@@ -225,7 +234,16 @@ impl Builder<'_, '_> {
             (None, Some(open)) => fill(&mut right, &open, left.ends.len()),
             (None, None) => {}
         }
+        if !arrow.many {
+            self.connect_one(arrow, &left, &right, span);
+            return;
+        }
         let (outputs, inputs) = (left.ends.len(), right.ends.len());
+        if outputs.min(inputs) == 1 {
+            // One to many, as with `->`.
+            self.connect_one(arrow, &left, &right, span);
+            return;
+        }
         if outputs != inputs {
             let text =
                 format!("connection mismatch: {outputs} outputs connected to {inputs} inputs");
@@ -255,13 +273,14 @@ impl Builder<'_, '_> {
             return;
         }
         if outputs == 0 || inputs == 0 {
-            let (side, place) = match outputs {
-                0 => ("output", left.span),
-                _ => ("input", right.span),
+            let (side, place, title) = match outputs {
+                0 => ("output", left.span, &left.title),
+                _ => ("input", right.span, &right.title),
             };
             self.report(
                 Diagnostic::error("port-mismatch", format!("there is no {side} to connect"))
                     .at(place)
+                    .click(format!("`{title}` has no {side} 0"))
                     .help(format!("connect something to `{side}` inside the group")),
             );
             return;
@@ -279,6 +298,7 @@ impl Builder<'_, '_> {
         let mut side = Side {
             ends: Vec::new(),
             open: None,
+            title: first.title.clone(),
             span: first.span.to(last.span),
         };
         let mut fine = true;
@@ -293,7 +313,7 @@ impl Builder<'_, '_> {
                 .map(|(inputs, outputs)| if is_left { outputs } else { inputs });
             match (ports, own) {
                 (Some(ports), _) if ports.ports.is_empty() => {
-                    fine &= self.leave_open(arrow, &mut side, node, ports.span);
+                    fine &= self.leave_open(&mut side, node, ports.span);
                 }
                 (Some(ports), Some(own)) => {
                     fine &= self.group_ports(place, ports, own, is_left);
@@ -318,29 +338,24 @@ impl Builder<'_, '_> {
         fine.then_some(side)
     }
 
-    fn leave_open(&mut self, arrow: Arrow, side: &mut Side, node: NodeId, span: Span) -> bool {
-        let error = if !arrow.many {
-            Diagnostic::error(
-                "ambiguous-ports",
-                "`[]` leaves the ports open, which `->` cannot",
-            )
-            .help("list the ports, or use `=>`")
-        } else if side.open.is_some() {
-            Diagnostic::error(
-                "ambiguous-ports",
-                "at most one expandable port allowed per connection",
-            )
-            .help("list the ports of one of them")
-        } else {
-            side.open = Some(Open {
-                position: side.ends.len(),
-                node,
-                explicit: true,
-            });
-            return true;
-        };
-        self.report(error.at(span));
-        false
+    fn leave_open(&mut self, side: &mut Side, node: NodeId, span: Span) -> bool {
+        if side.open.is_some() {
+            self.report(
+                Diagnostic::error(
+                    "ambiguous-ports",
+                    "at most one expandable port allowed per connection",
+                )
+                .at(span)
+                .help("list the ports of one of them"),
+            );
+            return false;
+        }
+        side.open = Some(Open {
+            position: side.ends.len(),
+            node,
+            explicit: true,
+        });
+        true
     }
 
     /// Checks a group's ports: exactly the listed ones must exist.
@@ -391,10 +406,16 @@ impl Builder<'_, '_> {
             "input" => ("input", "output"),
             _ => ("output", "input"),
         };
+        let title = match self.scope().tunnels.len() {
+            1 => self.title("this compound element"),
+            _ => self.title("this group"),
+        };
         self.report(
             Diagnostic::error("pseudo-element", text)
                 .at(place.span)
-                .click(format!("`{own}` pseudoelement may only be used as {other}"))
+                .click(format!(
+                    "`{title}` pseudoelement `{own}` may only be used as {other}"
+                ))
                 .help(help),
         );
         false
@@ -402,7 +423,7 @@ impl Builder<'_, '_> {
 }
 
 fn fill(side: &mut Side, open: &Open, wanted: usize) {
-    let count = wanted.saturating_sub(side.ends.len());
+    let count = wanted.saturating_sub(side.ends.len()).max(1);
     let ports = (0..count as u32).map(|port| (open.node, port));
     side.ends.splice(open.position..open.position, ports);
 }

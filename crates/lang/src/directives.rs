@@ -31,11 +31,14 @@ impl Builder<'_, '_> {
     pub(crate) fn define(&mut self, config: Span) {
         for (text, span) in self.arguments(config) {
             let words = args::words(&text);
+            if words.is_empty() {
+                continue;
+            }
             let first = words.first().map_or("", |word| &text[word.clone()]);
             let Some(name) = first.strip_prefix('$').filter(|name| is_variable(name)) else {
-                let found = if first.is_empty() { "nothing" } else { first };
                 self.report(
-                    Diagnostic::error("bad-definition", format!("`{found}` is not a variable"))
+                    Diagnostic::error("bad-definition", format!("`{first}` is not a variable"))
+                        .click_at(config, "bad `define` declaration: not a variable")
                         .at(words
                             .first()
                             .map_or(config, |word| part(span, word.clone())))
@@ -73,6 +76,15 @@ impl Builder<'_, '_> {
     pub(crate) fn require(&mut self, config: Span) {
         for (text, span) in self.arguments(config) {
             let words = args::words(&text);
+            if words.len() > 2 {
+                self.report(
+                    Diagnostic::error("syntax", format!("`{text}` is no requirement"))
+                        .at(span)
+                        .click("syntax error at requirement")
+                        .help("write `require(package NAME, library FILE)`"),
+                );
+                continue;
+            }
             let mut words = words.iter().map(|word| &text[word.clone()]);
             let (kind, name) = match (words.next(), words.next()) {
                 (Some(name), None) => ("package", name),
@@ -119,6 +131,7 @@ impl Builder<'_, '_> {
         self.report(
             Diagnostic::error("no-library", format!("library `{name}` is not found"))
                 .at(span)
+                .click(format!("library `{name}` not found in CLICKPATH/conf"))
                 .help("libraries are looked for beside the file and in CLICKPATH"),
         );
     }

@@ -11,7 +11,7 @@ use crate::template::{
 };
 use crate::tunnel::{End, TooMany, Wire, Wires};
 use crate::vars::{FrameId, Variables};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Maximum number of elements, compound ones included. Without a limit, a few bytes of nested compound elements could
@@ -33,7 +33,9 @@ struct Pending<'a> {
     /// Frame in which its configuration is evaluated.
     frame: FrameId,
     class: &'a ClassRef,
-    config: Option<Span>,
+    config: Config,
+    /// Definition that fits; `None` after a mistake.
+    choice: Option<Choice>,
     name: String,
     /// Number of enclosing compound elements.
     depth: usize,
@@ -54,6 +56,7 @@ struct Expander<'a> {
     name_bytes: usize,
     pending: VecDeque<Pending<'a>>,
     diagnostics: Vec<Diagnostic>,
+    unused: Vec<Diagnostic>,
     full: bool,
     /// Positions of earlier mistakes. Elements near one may lack ports because of it.
     errors: &'a [Span],
@@ -77,10 +80,12 @@ pub(crate) fn expand<'a>(
         name_bytes: 0,
         pending: VecDeque::new(),
         diagnostics: Vec::new(),
+        unused: Vec::new(),
         full: false,
         errors,
     };
     expander.run(definitions);
+    expander.check_names();
     let mut diagnostics = expander.diagnostics;
     diagnostics.append(&mut expander.variables.diagnostics);
     let requirements = program.requirements.clone();
@@ -97,6 +102,7 @@ pub(crate) fn expand<'a>(
     };
     let mut router = Router {
         requirements,
+        unused: expander.unused,
         ..Router::default()
     };
     match connected {
@@ -123,6 +129,32 @@ impl<'a> Expander<'a> {
         // Breadth first, as Click numbers elements.
         while let Some(pending) = self.pending.pop_front() {
             self.open(pending);
+        }
+    }
+
+    /// Reports elements whose names are the same because one of them was given a name with slashes.
+    fn check_names(&mut self) {
+        let mut nodes = self.program.templates.iter().flat_map(|t| &t.nodes);
+        if !nodes.any(|node| node.name.contains('/')) {
+            return;
+        }
+        let mut places: HashMap<&str, Span> = HashMap::new();
+        for element in &self.router.elements {
+            let Some(first) = places.insert(&element.name, element.span) else {
+                continue;
+            };
+            let text = format!("redeclaration of element `{}`", element.name);
+            self.diagnostics.push(
+                Diagnostic::error("redeclared", text.clone())
+                    .at(element.span)
+                    .note_at(first, "an element has this name already")
+                    .help("give one of them another name")
+                    .click(text)
+                    .click_at(
+                        first,
+                        format!("`{}` previously declared here", element.name),
+                    ),
+            );
         }
     }
 
@@ -207,19 +239,33 @@ impl<'a> Expander<'a> {
                             (end, end)
                         }
                         ClassRef::Compound(_) => {
-                            let tunnels = (self.tunnel(), self.tunnel());
-                            self.pending.push_back(Pending {
+                            let config = self.config(frame, *config, node);
+                            let mut pending = Pending {
                                 node,
                                 template: id,
-                                frame,
                                 class,
-                                config: *config,
+                                config,
+                                choice: None,
+                                frame,
                                 name,
                                 depth,
                                 id: number,
-                                tunnels,
-                            });
-                            (End::Tunnel(tunnels.0), End::Tunnel(tunnels.1))
+                                tunnels: (0, 0),
+                            };
+                            let arguments = formals::arguments(&pending.config);
+                            match self.choose(&pending, &arguments) {
+                                Some(Choice::Base(class)) => {
+                                    let Pending { name, config, .. } = pending;
+                                    let end = self.element(name, &class, config, node);
+                                    (end, end)
+                                }
+                                choice => {
+                                    let tunnels = (self.tunnel(), self.tunnel());
+                                    (pending.choice, pending.tunnels) = (choice, tunnels);
+                                    self.pending.push_back(pending);
+                                    (End::Tunnel(tunnels.0), End::Tunnel(tunnels.1))
+                                }
+                            }
                         }
                     }
                 }
@@ -264,7 +310,7 @@ impl<'a> Expander<'a> {
         End::Element(self.router.elements.len() - 1)
     }
 
-    fn open(&mut self, pending: Pending<'a>) {
+    fn open(&mut self, mut pending: Pending<'a>) {
         let node = pending.node;
         if pending.depth >= DEPTH_MAX {
             let text = format!("compound elements stand in each other more than {DEPTH_MAX} deep");
@@ -275,33 +321,11 @@ impl<'a> Expander<'a> {
             );
             return;
         }
-        let config = self.config(pending.frame, pending.config, node);
-        let arguments = formals::arguments(&config);
-        match self.choose(&pending, &arguments) {
-            Some(Choice::Base(class)) => {
-                let end = self.element(pending.name, &class, config, node);
-                for (port, outward) in (0..node.inputs)
-                    .map(|p| (p, false))
-                    .chain((0..node.outputs).map(|p| (p, true)))
-                {
-                    let (enter, leave) = (
-                        End::Tunnel(pending.tunnels.0),
-                        End::Tunnel(pending.tunnels.1),
-                    );
-                    let (from, to) = if outward { (end, leave) } else { (enter, end) };
-                    if self.full {
-                        return;
-                    }
-                    self.wire(Wire {
-                        from: (from, port as u32),
-                        to: (to, port as u32),
-                        span: node.span,
-                    });
-                }
-            }
+        match pending.choice.take() {
             Some(Choice::Template(id, values)) => {
                 let template = &self.program.templates[id];
                 self.check_ports(&pending, template);
+                self.note_unused(&pending, template);
                 if (node.inputs, node.outputs) == (0, 0) && template.inputs > 0 {
                     let name = pending.name.clone();
                     self.loose.push((name, node.span, pending.tunnels));
@@ -315,7 +339,7 @@ impl<'a> Expander<'a> {
                 let prefix = format!("{}/", pending.name);
                 self.instantiate(id, frame, &prefix, pending.depth + 1, pending.tunnels);
             }
-            None => {}
+            Some(Choice::Base(_)) | None => {}
         }
     }
 
@@ -356,7 +380,14 @@ impl<'a> Expander<'a> {
                         return None;
                     }
                     let many = arguments.len();
-                    let error = formals::no_match(error, node, &set.name, many, &tried);
+                    let error = formals::no_match(
+                        error,
+                        node,
+                        &set.name,
+                        many,
+                        &tried,
+                        self.variables.end_of(node.class_span.file),
+                    );
                     self.diagnostics.push(error);
                     return None;
                 }
@@ -365,6 +396,30 @@ impl<'a> Expander<'a> {
         match class {
             ClassRef::Base(base) if loose.is_none() => Some(Choice::Base(base.clone())),
             _ => loose,
+        }
+    }
+
+    /// Notes ports of a compound element that nothing outside is connected to.
+    fn note_unused(&mut self, pending: &Pending<'a>, inner: &Template) {
+        let node = pending.node;
+        let all = node.inputs >= inner.inputs && node.outputs >= inner.outputs;
+        if all || self.unused.len() >= ERRORS_MAX {
+            return;
+        }
+        for (side, used, has) in [
+            ("input", node.inputs, inner.inputs),
+            ("output", node.outputs, inner.outputs),
+        ] {
+            for port in used..has {
+                let text = format!("`{}` {side} {port} unused", pending.name);
+                let error = Diagnostic::error("unused-port", text);
+                // An element without a name stands where its class ends.
+                let place = match node.span == node.class_span {
+                    true => node.class_span.after(),
+                    false => node.span,
+                };
+                self.unused.push(error.at(place));
+            }
         }
     }
 
@@ -409,6 +464,10 @@ impl<'a> Expander<'a> {
                 format!("{name} has no {side} {}", used - 1),
             )
             .at(place)
+            .click_at(
+                node.class_span,
+                format!("`{}` has no {side} {}", pending.name, used - 1),
+            )
             .help(format!(
                 "connect `{side}` inside the compound element, or use a port that it has"
             ));

@@ -4,6 +4,7 @@ use crate::args;
 use crate::ast::Formal;
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, count, count_in_words};
+use crate::source::Span;
 use crate::template::{Node, Template};
 use std::collections::HashMap;
 
@@ -27,12 +28,14 @@ pub(crate) fn bind(
     formals: &[Formal],
     arguments: &[Config],
 ) -> Result<Vec<(String, Config)>, Misfit> {
-    // Arguments by keyword, in reverse order.
+    let positional: Vec<&Formal> = formals.iter().filter(|f| f.keyword.is_none()).collect();
+    // The first arguments are those by position, whatever they look like.
     let mut keyed: HashMap<&str, Vec<usize>> = HashMap::new();
     if formals.iter().any(|f| f.keyword.is_some() && !f.is_rest()) {
-        for (at, argument) in arguments.iter().enumerate().rev() {
-            if let Some((keyword, _)) = args::keyword(&argument.text) {
-                keyed.entry(keyword).or_default().push(at);
+        for (at, argument) in arguments.iter().enumerate().skip(positional.len()) {
+            if let Some(word) = args::words(&argument.text).first() {
+                let word = &argument.text[word.clone()];
+                keyed.entry(word).or_default().push(at);
             }
         }
     }
@@ -42,11 +45,14 @@ pub(crate) fn bind(
         let Some(keyword) = formal.keyword.as_deref().filter(|_| !formal.is_rest()) else {
             continue;
         };
-        let Some(at) = keyed.get_mut(keyword).and_then(Vec::pop) else {
+        let Some(places) = keyed.get(keyword) else {
             return Err(Misfit::Missing(keyword.to_owned()));
         };
-        taken[at] = true;
-        let argument = &arguments[at];
+        for &at in places {
+            taken[at] = true;
+        }
+        // The last of several counts.
+        let argument = &arguments[places[places.len() - 1]];
         let value = args::words(&argument.text)
             .get(1)
             .map_or(argument.text.len(), |w| w.start);
@@ -57,7 +63,6 @@ pub(crate) fn bind(
     }
     let free = arguments.iter().zip(taken);
     let mut free: Vec<&Config> = free.filter(|(_, taken)| !taken).map(|(c, _)| c).collect();
-    let positional: Vec<&Formal> = formals.iter().filter(|f| f.keyword.is_none()).collect();
     let rest = formals.iter().find(|f| f.is_rest());
     if free.len() < positional.len() {
         return Err(Misfit::Few(free.len(), positional.len()));
@@ -143,6 +148,7 @@ pub(crate) fn no_match(
     class: &str,
     arguments: usize,
     tried: &[&Template],
+    end: Span,
 ) -> Diagnostic {
     let name = if class.is_empty() {
         "<anonymous>"
@@ -156,8 +162,12 @@ pub(crate) fn no_match(
     let asked = format!("{name}[{given}{}]", ports(node.inputs, node.outputs));
     let place = node.class_span;
     let error = error
-        .click_at(place, format!("no match for `{asked}`"))
-        .click_at(place, "candidates are:");
+        // Click finds this mistake when it has read the whole file, and names its last line.
+        .click_at(end, format!("no match for `{asked}`"))
+        .click_at(
+            tried.first().and_then(|t| t.span).unwrap_or(place),
+            "candidates are:",
+        );
     tried.iter().fold(error, |error, template| {
         let types = template.formals.iter().map(|formal| match &formal.keyword {
             _ if formal.is_rest() => "...",

@@ -1,6 +1,7 @@
 //! The flattened graph: the result of this crate.
 
 use crate::config::Config;
+use crate::diagnostic::Diagnostic;
 use crate::source::Span;
 use std::collections::BTreeSet;
 
@@ -17,6 +18,22 @@ pub struct Router {
     pub variables: BTreeSet<String>,
     /// Compound elements that the file declares but does not connect.
     pub loose: Vec<Loose>,
+    /// Classes that the file uses without defining them, also in compound elements that nobody uses: name, place and
+    /// kind of the first use.
+    pub classes: Vec<(String, Span, ClassUse)>,
+    /// Mistakes for Click alone: ports of compound elements that nothing is connected to.
+    pub unused: Vec<Diagnostic>,
+}
+
+/// Kind of use of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClassUse {
+    /// Class of an element without a name of its own.
+    Element,
+    /// Class behind `::`, or behind `elementclass NAME`.
+    Class,
+    /// Class that gets further definitions: `elementclass NAME { ... || ... }`.
+    Extension,
 }
 
 /// An unconnected compound element, with the inner ends of its ports for a later connection.

@@ -33,7 +33,7 @@ impl Parser {
             }
             Token::OpenParen => self.group()?,
             _ if (inputs.is_some() || !listed) && self.may_be_implicit(first, next) => {
-                What::Implicit(self.describe(next))
+                What::Implicit(self.near(next))
             }
             _ => {
                 if listed {
@@ -83,7 +83,13 @@ impl Parser {
     fn named(&mut self) -> Parsed<What> {
         let name = self.ident()?;
         if self.eat(Token::Colons).is_some() {
-            let class = self.class("a class after `::`")?;
+            let class = match self.class("a class after `::`") {
+                Ok(class) => class,
+                Err(broken) => {
+                    self.reword(&name.name);
+                    return Err(broken);
+                }
+            };
             let config = self.config();
             return Ok(What::Declaration {
                 name,
@@ -113,6 +119,7 @@ impl Parser {
             self.report(
                 Diagnostic::error("syntax", "an element has one configuration string")
                     .at(next.span)
+                    .click("syntax error near `(`")
                     .note_at(span, "this element has one already")
                     .help("separate arguments by commas inside one pair of parentheses"),
             );
@@ -170,6 +177,7 @@ impl Parser {
             self.report(
                 Diagnostic::error("unclosed-bracket", text)
                     .at(found.span)
+                    .click("syntax error: expected `,`")
                     .note_at(open, "to close this"),
             );
             return Err(Broken);
@@ -189,12 +197,11 @@ impl Parser {
         }
         self.bump();
         let text = self.text(next.span).to_owned();
-        let is_number = text.bytes().all(|b| b.is_ascii_digit());
-        if let Some(port) = text.parse().ok().filter(|&port| port <= PORT_MAX)
-            && is_number
-        {
-            return Ok((port, next.span));
+        let number = integer(&text);
+        if let Some(port) = number.filter(|&port| port <= u64::from(PORT_MAX)) {
+            return Ok((port as u32, next.span));
         }
+        let is_number = number.is_some() || text.bytes().all(|b| b.is_ascii_digit());
         let message = match is_number {
             true => format!("port {text} is too large"),
             false => format!("`{text}` is not a port number"),
@@ -222,8 +229,9 @@ impl Parser {
         let next = self.peek();
         let found = self.describe(next);
         let mut span = next.span;
+        let near = self.near(next);
         let mut error = Diagnostic::error("syntax", format!("expected {expected}, found {found}"))
-            .click(format!("syntax error near {found}"));
+            .click(format!("syntax error near {near}"));
         if next.token == Token::End {
             span = self.behind();
         }
@@ -232,6 +240,15 @@ impl Parser {
         }
         self.report(error.at(span));
         Broken
+    }
+
+    /// A token in Click's messages.
+    fn near(&self, found: Lexeme) -> String {
+        match found.token {
+            Token::End => "``".to_owned(),
+            Token::Variable => self.describe(found).replace('$', ""),
+            _ => self.describe(found),
+        }
     }
 
     pub(crate) fn describe(&self, found: Lexeme) -> String {
@@ -286,4 +303,18 @@ impl Parser {
         };
         Some(text.to_owned())
     }
+}
+
+/// A whole number as Click reads it: decimal, `0x` hexadecimal, or octal after a `0`.
+fn integer(text: &str) -> Option<u64> {
+    let lower = text.to_ascii_lowercase();
+    let (digits, base) = match lower.strip_prefix("0x") {
+        Some(digits) => (digits, 16),
+        None if lower.len() > 1 && lower.starts_with('0') => (&lower[1..], 8),
+        None => (&*lower, 10),
+    };
+    let all_digits = digits.bytes().all(|b| b.is_ascii_alphanumeric());
+    u64::from_str_radix(digits, base)
+        .ok()
+        .filter(|_| all_digits)
 }

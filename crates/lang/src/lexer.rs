@@ -159,11 +159,18 @@ impl Lexer {
     fn directive(&mut self) {
         let text = self.text.clone();
         let end = line_comment(text.as_bytes(), self.at);
+        let whole = self.span(self.at..end);
         let line = text[self.at..end].trim_start_matches('#').trim();
         self.at = end;
         let line = line.strip_prefix("line").unwrap_or(line).trim_start();
         let digits = line.bytes().take_while(u8::is_ascii_digit).count();
         let Ok(number) = line[..digits].parse() else {
+            self.diagnostics.push(
+                Diagnostic::error("directive", "this line is no line directive")
+                    .at(whole)
+                    .click("unknown preprocessor directive")
+                    .help("comments start with `//`; of the preprocessor there is only `# 100 \"file\"`"),
+            );
             return;
         };
         let name = line[digits..].trim();
@@ -249,6 +256,7 @@ impl Lexer {
             len = rest.len();
         }
         self.at = start + len;
+        let end = self.span(text.len()..text.len());
         let mut error = match suspect {
             Some(quote) => Diagnostic::error("unclosed-quote", "this quote may never be closed")
                 .at(quote)
@@ -262,7 +270,7 @@ impl Lexer {
             let guess = self.span(self.at..self.at);
             error = error.note_at(guess, "read on as if it ended here");
         }
-        self.diagnostics.push(error);
+        self.diagnostics.push(error.click_at(end, "expected `)`"));
         self.span(start..start + len)
     }
 }

@@ -47,7 +47,7 @@ pub use diagnostic::{
     About, Diagnostic, Severity, click_quotes, count, render, render_all, render_click, sort,
     to_json,
 };
-pub use graph::{Connection, Element, Loose, Port, Requirement, Router};
+pub use graph::{ClassUse, Connection, Element, Loose, Port, Requirement, Router};
 pub use print::print;
 pub use secret::masked;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
@@ -83,12 +83,18 @@ fn read(
     let mut builder = scope::Builder::new(map, loader);
     let statements = builder.read(file);
     builder.file(&statements);
+    let base = builder.base.into_iter();
+    let mut classes: Vec<_> = base
+        .map(|(name, (span, kind))| (name, span, kind))
+        .collect();
+    classes.sort_by_key(|(_, span, _)| (span.file, span.start));
     let (program, mut diagnostics) = (builder.program, builder.diagnostics);
     let definitions = command_line(map, definitions, &mut diagnostics);
     let errors = diagnostics.iter().filter(|d| d.is_error());
     let errors: Vec<Span> = errors.filter_map(|d| d.span).collect();
     let variables = vars::Variables::new(map);
     let (mut router, more) = expand::expand(&program, variables, &definitions, &errors);
+    router.classes = classes;
     router.variables = vars::variables(map, &program);
     diagnostics.extend(more);
     sort(&mut diagnostics);

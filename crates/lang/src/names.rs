@@ -2,6 +2,7 @@
 
 use crate::ast::{ClassExpr, Ident};
 use crate::diagnostic::Diagnostic;
+use crate::graph::ClassUse;
 use crate::scope::Builder;
 use crate::source::Span;
 use crate::template::{ClassRef, Node, NodeId, NodeKind};
@@ -14,7 +15,7 @@ impl Builder<'_, '_> {
         class: &ClassExpr,
         config: Option<Span>,
     ) -> NodeId {
-        let (resolved, class_span) = self.class(class);
+        let (resolved, class_span) = self.class(class, ClassUse::Class);
         let what = match resolved {
             Some(class) => NodeKind::Element { class, config },
             None => NodeKind::Broken,
@@ -51,6 +52,7 @@ impl Builder<'_, '_> {
                     format!("`{text}` cannot be declared here"),
                 )
                 .at(name.span)
+                .click(format!("redeclaration of element `{text}`"))
                 .help(format!(
                     "inside braces or a group `{text}` means its own ports; choose another name"
                 )),
@@ -71,17 +73,18 @@ impl Builder<'_, '_> {
             let mut error =
                 Diagnostic::error("class-as-name", format!("`{text}` is the name of a class"))
                     .at(name.span)
+                    .click(format!("class `{text}` used as element name"))
                     .help("give the element another name");
-            if let Some(&first) = self.base.get(text) {
+            if let Some(&(first, _)) = self.base.get(text) {
                 error = error.note_at(first, "used as a class here");
             }
             self.report(error);
         }
     }
 
-    fn class(&mut self, class: &ClassExpr) -> (Option<ClassRef>, Span) {
+    fn class(&mut self, class: &ClassExpr, as_what: ClassUse) -> (Option<ClassRef>, Span) {
         match class {
-            ClassExpr::Named(name) => (self.class_named(name), name.span),
+            ClassExpr::Named(name) => (self.class_named(name, as_what), name.span),
             ClassExpr::Compound(compound) => (self.compound(compound, None), compound.span),
         }
     }
@@ -100,7 +103,7 @@ impl Builder<'_, '_> {
 
     /// Makes an element without a name: `Class@number`.
     pub(crate) fn anonymous(&mut self, class: &ClassExpr, config: Option<Span>) -> NodeId {
-        let (resolved, span) = self.class(class);
+        let (resolved, span) = self.class(class, ClassUse::Element);
         let prefix = match class {
             ClassExpr::Named(name) => name.name.clone(),
             ClassExpr::Compound(_) => String::new(),
@@ -139,6 +142,7 @@ impl Builder<'_, '_> {
                 self.report(
                     Diagnostic::error("pseudo-element", format!("`{name}` means nothing here"))
                         .at(ident.span)
+                        .click(format!("undeclared element `{name}`"))
                         .help(
                             "`input` and `output` are the ports of a compound element `{ ... }` or \
                              a group `( ... )`",
@@ -155,9 +159,7 @@ impl Builder<'_, '_> {
                 )
                 .at(ident.span)
                 .note_at(declared, "declared here")
-                .click(format!(
-                    "undeclared element `{name}` (first use this block)"
-                ))
+                .click(format!("undeclared element `{name}`"))
                 .help("move the declaration up, or declare it where it is used first"),
             );
             let node = self.node(name.to_owned(), NodeKind::Broken, declared, declared);
@@ -192,6 +194,7 @@ impl Builder<'_, '_> {
         self.report(
             Diagnostic::error("out-of-scope", format!("`{name}` cannot be reached from inside these braces"))
                 .at(ident.span)
+                .click(format!("undeclared element `{name}`"))
                 .note_at(span, "declared here, outside")
                 .help("connect it outside, to a port that leads in through `input` or out through `output`"),
         );

@@ -106,6 +106,16 @@ impl Parser {
         self.diagnostics.push(diagnostic);
     }
 
+    /// Gives the last mistake, a missing class of element `name`, Click's words.
+    pub(crate) fn reword(&mut self, name: &str) {
+        if let Some(last) = self.diagnostics.last_mut() {
+            last.click = Some(vec![
+                (None, "missing element type in declaration".to_owned()),
+                (None, format!("unknown element class `{name}`")),
+            ]);
+        }
+    }
+
     /// The configuration string in parentheses that comes next, if there is one.
     pub(crate) fn config(&mut self) -> Option<Span> {
         let open = self.eat(Token::OpenParen)?;
@@ -291,6 +301,7 @@ impl Parser {
             self.report(
                 Diagnostic::error("syntax", format!("`{word}` needs arguments in parentheses"))
                     .at(place)
+                    .click("expected `(`")
                     .help(format!("write it as `{example}`")),
             );
             return Err(Broken);
@@ -314,6 +325,7 @@ impl Parser {
             self.report(
                 Diagnostic::error("syntax", "`elementclass` takes no `::`")
                     .at(place)
+                    .click("syntax error near `::`")
                     .help(format!("write `elementclass {} {{ ... }}`", name.name)),
             );
         }
@@ -330,6 +342,7 @@ impl Parser {
             self.report(
                 Diagnostic::error("bad-name", format!("`{name}` is not a name"))
                     .at(span)
+                    .click(format!("element name `{name}` has all-digit component"))
                     .help("a name, and each part of it between slashes, needs a letter or `_`"),
             );
             return Err(Broken);

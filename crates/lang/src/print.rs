@@ -2,6 +2,7 @@
 
 use crate::args;
 use crate::graph::{Port, Router};
+use std::collections::HashMap;
 use std::fmt::Write;
 
 /// Canonical text of a router: requirements, declarations, then connections in chains.
@@ -28,8 +29,10 @@ pub fn print(router: &Router) -> String {
         }
         out.push_str(";\n");
     }
-    if !router.connections.is_empty() {
+    if !router.elements.is_empty() {
         out.push('\n');
+    }
+    if !router.connections.is_empty() {
         print_connections(&mut out, router);
     }
     out
@@ -39,13 +42,19 @@ pub fn print(router: &Router) -> String {
 /// and begins where no chain leads.
 fn print_connections(out: &mut String, router: &Router) {
     let mut edges: Vec<(Port, Port)> = router.connections.iter().map(|c| (c.from, c.to)).collect();
-    edges.sort_unstable();
+    edges.sort_unstable_by_key(|&(from, to)| (to, from));
     edges.dedup();
+    let mut leaving: HashMap<Port, usize> = HashMap::new();
+    for (edge, (from, to)) in edges.iter().enumerate() {
+        // A connection to an input 0 comes first.
+        let first = leaving.entry(*from).or_insert(edge);
+        if edges[*first].1.port != 0 && to.port == 0 {
+            *first = edge;
+        }
+    }
     let after = |edge: usize| -> Option<usize> {
         let to = edges[edge].1;
-        let next = edges.partition_point(|(from, _)| *from < to);
-        let fits = to.port == 0 && edges.get(next).is_some_and(|(from, _)| *from == to);
-        fits.then_some(next)
+        leaving.get(&to).copied().filter(|_| to.port == 0)
     };
     let mut follows = vec![false; edges.len()];
     for edge in 0..edges.len() {

@@ -2,6 +2,7 @@
 
 use crate::ast::{ClassExpr, Compound, Definition, Ident, Statement, What};
 use crate::diagnostic::Diagnostic;
+use crate::graph::ClassUse;
 use crate::source::{SourceMap, Span};
 use crate::template::{
     ClassRef, ClassSet, INPUT, Link, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
@@ -14,8 +15,13 @@ pub(crate) type Loader<'l> = &'l mut (dyn FnMut(&str) -> Option<String> + 'l);
 
 /// Maximum number of links, including those of port lists.
 pub(crate) const LINKS_MAX: usize = 1 << 19;
+/// Maximum number of missing ports that are named one by one.
+const MISSING_MAX: u32 = 16;
 /// Maximum number of definitions of a compound class, including those that it extends.
 pub(crate) const DEFINITIONS_MAX: usize = 100;
+
+const OUT_OF_ORDER: &str = "compound element parameters out of order";
+const ORDER: &str = "(The correct order is `[positional], [keywords], [__REST__]`.)";
 
 /// State of processing a body.
 pub(crate) struct Scope {
@@ -25,6 +31,8 @@ pub(crate) struct Scope {
     /// Elements that the body declares anywhere.
     pub(crate) declared: HashMap<String, Span>,
     classes: HashMap<String, ClassRef>,
+    /// Name of the class whose definition this is.
+    pub(crate) class: Option<String>,
     /// Number of elements without pseudo elements; it numbers anonymous elements.
     pub(crate) count: usize,
     /// For each class, the last number given to an anonymous element.
@@ -47,7 +55,7 @@ pub(crate) struct Builder<'a, 'l> {
     pub(crate) lost: HashSet<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Classes without a definition in the file, with the position of their first use.
-    pub(crate) base: HashMap<String, Span>,
+    pub(crate) base: HashMap<String, (Span, ClassUse)>,
     pub(crate) links: usize,
 }
 
@@ -90,6 +98,7 @@ impl<'a, 'l> Builder<'a, 'l> {
             names: HashMap::new(),
             declared: HashMap::new(),
             classes: HashMap::new(),
+            class: None,
             count: 0,
             numbers: HashMap::new(),
             variables,
@@ -151,14 +160,14 @@ impl<'a, 'l> Builder<'a, 'l> {
 
     fn element_class(&mut self, name: &Ident, class: &ClassExpr) {
         let class = match class {
-            ClassExpr::Named(class) => self.class_named(class),
+            ClassExpr::Named(class) => self.class_named(class, ClassUse::Class),
             ClassExpr::Compound(compound) => self.compound(compound, Some(name)),
         };
         let element = self.scope().names.get(&name.name).copied();
         if let Some(node) = element {
             let first = self.template().nodes[node].span;
             self.report(
-                Diagnostic::error(
+                Diagnostic::warning(
                     "class-as-name",
                     format!("`{}` is an element already", name.name),
                 )
@@ -173,25 +182,33 @@ impl<'a, 'l> Builder<'a, 'l> {
     }
 
     /// A class by its name; `None` for a mistake.
-    pub(crate) fn class_named(&mut self, ident: &Ident) -> Option<ClassRef> {
+    pub(crate) fn class_named(&mut self, ident: &Ident, as_what: ClassUse) -> Option<ClassRef> {
         let name = &ident.name;
         if let Some(class) = self.find_class(name) {
             return Some(class);
         }
         if let Some(&node) = self.scope().names.get(name) {
             let first = self.template().nodes[node].span;
-            self.report(
-                Diagnostic::error(
-                    "element-as-class",
-                    format!("`{name}` is an element, not a class"),
-                )
-                .at(ident.span)
-                .note_at(first, "declared here")
-                .help("name the class; the element itself stands without `::` and parentheses"),
-            );
+            let error = Diagnostic::error(
+                "element-as-class",
+                format!("`{name}` is an element, not a class"),
+            )
+            .at(ident.span)
+            .note_at(first, "declared here")
+            .help("name the class; the element itself stands without `::` and parentheses");
+            self.report(match as_what {
+                ClassUse::Element => {
+                    error.click("configuration string ignored on element reference")
+                }
+                ClassUse::Class | ClassUse::Extension => {
+                    error.click(format!("unknown element class `{name}`"))
+                }
+            });
             return None;
         }
-        self.base.entry(name.clone()).or_insert(ident.span);
+        self.base
+            .entry(name.clone())
+            .or_insert((ident.span, as_what));
         Some(ClassRef::Base(Rc::from(name.as_str())))
     }
 
@@ -206,7 +223,7 @@ impl<'a, 'l> Builder<'a, 'l> {
         name: Option<&Ident>,
     ) -> Option<ClassRef> {
         let otherwise = match (compound.extends, name) {
-            (Some(_), Some(name)) => self.class_named(name),
+            (Some(_), Some(name)) => self.class_named(name, ClassUse::Extension),
             (Some(span), None) => {
                 self.report(
                     Diagnostic::error("nothing-to-extend", "`...` needs a class to extend")
@@ -219,7 +236,9 @@ impl<'a, 'l> Builder<'a, 'l> {
             (None, _) => None,
         };
         let definitions = compound.definitions.iter();
-        let definitions: Vec<TemplateId> = definitions.map(|d| self.definition(d)).collect();
+        let definitions: Vec<TemplateId> = definitions
+            .map(|definition| self.definition(definition, name))
+            .collect();
         let extended = match otherwise {
             Some(ClassRef::Compound(set)) => self.program.classes[set].count,
             _ => 0,
@@ -242,7 +261,7 @@ impl<'a, 'l> Builder<'a, 'l> {
         Some(ClassRef::Compound(self.program.classes.len() - 1))
     }
 
-    fn definition(&mut self, definition: &Definition) -> TemplateId {
+    fn definition(&mut self, definition: &Definition, name: Option<&Ident>) -> TemplateId {
         let parent = self.scope().template;
         self.check_formals(definition);
         let id = self.open(Template {
@@ -254,6 +273,7 @@ impl<'a, 'l> Builder<'a, 'l> {
         let input = self.tunnel("input", definition.span);
         let output = self.tunnel("output", definition.span);
         debug_assert_eq!((input, output), (INPUT, OUTPUT));
+        self.scope().class = name.map(|name| name.name.clone());
         self.scope().tunnels.push((input, output));
         self.declare_ahead(&definition.body);
         self.statements(&definition.body);
@@ -281,7 +301,14 @@ impl<'a, 'l> Builder<'a, 'l> {
                 false => Some(first).filter(|first| *first != formal.span),
             };
             let error = if let Some(first) = same {
+                let words = match formal.keyword.as_deref().filter(|_| known) {
+                    Some(keyword) => {
+                        format!("repeated keyword parameter `{keyword}` in compound element")
+                    }
+                    None => format!("parameter `${}` multiply defined", formal.variable),
+                };
                 Diagnostic::error("duplicate-parameter", "this parameter is there already")
+                    .click(words)
                     .note_at(first, "the first one")
                     .help("give it another name")
             } else if comes_late {
@@ -289,12 +316,16 @@ impl<'a, 'l> Builder<'a, 'l> {
                     "parameter-order",
                     "a parameter without keyword comes too late",
                 )
+                .click(OUT_OF_ORDER)
+                .click(ORDER)
                 .help("put parameters without keyword first, then those with one, `__REST__` last")
             } else if behind_rest {
                 Diagnostic::error(
                     "parameter-order",
                     "`__REST__` takes all that is left, so it must be last",
                 )
+                .click(OUT_OF_ORDER)
+                .click(ORDER)
                 .help("put this parameter before `__REST__`")
             } else {
                 continue;
@@ -342,18 +373,31 @@ impl<'a, 'l> Builder<'a, 'l> {
                     2 => format!("{word}s {expected} and {} are not", port - 1),
                     _ => format!("{word}s {expected} to {} are not", port - 1),
                 };
-                self.report(
-                    Diagnostic::error(
-                        "unused-port",
-                        format!("{owner} uses its {word} {port}, but {missing} used"),
-                    )
-                    .at(span)
-                    .help(format!("number the ports of `{word}` from 0 without gaps")),
-                );
+                let error = Diagnostic::error(
+                    "unused-port",
+                    format!("{owner} uses its {word} {port}, but {missing} used"),
+                )
+                .at(span)
+                .help(format!("number the ports of `{word}` from 0 without gaps"));
+                let title = self.title(owner);
+                let each = (expected..port).take(MISSING_MAX as usize);
+                let error = each.fold(error, |error, port| {
+                    error.click(format!("`{title}` {word} {port} missing"))
+                });
+                self.report(error);
             }
             expected = port.saturating_add(1).max(expected);
         }
         expected as usize
+    }
+
+    /// Click's title of the class that is being defined, or of a group.
+    pub(crate) fn title(&mut self, owner: &str) -> String {
+        match (owner, &self.scope().class) {
+            ("this group", _) => "<anonymous group>".to_owned(),
+            (_, None) => "<anonymous>".to_owned(),
+            (_, Some(name)) => name.clone(),
+        }
     }
 
     pub(crate) fn link(&mut self, from: (NodeId, u32), to: (NodeId, u32), span: Span) {

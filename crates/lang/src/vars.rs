@@ -4,7 +4,7 @@ use crate::args::{Kind, Pieces, line_comment};
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
 use crate::lexer::variable_len;
-use crate::source::{SourceMap, Span};
+use crate::source::{FileId, SourceMap, Span};
 use crate::template::{Define, Program, TemplateId};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -76,6 +76,12 @@ impl<'a> Variables<'a> {
             depth: 0,
             full: false,
         }
+    }
+
+    /// The end of a file.
+    pub(crate) fn end_of(&self, file: FileId) -> Span {
+        let end = self.map.text(file).len();
+        Span::new(file, end..end)
     }
 
     /// Makes a frame with the definitions of a template; arguments take precedence.
@@ -216,6 +222,10 @@ impl<'a> Variables<'a> {
                 }
                 Kind::Text if text[range.clone()] == *"$" => {
                     let Some(variable) = Variable::read(&text[range.start..]) else {
+                        if text[range.start..].starts_with("$$") {
+                            // The second dollar begins no variable.
+                            pieces.seek(range.start + 2);
+                        }
                         continue;
                     };
                     let end = range.start + variable.len;
@@ -256,7 +266,7 @@ impl<'a> Variables<'a> {
             }
             let variable = (bytes[at] == b'$').then(|| Variable::read(&text[at..range.end]));
             let Some(Some(variable)) = variable else {
-                at += 1;
+                at += if bytes[at..].starts_with(b"$$") { 2 } else { 1 };
                 continue;
             };
             out.push(&text[run..at], place(run..at), None);
@@ -294,17 +304,25 @@ impl<'a> Variables<'a> {
             (Rest::Index(range), Some(value)) => {
                 let index = self.nested(frame, inner(range));
                 let words = crate::args::words(&value.text);
-                let index = index.text.trim().parse::<usize>().ok();
-                match index.and_then(|i| words.get(i)) {
-                    Some(word) => value.slice(word.clone()),
-                    None => return,
+                match index.text.parse::<usize>() {
+                    Ok(index) => match words.get(index) {
+                        Some(word) => value.slice(word.clone()),
+                        None => return,
+                    },
+                    // An index that is no number chooses no word, as in Click.
+                    Err(_) => Config::clone(&value),
                 }
             }
             (Rest::Default(range), None) => self.nested(frame, inner(range)),
             (_, Some(value)) => Config::clone(&value),
             (_, None) => {
                 let text = self.map.slice(at);
-                out.push_undefined(text, at, variable.name);
+                if text.starts_with("$(") {
+                    // A script's call.
+                    out.push(text, at, None);
+                } else {
+                    out.push_undefined(text, at, variable.name);
+                }
                 return;
             }
         };
@@ -368,6 +386,16 @@ impl Variable<'_> {
     /// Parses a use of a variable; `None` if the dollar stands for itself.
     fn read(text: &str) -> Option<Variable<'_>> {
         let bytes = text.as_bytes();
+        if bytes.get(1) == Some(&b'(') {
+            // `$(name)` is a variable only if one has that name; otherwise it is a script's call.
+            let len = variable_len(&bytes[2..]);
+            let closed = len > 0 && bytes.get(2 + len) == Some(&b')');
+            return closed.then(|| Variable {
+                name: &text[2..2 + len],
+                rest: Rest::Nothing,
+                len: len + 3,
+            });
+        }
         if bytes.get(1) != Some(&b'{') {
             let len = variable_len(&bytes[1..]);
             return (len > 0).then(|| Variable {

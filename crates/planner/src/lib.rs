@@ -234,7 +234,13 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         (options.as_click, previous),
         &mut errors,
     );
-    let counts = ports::count(router, &classes, &configs, options.open_inputs, &mut errors);
+    let counts = ports::count(
+        router,
+        &classes,
+        &configs,
+        (options.open_inputs, options.as_click),
+        &mut errors,
+    );
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
         return (None, errors, Vec::new());
     }

@@ -15,7 +15,7 @@ pub(super) fn count(
     router: &Router,
     classes: &[Option<&'static Class>],
     configs: &[Configured],
-    open_inputs: bool,
+    (open_inputs, as_click): (bool, bool),
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(usize, usize)> {
     let mut used = vec![(Vec::new(), Vec::new()); router.elements.len()];
@@ -40,22 +40,17 @@ pub(super) fn count(
         let port_count = |class: &ResourcesOfClass| (class.port_count)(&configs[i].config);
         let (least_in, least_out) = resources.map_or((None, None), port_count);
         let element = &router.elements[i];
-        let n_in = check_side(
-            element,
-            "input",
-            class.ports.inputs,
-            inputs,
-            least_in,
-            errors,
-        );
-        let n_out = check_side(
-            element,
-            "output",
-            class.ports.outputs,
-            outputs,
-            least_out,
-            errors,
-        );
+        let side = |name, names, used, configured| Side {
+            name,
+            names,
+            used,
+            configured,
+            gaps: !as_click,
+        };
+        let input = side("input", class.ports.inputs, inputs, least_in);
+        let output = side("output", class.ports.outputs, outputs, least_out);
+        let n_in = check_side(element, &input, errors);
+        let n_out = check_side(element, &output, errors);
         counts.push((n_in, n_out));
     }
     counts
@@ -73,14 +68,26 @@ fn mark(used: &mut Vec<bool>, port: usize) {
     used[port] = true;
 }
 
-fn check_side(
-    element: &lang::Element,
-    side: &str,
+/// The inputs or the outputs of an element.
+struct Side<'a> {
+    /// `input` or `output`.
+    name: &'static str,
     names: &'static [&'static str],
-    used: &[bool],
+    used: &'a [bool],
+    /// Number of ports that the configuration asks for.
     configured: Option<usize>,
-    errors: &mut Vec<Diagnostic>,
-) -> usize {
+    /// True if optional ports below a used one may stay unused, which Click refuses.
+    gaps: bool,
+}
+
+fn check_side(element: &lang::Element, side: &Side<'_>, errors: &mut Vec<Diagnostic>) -> usize {
+    let Side {
+        name: side,
+        names,
+        used,
+        configured,
+        gaps,
+    } = *side;
     let (least, most) = Ports::range(names);
     // `+` stands for exactly as many ports as the configuration requests, `*` for at least as many.
     let open = names.last().is_some_and(|n| n.ends_with('*'));
@@ -128,7 +135,8 @@ fn check_side(
             names.len()
         }));
     for port in 0..count.min(most) {
-        let free = Ports::optional(names, port)
+        let free = (gaps || port >= used.len())
+            && Ports::optional(names, port)
             && (configured.is_none_or(|n| open && port >= n)
                 || names.get(port).is_some_and(|n| n.ends_with('?')));
         if !used.get(port).copied().unwrap_or(false) && !free {

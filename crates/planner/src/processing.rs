@@ -208,7 +208,7 @@ fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<D
                 "put `Queue` between them"
             };
             errors.push(
-                Diagnostic::error("processing", message)
+                Diagnostic::error("push-pull", message)
                     .at(c.span)
                     .about(title(from), from.span, None)
                     .help(help),

@@ -11,7 +11,7 @@ const RANDOM_MAX: u32 = 0x7fff_ffff;
 /// The functions here, which need nothing but their argument.
 pub const PURE: &[&str] = &[
     "add", "sub", "mul", "div", "idiv", "mod", "rem", "min", "max", "neg", "abs", "eq", "ne", "lt",
-    "gt", "le", "ge", "not", "and", "or", "nand", "nor", "if", "in", "sprintf", "length",
+    "gt", "le", "ge", "not", "and", "or", "nand", "nor", "if", "in", "sprintf", "first", "length",
     "unquote", "htons", "htonl", "ntohs", "ntohl",
 ];
 
@@ -26,6 +26,7 @@ pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>>
         "if" => choose(argument),
         "in" => Ok(member(argument)),
         "sprintf" => sprintf(&unquoted_words(argument)),
+        "first" => Ok(first(argument).to_owned()),
         "length" => Ok(argument.len().to_string()),
         "unquote" => Ok(unquote(argument).into_owned()),
         "htons" | "ntohs" => swap(argument, 0xffff, |v| u64::from((v as u16).to_be())),
@@ -53,7 +54,7 @@ fn operand(word: &str) -> Option<Number> {
 fn one_number(argument: &str) -> Result<Number, String> {
     match numbers(argument).as_deref() {
         Ok([number]) => Ok(*number),
-        _ => Err("expected number".to_owned()),
+        _ => Err("expected one number".to_owned()),
     }
 }
 
@@ -98,13 +99,13 @@ fn sign(name: &str, number: Number) -> Number {
 }
 
 fn remainder(name: &str, argument: &str) -> Result<String, String> {
-    match (name, numbers(argument)?.as_slice()) {
+    let all = numbers(argument).map_err(|_| "expected two numbers".to_owned())?;
+    match (name, all.as_slice()) {
         (_, [Number::Int(_), Number::Int(0)]) => Ok(String::new()),
         (_, [Number::Int(a), Number::Int(b)]) => Ok(a.wrapping_rem(*b).to_string()),
         ("rem", [_, b]) if b.real() == 0.0 => Err("division by zero".to_owned()),
         ("rem", [a, b]) => Ok(Number::Real(a.real() % b.real()).to_string()),
-        ("rem", _) => Err("expected two numbers".to_owned()),
-        _ => Err("expected two integers".to_owned()),
+        _ => Err("expected two numbers".to_owned()),
     }
 }
 
@@ -131,13 +132,13 @@ fn compare(name: &str, argument: &str) -> Result<String, String> {
 fn logic(name: &str, argument: &str) -> Result<String, String> {
     let words = unquoted_words(argument);
     if name == "not" && words.len() != 1 {
-        return Err("expected Boolean".to_owned());
+        return Err("syntax error".to_owned());
     }
     // The first word that decides ends the search, as in Click: words behind it may be anything.
     let decisive = matches!(name, "or" | "nor");
     let mut found = false;
     for word in &words {
-        let value = boolean(word).ok_or_else(|| "expected list of Booleans".to_owned())?;
+        let value = boolean(word).ok_or_else(|| "syntax error".to_owned())?;
         found = value == decisive;
         if found {
             break;
@@ -198,6 +199,14 @@ pub(crate) fn random(argument: &str, draw: &mut dyn FnMut() -> u32) -> Result<St
     }
     let bits = (u128::from(draw()) << 32 | u128::from(draw())) as i128;
     Ok((i128::from(low) + bits % span).to_string())
+}
+
+/// The first word of a text, with its quotes.
+fn first(text: &str) -> &str {
+    words(text)
+        .into_iter()
+        .next()
+        .map_or("", |word| &text[word])
 }
 
 /// Takes the first word off a text.
@@ -268,9 +277,9 @@ mod tests {
         ]);
         check(&[("div 1 0", "inf"), ("mod 1 0", ""), ("mul", "1")]);
         check(&[("idiv 1 0", "-9223372036854775808")]);
-        assert_eq!(refused("mod 1.5 2"), "expected two integers");
+        assert_eq!(refused("mod 1.5 2"), "expected two numbers");
         assert_eq!(refused("add 1 x"), "expected list of numbers");
-        assert_eq!(refused("abs"), "expected number");
+        assert_eq!(refused("abs"), "expected one number");
     }
 
     #[test]
@@ -305,7 +314,7 @@ mod tests {
             ("in foo bar", "false"),
             ("in 10 0xA", "false"),
         ]);
-        assert_eq!(refused("not maybe"), "expected list of Booleans");
+        assert_eq!(refused("not maybe"), "syntax error");
         // Words behind the one that decides may be anything, as in Click.
         check(&[
             ("or true 2", "true"),
@@ -313,8 +322,8 @@ mod tests {
             ("nor 1 x", "false"),
             ("nand no x", "true"),
         ]);
-        assert_eq!(refused("or false 2"), "expected list of Booleans");
-        assert_eq!(refused("and true x"), "expected list of Booleans");
+        assert_eq!(refused("or false 2"), "syntax error");
+        assert_eq!(refused("and true x"), "syntax error");
         check(&[("if true a", "a"), ("if false a", "")]);
         check(&[("if true", ""), ("if 0", ""), ("if true a b c", "a")]);
         assert_eq!(refused("if 7 a b"), "syntax error");
@@ -326,6 +335,12 @@ mod tests {
         check(&[
             ("length abcdef", "6"),
             ("length", "0"),
+            ("first \"a b\" c", "\"a b\""),
+            ("first 3", "3"),
+            ("first", ""),
+            ("if 1", ""),
+            ("if 0", ""),
+            ("or 1 maybe", "true"),
             ("unquote \"a b\"", "a b"),
             ("sprintf \"%05x\" 127", "0007f"),
             ("htons 1", "256"),

@@ -198,7 +198,7 @@ fn files_are_written_and_appended_to() {
     assert_eq!(world.files["A"], "one\ntwo\n");
     assert_eq!(world.files["A2"], "0");
     assert_eq!(world.files["B"], "a\nb\na\nb\n");
-    assert_eq!(world.out, "out\none\ntwo\n14\n0");
+    assert_eq!(world.out, "out\none\ntwo\n14\n0\n");
 }
 
 #[test]

@@ -216,7 +216,8 @@ impl Program {
 
     fn assign(&mut self, insn: &str, rest: &str) -> Result<Insn, String> {
         let (name, value) = first_word(rest);
-        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        // `set` needs a value, and takes names that nothing can refer to.
+        if name.is_empty() || (insn == "set" && value.is_empty()) {
             return Err(format!("'{insn}' needs the name of a variable"));
         }
         let (bare, unquote) = match insn.strip_suffix('q') {
@@ -395,6 +396,8 @@ mod tests {
             assert_eq!(mistake.help, help);
         }
         assert_eq!(wrong("goto x").message, "no such label 'x'");
+        let (_, names) = Program::parse(["set a-b 1", "set $a 1", "set a"]);
+        assert_eq!(names.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [2]);
     }
 
     #[test]

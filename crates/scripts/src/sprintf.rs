@@ -18,10 +18,18 @@ struct Field {
 }
 
 /// Formats the words that follow the first, which is the format.
+///
+/// # Errors
+///
+/// `syntax error`, as in Click, whatever is wrong.
 pub(crate) fn sprintf(words: &[String]) -> Result<String, String> {
-    let (format, arguments) = words
-        .split_first()
-        .ok_or_else(|| "expected format".to_owned())?;
+    let Some((format, arguments)) = words.split_first() else {
+        return Ok(String::new());
+    };
+    formatted(format, arguments).map_err(|_| "syntax error".to_owned())
+}
+
+fn formatted(format: &str, arguments: &[String]) -> Result<String, String> {
     let mut arguments = arguments.iter();
     let mut next = || {
         let next = arguments.next();
@@ -217,8 +225,7 @@ mod tests {
     #[test]
     fn arguments_must_fit_the_format() {
         for words in [
-            &[][..],
-            &["%d"],
+            &["%d"][..],
             &["%d", "x"],
             &["%y", "1"],
             &["a", "1"],
@@ -227,7 +234,8 @@ mod tests {
             &["%*d", "-1", "1"],
             &["%f", "x"],
         ] {
-            assert!(format(words).is_err(), "{words:?}");
+            assert_eq!(format(words), Err("syntax error".to_owned()), "{words:?}");
         }
+        assert_eq!(format(&[]), Ok(String::new()));
     }
 }

@@ -4,7 +4,7 @@ use super::options::Listen;
 use control::text_file;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use lang::{Config, Diagnostic, SourceMap, Span};
+use lang::{ClassUse, Config, Diagnostic, SourceMap, Span};
 use planner::{Options, Registry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -69,16 +69,8 @@ impl Compiler {
             ..Options::new(1, &*self.ports)
         };
         let (plan, planned) = planner::make(&router, &self.registry, &options);
-        let unknown = |d: &&Diagnostic| matches!(d.code, "unknown-class" | "no-package");
-        let unknown = planned.iter().filter(unknown);
-        let mut wrong: Vec<Diagnostic> = language
-            .iter()
-            .filter(|d| d.is_error())
-            .chain(unknown)
-            .cloned()
-            .collect();
+        let wrong = in_click_order(&language, &planned, self.unknown_classes(&router), &router);
         if !wrong.is_empty() {
-            lang::sort(&mut wrong);
             return Err(lang::render_click(&wrong, &map));
         }
         // Warnings concern elements; Click has none about the language.
@@ -86,7 +78,7 @@ impl Compiler {
             true => true,
             false => self.warnings && d.about.is_some(),
         });
-        let said: Vec<Diagnostic> = spoken.cloned().collect();
+        let said = first_phase(spoken.cloned().collect());
         let mut text = lang::render_click(&said, &map);
         let Some(plan) = plan else {
             text += "Router could not be initialized!\n";
@@ -111,6 +103,21 @@ impl Compiler {
             router,
             said: text,
         })
+    }
+
+    /// Mistakes: each class that the text uses, also where nobody uses it, and that does not exist, at its first use.
+    fn unknown_classes(&self, router: &lang::Router) -> Vec<Diagnostic> {
+        let uses = router.classes.iter();
+        let unknown = uses.filter(|(name, ..)| self.registry.get(name).is_none());
+        let mistake = |(name, span, kind): &(String, Span, ClassUse)| {
+            let text = match kind {
+                ClassUse::Element => format!("undeclared element `{name}`"),
+                ClassUse::Class => format!("unknown element class `{name}`"),
+                ClassUse::Extension => format!("cannot extend unknown element class `{name}`"),
+            };
+            Diagnostic::error("unknown-class", text).at(*span)
+        };
+        unknown.map(mistake).collect()
     }
 
     /// The running plan with another configuration string for one element, and its messages.
@@ -173,6 +180,53 @@ impl Compiler {
             });
         }
     }
+}
+
+/// Mistakes of the language: those of the text in its order, then those of its compound elements.
+fn in_click_order(
+    language: &[Diagnostic],
+    planned: &[Diagnostic],
+    unknown: Vec<Diagnostic>,
+    router: &lang::Router,
+) -> Vec<Diagnostic> {
+    let opened = |d: &Diagnostic| matches!(d.code, "compound-arguments" | "compound-port");
+    let packages = planned.iter().filter(|d| d.code == "no-package");
+    let errors = language.iter().filter(|d| d.is_error());
+    let (mut later, mut wrong): (Vec<Diagnostic>, Vec<Diagnostic>) =
+        errors.chain(packages).cloned().partition(opened);
+    wrong.extend(unknown);
+    lang::sort(&mut wrong);
+    later.extend(router.unused.iter().cloned());
+    lang::sort(&mut later);
+    wrong.append(&mut later);
+    wrong
+}
+
+/// Messages of the first phase that has any: ports that an element does not have, conflicts of push and pull,
+/// ports that are unused or used twice, at last the elements' own mistakes. Click does not begin a phase after one.
+fn first_phase(said: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    let phase = |d: &Diagnostic| match d.code {
+        "ports" if d.message.contains(" has no ") => 0,
+        "push-pull" => 1,
+        "processing" if !d.message.starts_with("illegal reuse") => 1,
+        "processing" => 2,
+        "ports" if d.message.contains(" input ") => 3,
+        "ports" => 4,
+        _ => 5,
+    };
+    let first = said.iter().filter(|d| d.is_error()).map(phase).min();
+    let last = match first {
+        Some(2..=4) => 4,
+        Some(first) => first,
+        None => 5,
+    };
+    let mut said: Vec<Diagnostic> = said.into_iter().filter(|d| phase(d) <= last).collect();
+    said.sort_by_key(phase);
+    for mistake in said.iter_mut().filter(|d| d.code == "push-pull") {
+        // Click does not say where the connection stands.
+        (mistake.about, mistake.span) = (None, None);
+    }
+    said
 }
 
 /// Initializes the new elements of a plan; returns the failures.

@@ -273,7 +273,11 @@ impl Reader {
     fn word(&mut self, word: String) -> Result<(), String> {
         match control::source::definition(&word) {
             Some(definition) => {
-                self.options.definitions.push(definition);
+                let defined = &mut self.options.definitions;
+                // The first value of a variable counts.
+                if !defined.iter().any(|(name, _)| *name == definition.0) {
+                    defined.push(definition);
+                }
                 Ok(())
             }
             None => self.input(Input::File(word)),

@@ -150,6 +150,7 @@ impl Input {
                 "READDATA" | "WRITEDATA" | "READUNTIL" | "WRITEUNTIL" if handler.is_empty() => {
                     arguments()
                 }
+                "READDATA" | "WRITEDATA" if params.trim().is_empty() => arguments(),
                 "READDATA" | "WRITEDATA" => match params.parse() {
                     Ok(length) if length <= DATA_MAX => {
                         self.begin(word == "READDATA", handler, Until::Length(length));

@@ -212,14 +212,25 @@ fn check(name: &str, wanted: Use, word: &str, rules: &Rules, cx: &mut JobCx) -> 
     let path = path(name, rules, cx);
     match find(&path, name, wanted, rules, cx) {
         Ok(()) => protocol::answer(200, &format!("{word} handler '{name}' OK")),
+        Err((530, text)) if text.ends_with("-only") => {
+            let able = match wanted {
+                Use::Read => "readable",
+                Use::Write => "writable",
+            };
+            protocol::answer(511, &format!("Handler '{name}' not {able}"))
+        }
         Err(wrong) => refuse(wrong, word, name),
     }
 }
 
-/// A name as the router knows it: elements may be named by number, from 1.
+/// A name as the router knows it: elements may be named by number, from 1. A dot alone stands before the router's own
+/// handlers.
 fn path(name: &str, rules: &Rules, cx: &JobCx) -> String {
     if !rules.proxy.is_empty() {
         return format!("{}.{name}", rules.proxy);
+    }
+    if let Some(own) = name.strip_prefix('.') {
+        return own.to_owned();
     }
     let numbered = name.split_once('.').and_then(|(element, handler)| {
         let number: usize = element.parse().ok()?;

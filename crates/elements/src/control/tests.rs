@@ -110,7 +110,7 @@ fn a_client_reads_and_writes_handlers() {
     let port: u16 = bench.read("s.port").parse().expect("a port");
     let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let lines = "read c.count\r\nread 2.class\r\nwrite c.reset\r\nread x.y\r\nread c.z\r\n\
-        read c.reset\r\ncheckwrite c.reset\r\nread c.count\r\nquit\r\n";
+        read c.reset\r\ncheckwrite c.reset\r\ncheckwrite c.count\r\ncheckread c.reset\r\nread c.count\r\nquit\r\n";
     client.write_all(lines.as_bytes()).expect("it takes them");
     let mut said = String::new();
     let reader = std::thread::spawn(move || {
@@ -126,7 +126,8 @@ fn a_client_reads_and_writes_handlers() {
          200 Read handler '2.class' OK\r\nDATA 4\r\nIdle\
          200 Write handler 'c.reset' OK\r\n510 No element named 'x'\r\n\
          511 No handler named 'c.z'\r\n530 Handler 'c.reset' write-only\r\n\
-         200 Write handler 'c.reset' OK\r\n200 Read handler 'c.count' OK\r\nDATA 1\r\n0\
+         200 Write handler 'c.reset' OK\r\n511 Handler 'c.count' not writable\r\n\
+         511 Handler 'c.reset' not readable\r\n200 Read handler 'c.count' OK\r\nDATA 1\r\n0\
          200 Goodbye!\r\n"
     );
 }

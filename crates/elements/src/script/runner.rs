@@ -458,6 +458,7 @@ table! {
     read "if" "the second word if the first is true, else the third";
     read "in" "true if the first word is among the others";
     read "sprintf" "words formatted as by C's printf";
+    read "first" "the first word, with its quotes";
     read "length" "length of the text in bytes";
     read "unquote" "the text without a layer of quotes";
     read "htons" "16 bits from the host's byte order to the network's";

@@ -4,6 +4,7 @@ use crate::contract::Runs;
 use crate::graph::{Core, DriverOfClass, ExternalOfClass};
 use crate::handler_info::{Access, HandlerInfo};
 use crate::plan::{Edge, Plan, PlanElement};
+use crate::ports::Flow;
 use crate::stats::{NodeStats, drop_names};
 use std::fmt::Write;
 
@@ -160,23 +161,35 @@ fn handlers(plan: &Plan, about: &PlanElement) -> String {
 /// are left out.
 fn ports(plan: &Plan, node: usize, counts: &NodeStats) -> String {
     let about = &plan.elements[node];
-    let ends = |port, of: fn(&Edge) -> (End, End)| -> Vec<String> {
+    let ends = |port, of: fn(&Edge) -> (End, End)| -> Vec<(&str, usize)> {
         let here = plan.edges.iter().map(of);
         here.filter(|(near, _)| *near == (node, port))
-            .map(|(_, (far, port))| format!("{} [{port}]", plan.elements[far].name))
+            .map(|(_, (far, at))| (&*plan.elements[far].name, at))
             .collect()
     };
     let mut text = String::new();
     let mut side = |what: &str, flows: &[bool], of: fn(&Edge) -> (End, End), sent: &[u64]| {
-        let mut each: Vec<Vec<String>> = (0..flows.len()).map(|port| ends(port, of)).collect();
+        let mut each: Vec<Vec<(&str, usize)>> =
+            (0..flows.len()).map(|port| ends(port, of)).collect();
         while each.last().is_some_and(Vec::is_empty) {
             each.pop();
         }
         let _ = writeln!(text, "{}", lang::count(each.len(), what));
         for (port, ends) in each.iter().enumerate() {
             let flow = if flows[port] { "pull" } else { "push" };
+            let of_class = match what {
+                "input" => about.class.ports.input_flow(port),
+                _ => about.class.ports.output_flow(port),
+            };
+            // The class leaves it open.
+            let mark = if of_class == Flow::Agnostic { "~" } else { "" };
             let passed = sent.get(port).map_or("-".to_owned(), u64::to_string);
-            let _ = writeln!(text, "{flow}\t{passed}\t{}", ends.join(", "));
+            let name = |(name, at): &(&str, usize)| match (what, *at) {
+                ("input", at) => format!("{name} [{at}]"),
+                (_, at) => format!("[{at}] {name}"),
+            };
+            let ends: Vec<String> = ends.iter().map(name).collect();
+            let _ = writeln!(text, "{flow}{mark}\t{passed}\t{}", ends.join(", "));
         }
     };
     side("input", &about.inputs, |e| (e.to, e.from), &[]);

@@ -94,7 +94,8 @@ impl Machine {
         let to = self.sink(Some(to), host)?;
         let (handler, argument) = split(&self.plain(handler, host)?);
         let text = self.read(&handler, &argument, host)?;
-        host.print(&to, &text)
+        let end = if text.ends_with('\n') { "" } else { "\n" };
+        host.print(&to, &format!("{text}{end}"))
     }
 
     fn sink(&self, to: Option<&Target>, host: &mut dyn Host) -> Result<Sink, String> {
@@ -111,7 +112,13 @@ impl Machine {
                 drop(context);
                 host.chatter(&format!("{handler}:\n{value}"));
             }
-            Err(wrong) => self.complain(&wrong, host),
+            Err(wrong) => {
+                if wrong.ends_with(" does not take parameters") {
+                    // The handler was not called.
+                    drop(context);
+                }
+                self.complain(&wrong, host);
+            }
         }
         Ok(())
     }
