@@ -42,6 +42,17 @@ fn one_handler_is_answered_bare_and_several_by_name() {
 }
 
 #[test]
+fn a_configuration_without_elements_ends_at_once() {
+    let ended = run(&["-e", "define($x 1)", "-h", "list"]);
+    assert_eq!((out(&ended), ended.status.code()), ("0\n".into(), Some(0)));
+    assert_eq!(
+        err(&ended),
+        "warning: config: configuration has no elements, exiting\n"
+    );
+    assert_eq!(err(&run(&["-q", "-e", ""])), "");
+}
+
+#[test]
 fn the_exit_state_is_what_a_handler_says() {
     for (value, status) in [("7", 7), ("true", 0), ("false", 1)] {
         let script = format!("s :: Script(TYPE PASSIVE, return {value})");

@@ -118,7 +118,11 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
         peers: engine::graph::peers::Peers::new(1),
     };
     let mut graph = engine::graph::single_at(&plan, &site).map_err(|e| e + "\n")?;
-    if !options.quit {
+    if !options.quit && plan.elements.is_empty() {
+        // Nothing could ever happen.
+        let end = "configuration has no elements, exiting";
+        complain(&format!("warning: {name}: {end}\n"));
+    } else if !options.quit {
         graph = run(graph, &click, &ports, options)?;
     }
     answer(&mut graph, options)
