@@ -211,13 +211,15 @@ def busy(raw):
     load = float(raw["host"]["load before"])
     if load < BUSY:
         return ""
-    return (f"\n> Measured beside other work (load {load:.0f} on this machine): rates are lower, cycles and latencies higher and\n"
-            "> the spread wider than on a quiet one. Run `make eval` there.\n")
+    return (f"\n> The load of this machine was {load:.2f} in the minute before, in which the measurement before this one counts.\n"
+            "> If other programs ran, rates are lower, cycles and latencies higher and the spread wider.\n")
 
 
 def of_rounds(count):
     """Words for a page: how its figures come from so many rounds."""
-    return "of one round" if count == 1 else f"medians of {count} rounds, least and most"
+    if count == 1:
+        return "of one round"
+    return f"{'means' if count == 2 else 'medians'} of {count} rounds, least and most"
 
 
 def host_table(raw):

@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, column, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Name: configuration, kp, kn, options of `ashlar run`.
@@ -42,6 +42,7 @@ def values(raw):
              f"{median(results, name) / base:.1f}"] for name in results]
     rows.append(["neither, on the shared-bus Xeon", f"{XEON:.1f} (11 times less than both)", f"{base / 1e6 * XEON:.2f}, computed by the paper's ratio", ""])
     return {"table": table(["multiple queues and batches", "paper, gain", "here: Mpps, two cores", "gain"], rows),
+            "rounds": of_rounds(len(results["both"])),
             "gain": f"{median(results, 'both') / base:.1f}",
             "queues": f"{median(results, 'both') / median(results, 'batches only'):.1f}",
             "batches": f"{median(results, 'both') / median(results, 'queues only'):.1f}"}

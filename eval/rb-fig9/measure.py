@@ -6,11 +6,13 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
-from lib.figure import Figure, claim, column, compared, median, spread, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, of_rounds, spread, table  # noqa: E402
 
 APPS = ["forward", "route", "ipsec"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
 GROUP = 32  # packets that leave the source together: as many as a full burst, so that polls find the same at every rate
+NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
+BUSY = 0.9  # part of a core's cycles from which a round counts as one that the core limits
 PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23, "ipsec": 14221 * 0.55}  # Table 3: instructions times cycles for each
 
 
@@ -27,6 +29,17 @@ def steps():
 
 def labels(app):
     return [f"{app} {rate or 'most'}" for rate in RATES]
+
+
+def idle_rounds(results):
+    """Words about the rounds at the highest rate in which packets took only a part of the core's cycles."""
+    words = []
+    for app in APPS:
+        for one in results[labels(app)[-1]]:
+            used = one["rate"] * one["cycles per packet"] / one["hz"]
+            if used < BUSY:
+                words.append(f"One round of \"most\" for {NAMES[app]} used only {100 * used:.0f} % of its core and says nothing about a limit.")
+    return " ".join(words) or "Every round of \"most\" was such a round."
 
 
 def values(raw):
@@ -55,7 +68,7 @@ def values(raw):
     found["flat"] = claim("more" not in rises, f"no rise with the rate beyond the rounds of a point, which differ by a factor of up to {widest:.1f}")
     head = ["application", "offered, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
             "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
-    return found | {"table": table(head, rows)}
+    return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "idle rounds": idle_rounds(results)}
 
 
 def draw(axes, raw):

@@ -6,10 +6,11 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, runs  # noqa: E402
-from lib.figure import Figure, median, table  # noqa: E402
+from lib.figure import Figure, median, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS = ["forward", "route", "ipsec"]
+NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 BURSTS = [1, 8, 32]
 PAPER = {"forward": (1033, 1.19), "route": (1512, 1.23), "ipsec": (14221, 0.55)}
 LINE = 64  # bytes that a miss moves
@@ -64,13 +65,16 @@ def bottleneck(results):
     """Resource that limits each application, and the gain of a server with four times the cores and twice the memory
     bandwidth.
     """
-    found = {}
+    found, low = {}, []
     for app in APPS:
         cores, memory = limits(results, app)
         next_server = min(4 * cores, 2 * memory) / min(cores, memory)
         found |= {f"{app} cores": f"{cores / 1e6:.0f}", f"{app} memory": f"{memory / 1e6:.0f}",
                   f"{app} limit": "the cores" if cores < memory else "the memory", f"{app} next": f"{next_server:.1f}"}
-    return found
+        if 2 * memory < 4 * cores:
+            low.append(NAMES[app])
+    words = f"Two cores do not reach the memory's own limit, so the figure of the larger server is too low for {' and '.join(low)}.\n"
+    return found | {"next low": words if low else ""}
 
 
 def values(raw):
@@ -91,9 +95,10 @@ def values(raw):
                 f"{LINE * lines(results, label):.0f}"])
     small, large = "forward 64 32", "forward 1024 32"
     return bottleneck(results) | {
+        "rounds": of_rounds(raw["rounds"]),
         "table 3": table(["application", "instructions: paper", "here", "of these not in DPDK's libraries", "cycles per instruction: paper", "here",
                           "cycles: paper", "here"], main),
-        "figure 10": table(["application", "bytes", "packets per poll", "instructions", "cycles", "loads and stores",
+        "figure 10": table(["application", "bytes", "BURST", "instructions", "cycles", "loads and stores",
                             "misses of the first level", "lines from memory", "bytes from memory"], load),
         "cpu ratio": f"{median(results, large, 'cycles') / median(results, small, 'cycles'):.1f}",
         "memory ratio": f"{lines(results, large) / lines(results, small):.1f}",
