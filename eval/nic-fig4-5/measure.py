@@ -3,11 +3,12 @@
 
 import os
 import pathlib
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, plot, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUES = [2, 4, 6, 8]
@@ -42,19 +43,34 @@ def ratios(results, queues):
     return [one / two for one, two in pairs]
 
 
+def sharing_costs(results):
+    """True if two cores with a port each carry more than two cores that share ports."""
+    separate, *shared = (median(results, f"two ports {q}") for q in QUEUES)
+    cores = {one["cores"] for rounds in results.values() for one in rounds}
+    return cores == {2} and separate > max(shared) and statistics.median(ratios(results, QUEUES[0])) < 1
+
+
+def explanation(results, queues_cost):
+    """Sentences on why the rows of two ports differ, as far as the results show it."""
+    if queues_cost or not sharing_costs(results):
+        return "This page does not show why."
+    return ("With 2 queues each core has a port of its own; with more, both cores share both ports. With 2 queues one port carries "
+            f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no cost.")
+
+
 def values(raw):
     results = raw["results"]
     rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
              spread(column(results, f"two ports {q}", scale=1e6)), spread(ratios(results, q))] for q in QUEUES]
     cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
     ends = [column(results, f"one port {q}") for q in (QUEUES[0], QUEUES[-1])]
-    told = {"no different": "No cost of a queue can be seen", "more": "More queues cost", "less": "More queues cost nothing; they save"}
+    told = {"no different": "No cost by more queues can be seen", "more": "More queues cost", "less": "More queues cost nothing; they save"}
     # Queues are not the cause of a difference between the ends if the cost goes up and down between them.
     costs = list(cost.values())
     found = compared(*ends) if costs in (sorted(costs), sorted(costs, reverse=True)) else "no different"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
-    return {"verdict": told[found], "rounds": f"{max(rounds):.0f}", "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
+    return {"verdict": told[found], "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
             "least": f"{cost[QUEUES[0]]:.0f}", "most": f"{cost[QUEUES[-1]]:.0f}", "cores": str(CORES),
             "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
             if CORES < QUEUES[-1] else "nothing: each queue has a core"}
@@ -75,7 +91,10 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Server network cards Figures 4 and 5, more queues", "about 10 % lost", values["verdict"].lower())]
+    ratio = spread(ratios(raw["results"], QUEUES[0]))
+    cause = ": sharing a port" if sharing_costs(raw["results"]) else ""
+    summed = f"one port over two {ratio}{cause}; {values['verdict'].lower()}"
+    return [("Server network cards Figures 4 and 5, more queues", "about 10 % lost", summed)]
 
 
 figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, summary=summary)

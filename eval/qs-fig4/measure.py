@@ -78,7 +78,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Network services Figure 4, worst case over best, one core", "about a half: four threads in place of two", f"{values['TrieIPLookup']} by a trie of stride 4, {values['RadixIPLookup']} by a Poptrie")]
+    return [("Network services Figure 4, worst case over best, one core", "four threads in place of two (so about a half)", f"{values['TrieIPLookup']} by a trie of stride 4, {values['RadixIPLookup']} by a Poptrie")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)

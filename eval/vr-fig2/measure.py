@@ -6,7 +6,7 @@ import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, lab, plot, runs, spread  # noqa: E402
+from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
 from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
 
 # Millions of packets a second that are offered, by the bytes of a frame.
@@ -61,6 +61,12 @@ def carried(results, size):
     return best
 
 
+def idle(raw, label):
+    """Percent of its time that the core sleeps or polls without finding a packet: a round each."""
+    hz = machine.noted_hz(raw["host"])
+    return [100 * (one["asleep"] + one["empty cycles"] / hz / one["seconds"]) for one in raw["results"][label]]
+
+
 def values(raw):
     results, curve, rows = raw["results"], [], []
     for size, rates in OFFERED.items():
@@ -70,6 +76,10 @@ def values(raw):
         rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
     one = median(results, "64, 1 paths")
     claim(one > PAPER * 1e6, "one core forwards more than the paper's")
+    idles = {size: idle(raw, f"{size} at {rates[-1]}") for size, rates in OFFERED.items()}
+    claim(all(min(percents) > 10 for percents in idles.values()), "no load fills the core")
+    fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
+    claim(fall[1024] < fall[64], "more paths cost most with frames that need most memory")
 
     def change(size):
         """Change of the rate from one path to the most, for the page."""
@@ -78,7 +88,10 @@ def values(raw):
     return {
         "curve": table(["bytes", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
         "small": f"{carried(results, 64):.1f}", "large": f"{carried(results, 1024):.1f}", "large gbps": f"{carried(results, 1024) * 1e6 * 1024 * 8 / 1e9:.0f}",
-        "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))}
+        "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
+            f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
+            f"memory {size}": f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED} | {"path memory": f"{FEW * 1024 / 2**20:.0f}"} | {
+            f"poll {n}": f"{median(results, f'1024, {n} paths', 'packets per poll'):.0f}" for n in (PATHS[0], PATHS[-1])}
 
 
 def draw(axes, raw):
@@ -93,7 +106,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 2, one core, six paths over one", f"{PAPER} Mpps from one path on", f"{values['one']} Mpps; six paths {values['more']}")]
+    return [("Virtual Routers Figure 2, one core, six paths over one", f"{PAPER} Mpps; more paths add nothing", f"{values['one']} Mpps; six paths {values['more']}")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)

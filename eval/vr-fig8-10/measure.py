@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, in the paper, cores.
@@ -61,8 +61,18 @@ def by_model(results):
     return {"by-direction": model.chain([(inside, 1), (outside, 1)], hz), "four cores": model.chain([(inside, 2), (outside, 2)], hz)}
 
 
+def four_beside_two(results):
+    """Words on the computed rate of four cores beside the measured one of two whose packets cross."""
+    crossing = column(results, "crossing")
+    four = [by_model({name: [rounds[n]] for name, rounds in results.items()})["four cores"] for n in range(len(crossing))]
+    words = {"more": "better than two, like the paper's", "less": "worse than two, unlike the paper's",
+             "no different": "no better than two beyond the spread of their rounds, unlike the paper's"}
+    return words[compared(four, crossing)]
+
+
 def values(raw):
     results = raw["results"]
+    crossing = column(results, "crossing")
     base = median(results, "one-core")
     rows = [[what, paper, spread(column(results, name, scale=1e6)), f"{median(results, name) / base:.2f}"]
             for name, (what, paper, _) in PLACEMENTS.items() if name in results]
@@ -74,6 +84,7 @@ def values(raw):
             "direction": f"{ratio['by-direction']:.2f}", "path": f"{ratio['by-path']:.2f}",
             "cross": f"{100 * (1 - ratio['crossing'] / ratio['same-core']):.0f}",
             "queue": f"{100 * (1 - ratio['same-core'] / ratio['by-path']):.0f}",
+            "rounds": of_rounds(len(crossing)), "crossing": f"{max(crossing) / min(crossing):.1f}", "four": four_beside_two(results),
             "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
             "error": f"{model.error(modelled['by-direction'], median(results, 'by-direction')):+.0f}"}
 

@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, claim, column, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
@@ -49,7 +49,10 @@ def values(raw):
         scale = median(results, f"{app} 64 2") / median(results, f"{app} 64 1")
         found |= {f"{app} lines": f"{lines:.1f}", f"{app} first": f"{first:.1f}", f"{app} scale": f"{scale:.2f}",
                   f"{app} ns": f"{1e9 / median(results, f'{app} 64 1'):.0f}"}
-    return found | {"load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
+        large = median(results, f"{app} 1024 2") / median(results, f"{app} 1024 1")
+        claim(large > scale, f"the memory's bandwidth does not explain the factor of {app} with 64 bytes")
+        found[f"{app} large"] = f"{large:.2f}"
+    return found | {"rounds": of_rounds(len(results["forward 64 1"]))} | {"load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
                     "times": f"{median(results, 'forward 64 1') / 2.5e6:.1f}"}
 
 
