@@ -376,10 +376,13 @@ impl<K: Kind> Element for DeadlineQueue<K> {
     }
 
     fn take(&mut self, mut old: DeadlineQueue<K>) {
-        (self.highest, self.dropped, self.late) = (old.highest, old.dropped, old.late);
+        self.highest = old.highest;
         self.beyond_before = old.beyond_before + old.order.beyond();
+        // The old ring ends are released before the new ones are taken. Packets in rings stay there.
+        if self.far.is_some() {
+            old.far = None;
+        }
         let mut held = old.drain();
-        // The old ring ends are released before the new ones are taken.
         drop(old);
         match self.far.as_mut().filter(|far| !far.at_home()) {
             Some(far) => {
@@ -403,12 +406,8 @@ impl<K: Kind> Element for DeadlineQueue<K> {
             e.set_capacity(units::parse::<Capacity>(value)?.0, cx);
             Ok(())
         }),
-        Handler::sum("drops", "packets that found it full", |e| e.dropped),
-        Handler::sum(
-            "late",
-            "packets that were late when they could leave",
-            |e| e.late,
-        ),
+        counter!("drops", "packets that found it full", dropped),
+        counter!("late", "packets that were late when they could leave", late),
         Handler::sum(
             "beyond",
             "packets whose deadline lay out of the bins' reach",
@@ -429,13 +428,16 @@ impl<K: Kind> Element for DeadlineQueue<K> {
 
 impl<K: Kind> Resources for DeadlineQueue<K> {
     fn memory(config: &Config) -> usize {
+        super::far::held_at_most(config.capacity) * 3 * size_of::<Packet>()
+    }
+
+    fn memory_each(config: &Config) -> usize {
         // Worst case for each bin: the bin itself, and a block with a single used slot.
-        let bins = if config.exact {
+        if config.exact {
             0
         } else {
             config.bins * 2 * (16 + 64)
-        };
-        bins + super::far::held_at_most(config.capacity) * 3 * size_of::<Packet>()
+        }
     }
 }
 

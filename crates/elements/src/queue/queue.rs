@@ -212,7 +212,7 @@ impl<K: Kind> Element for Queue<K> {
     }
 
     fn take(&mut self, mut old: Queue<K>) {
-        (self.highest, self.dropped) = (old.highest, old.dropped);
+        self.highest = old.highest;
         self.local = std::mem::take(&mut old.local);
         // The old ring ends are released before the new ones are taken.
         drop(old);
@@ -236,7 +236,7 @@ impl<K: Kind> Element for Queue<K> {
                 Ok(())
             },
         )),
-        Handler::sum("drops", "packets that found it full", |e| e.dropped),
+        counter!("drops", "packets that found it full", dropped),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.highest, e.dropped) = (0, 0);
             Ok(())
