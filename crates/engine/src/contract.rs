@@ -1,8 +1,9 @@
 //! The contract of an element class: one const with all declarations on which the planner relies.
 //!
-//! A forgotten line costs speed, or the plan is refused. Packets come with initialised annotations and in segments, and
-//! no facts are believed beyond those that came in. Only [`Contract::spoils`] must not be forgotten, by a class that
-//! changes or moves a header, nor [`Contract::copies`], by a class whose state cannot be split.
+//! Defaults are the safe choice where there is one: packets come with initialised annotations and in segments, and an
+//! output establishes no fact. A class that changes or moves a header must say [`Contract::spoils`]; one whose state
+//! cannot be split, [`Contract::copies`]; one that drops packets, [`Contract::drops`]; one that starts work by itself,
+//! [`Contract::runs`].
 
 use crate::facts::Facts;
 use crate::ports::Ports;
@@ -41,7 +42,7 @@ pub enum Runs {
 /// A configuration with its type erased.
 pub type AnyConfig = Arc<dyn Any + Send + Sync>;
 
-/// Needs, gifts and other declarations of a class. Write `Contract::new(...)`, and a line for each declaration that
+/// Declarations of a class. Write `Contract::new(...)`, and a line for each declaration that
 /// differs from the default.
 #[derive(Clone, Copy)]
 pub struct Contract {

@@ -1,7 +1,7 @@
 //! Data-flow analysis: derives from the contracts of classes what holds for packets at each element.
 //!
-//! One fixed point finds all of it. Each element starts with the best case; a step looks at one connection and carries
-//! what its ends know forward and backward. Values only get worse, so the steps end.
+//! One fixed point finds all of it. Each element starts with the best case; a step propagates the states at both ends
+//! of one connection, forward and backward. Steps only remove facts and set flags, so the iteration ends.
 //!
 //! - **Facts** go forward: those that hold on all paths are known, and are compared with the needs of elements.
 //! - **Annotations** go backward: they are live at an element if it reads them, or an element downstream does. Receive
@@ -20,7 +20,7 @@ use engine::port::PortDirectory;
 use lang::{Diagnostic, Router};
 use std::cell::OnceCell;
 
-/// Knowledge about packets at the inputs of an element. Flags begin as false, and may become true.
+/// Knowledge about packets at the inputs of an element. Steps only remove facts and set flags.
 #[derive(Clone, Copy, PartialEq)]
 struct State {
     /// Facts that hold on all paths to the element.
@@ -71,7 +71,6 @@ pub(super) struct DataFlow<'p> {
 impl<'p> DataFlow<'p> {
     /// Analyses a plan. Without `ports` devices are unknown: then only facts are valid.
     pub(super) fn new(plan: &Plan, ports: Option<&'p dyn PortDirectory>) -> DataFlow<'p> {
-        let known = ports.is_some();
         let properties = plan.elements.iter().map(|element| Properties {
             annotates: element.class.extension::<Annotates>().is_some(),
             changes_facts: element.class.spoils != Facts::NONE
@@ -80,8 +79,8 @@ impl<'p> DataFlow<'p> {
                     .gives
                     .iter()
                     .any(|gives| *gives != Facts::NONE),
-            carries: known && !plan.as_click && element.carries_super_frames(),
-            device: element.device().filter(|_| known),
+            carries: !plan.as_click && element.carries_super_frames(),
+            device: element.device(),
             brings: OnceCell::new(),
         });
         let mut flow = DataFlow {
@@ -96,7 +95,7 @@ impl<'p> DataFlow<'p> {
         flow
     }
 
-    /// The best case for an element: what is known of it without its neighbours.
+    /// Initial state of an element, from its class and its device alone.
     fn start(&self, plan: &Plan, number: usize) -> State {
         let (element, properties) = (&plan.elements[number], &self.properties[number]);
         let ports = element.class.ports;
@@ -132,7 +131,7 @@ impl<'p> DataFlow<'p> {
                 if std::mem::replace(&mut self.states[to], after) != after {
                     to_do.add(to);
                 }
-                let before = self.backward(plan, edge);
+                let before = self.backward(edge);
                 if std::mem::replace(&mut self.states[from], before) != before {
                     to_do.add(from);
                 }
@@ -156,26 +155,27 @@ impl<'p> DataFlow<'p> {
         to.annotated |= from.annotated || from.reads;
         let carried = from.super_frames && self.properties[edge.from.0].carries;
         to.super_frames |= !edge.pull && (from.delivers || carried);
-        // Whoever segments a super-frame reads annotations.
+        // Segmenting a super-frame reads annotations.
         to.reads |= to.super_frames || to.annotated && self.properties[edge.to.0].annotates;
         to
     }
 
     /// The state of the element before a connection, by the one after it.
-    fn backward(&self, plan: &Plan, edge: &Edge) -> State {
+    fn backward(&self, edge: &Edge) -> State {
         let (mut from, to) = (self.states[edge.from.0], self.states[edge.to.0]);
         let properties = &self.properties[edge.from.0];
         from.handled |= to.handled || self.properties[edge.to.0].changes_facts;
         from.leads |= !edge.pull && to.leads && properties.carries;
-        from.delivers |= !edge.pull && to.leads && self.brings(properties, plan.as_click);
+        from.delivers |= !edge.pull && to.leads && self.brings(properties);
         from.super_frames |= from.delivers;
         from.reads |= from.super_frames || to.reads && !properties.annotates;
         from
     }
 
-    fn brings(&self, properties: &Properties, as_click: bool) -> bool {
+    /// True if the element's device delivers super-frames.
+    fn brings(&self, properties: &Properties) -> bool {
         let probe = || {
-            let device = properties.receives().filter(|_| !as_click);
+            let device = properties.receives();
             let info = device.and_then(|device| self.ports?.probe(&device.name).ok());
             info.is_some_and(|info| info.super_frames)
         };

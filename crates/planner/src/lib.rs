@@ -234,13 +234,7 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
         (options.as_click, previous),
         &mut errors,
     );
-    let counts = ports::count(
-        router,
-        &classes,
-        &configs,
-        (options.open_inputs, options.as_click),
-        &mut errors,
-    );
+    let counts = ports::count(router, &classes, &configs, options, &mut errors);
     if errors.iter().any(Diagnostic::is_error) && classes.iter().any(Option::is_none) {
         return (None, errors, Vec::new());
     }

@@ -1,6 +1,6 @@
 //! Checks the ports that connections use against the ports of classes and configurations.
 
-use super::{Configured, title};
+use super::{Configured, Options, title};
 use engine::element::{Class, Ports};
 use engine::placement::ResourcesOfClass;
 use lang::{Diagnostic, Router};
@@ -15,7 +15,7 @@ pub(super) fn count(
     router: &Router,
     classes: &[Option<&'static Class>],
     configs: &[Configured],
-    (open_inputs, as_click): (bool, bool),
+    options: &Options<'_>,
     errors: &mut Vec<Diagnostic>,
 ) -> Vec<(usize, usize)> {
     let mut used = vec![(Vec::new(), Vec::new()); router.elements.len()];
@@ -23,7 +23,7 @@ pub(super) fn count(
         mark(&mut used[connection.from.element].1, connection.from.port);
         mark(&mut used[connection.to.element].0, connection.to.port);
     }
-    if open_inputs {
+    if options.open_inputs {
         for ((inputs, _), class) in used.iter_mut().zip(classes) {
             let names = class.map_or(&[][..], |c| c.ports.inputs);
             inputs.resize(inputs.len().max(Ports::range(names).0), true);
@@ -45,7 +45,7 @@ pub(super) fn count(
             names,
             used,
             configured,
-            gaps: !as_click,
+            gaps: !options.as_click,
         };
         let input = side("input", class.ports.inputs, inputs, least_in);
         let output = side("output", class.ports.outputs, outputs, least_out);

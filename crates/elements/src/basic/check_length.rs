@@ -14,7 +14,6 @@
 
 use crate::prelude::*;
 use engine::element::AnyConfig;
-use engine::element::extension::config_of;
 use planner::LimitsLength;
 
 drops! {

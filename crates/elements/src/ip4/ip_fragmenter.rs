@@ -30,7 +30,6 @@
 use crate::complain::complain;
 use crate::prelude::*;
 use engine::element::AnyConfig;
-use engine::element::extension::config_of;
 use forwarding::Interface;
 use planner::LimitsLength;
 use wire::ipv4::{self, DF, MAX_LEN, MF, MIN_LEN};

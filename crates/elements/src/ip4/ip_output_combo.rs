@@ -23,7 +23,6 @@ use super::ip_gw_options::IPGWOptions;
 use crate::prelude::*;
 use crate::switch::hub::no_buffer;
 use engine::element::AnyConfig;
-use engine::element::extension::config_of;
 use engine::packet::anno::PacketType;
 use planner::LimitsLength;
 use std::net::Ipv4Addr;

@@ -18,7 +18,6 @@
 use super::chain;
 use crate::prelude::*;
 use engine::element::AnyConfig;
-use engine::element::extension::config_of;
 use planner::LimitsLength;
 use wire::ext::{FRAGMENT_LEN, Walk};
 use wire::{Ipv6, ext, ipv6};

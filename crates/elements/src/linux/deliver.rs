@@ -7,24 +7,16 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use wire::{EtherAddr, ether};
 
-const NO_ADDRESS: u8 = 0;
-const UNREACHABLE: u8 = 1;
-const FULL: u8 = 2;
-const DOWN: u8 = 3;
-const NO_HEADROOM: u8 = 4;
-/// Drop reasons of packets with MPLS labels, or whose labels were popped.
-const TOO_LONG: u8 = 5;
-const NOT_IP: u8 = 6;
-/// Names of the drop reasons.
-pub(super) const DROPS: [&str; 7] = [
-    "no_address",
-    "unreachable",
-    "full",
-    "down",
-    "no_headroom",
-    "too_long",
-    "not_ip",
-];
+// Only packets with MPLS labels, or whose labels were popped, are dropped for the last two reasons.
+drops! {
+    NO_ADDRESS = "no_address",
+    UNREACHABLE = "unreachable",
+    FULL = "full",
+    DOWN = "down",
+    NO_HEADROOM = "no_headroom",
+    TOO_LONG = "too_long",
+    NOT_IP = "not_ip",
+}
 
 const OUT_UNREACHABLE: u8 = 1;
 /// Pseudo-verdict: the packet waits for address resolution.
@@ -242,7 +234,7 @@ impl<F: Family> Element for Deliver<F> {
         .gives(&[Facts::ETHER, F::PACKET])
         .spoils(Facts::AT_NETWORK)
         .drops(match F::IS_LABELLED {
-            true => &DROPS,
+            true => DROPS,
             false => DROPS.split_at(TOO_LONG as usize).0,
         })
         .extensions(const { &[&resources::of::<Self>()] })

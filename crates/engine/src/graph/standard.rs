@@ -174,21 +174,22 @@ fn ports(plan: &Plan, node: usize, counts: &NodeStats) -> String {
         while each.last().is_some_and(Vec::is_empty) {
             each.pop();
         }
+        let is_input = what == "input";
         let _ = writeln!(text, "{}", lang::count(each.len(), what));
         for (port, ends) in each.iter().enumerate() {
             let flow = if flows[port] { "pull" } else { "push" };
-            let of_class = match what {
-                "input" => about.class.ports.input_flow(port),
-                _ => about.class.ports.output_flow(port),
+            let of_class = match is_input {
+                true => about.class.ports.input_flow(port),
+                false => about.class.ports.output_flow(port),
             };
-            // The class leaves it open.
+            // Click's mark of an agnostic port.
             let mark = if of_class == Flow::Agnostic { "~" } else { "" };
             let passed = sent.get(port).map_or("-".to_owned(), u64::to_string);
-            let name = |(name, at): &(&str, usize)| match (what, *at) {
-                ("input", at) => format!("{name} [{at}]"),
-                (_, at) => format!("[{at}] {name}"),
+            let end = |(far, at): &(&str, usize)| match is_input {
+                true => format!("{far} [{at}]"),
+                false => format!("[{at}] {far}"),
             };
-            let ends: Vec<String> = ends.iter().map(name).collect();
+            let ends: Vec<String> = ends.iter().map(end).collect();
             let _ = writeln!(text, "{flow}{mark}\t{passed}\t{}", ends.join(", "));
         }
     };
