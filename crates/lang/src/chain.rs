@@ -406,9 +406,11 @@ impl Builder<'_, '_> {
             "input" => ("input", "output"),
             _ => ("output", "input"),
         };
-        let title = match self.scope().tunnels.len() {
-            1 => self.title("this compound element"),
-            _ => self.title("this group"),
+        // The file itself has no tunnels, a compound element has its own.
+        let own_tunnels = usize::from(self.scope().template != 0);
+        let title = match self.scope().tunnels.len() > own_tunnels {
+            true => self.title("this group"),
+            false => self.title("this compound element"),
         };
         self.report(
             Diagnostic::error("pseudo-element", text)

@@ -34,7 +34,7 @@ struct Pending<'a> {
     frame: FrameId,
     class: &'a ClassRef,
     config: Config,
-    /// Definition that fits; `None` after a mistake.
+    /// Definition that fits, never `Choice::Base`; `None` after a mistake.
     choice: Option<Choice>,
     name: String,
     /// Number of enclosing compound elements.

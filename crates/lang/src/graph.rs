@@ -21,7 +21,7 @@ pub struct Router {
     /// Classes that the file uses without defining them, also in compound elements that nobody uses: name, place and
     /// kind of the first use.
     pub classes: Vec<(String, Span, ClassUse)>,
-    /// Mistakes for Click alone: ports of compound elements that nothing is connected to.
+    /// Unused ports of compound elements. Only `ashlar click` reports them.
     pub unused: Vec<Diagnostic>,
 }
 

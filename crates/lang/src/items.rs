@@ -201,7 +201,8 @@ impl Parser {
         if let Some(port) = number.filter(|&port| port <= u64::from(PORT_MAX)) {
             return Ok((port as u32, next.span));
         }
-        let is_number = number.is_some() || text.bytes().all(|b| b.is_ascii_digit());
+        let is_decimal = !text.starts_with('0') && text.bytes().all(|b| b.is_ascii_digit());
+        let is_number = number.is_some() || is_decimal;
         let message = match is_number {
             true => format!("port {text} is too large"),
             false => format!("`{text}` is not a port number"),

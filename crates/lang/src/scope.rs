@@ -54,7 +54,7 @@ pub(crate) struct Builder<'a, 'l> {
     /// Names that were declared in statements which could not be parsed.
     pub(crate) lost: HashSet<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Classes without a definition in the file, with the position of their first use.
+    /// Classes without a definition in the file, with position and kind of their first use.
     pub(crate) base: HashMap<String, (Span, ClassUse)>,
     pub(crate) links: usize,
 }

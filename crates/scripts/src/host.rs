@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// End of the message of a read handler that was not called, because it was given a parameter.
+pub const NO_PARAMETERS: &str = " does not take parameters";
+
 /// Intended use of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {

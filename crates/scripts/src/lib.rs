@@ -18,7 +18,7 @@ mod sprintf;
 pub use dry::dry_run;
 pub use functions::PURE;
 pub use handlers::{READS, WRITES};
-pub use host::{Host, Sink, Use};
+pub use host::{Host, NO_PARAMETERS, Sink, Use};
 pub use machine::{Call, Context, Ended, Machine};
 pub use program::{Mistake, Program};
 pub use signal::number as signal;

@@ -203,7 +203,7 @@ fn in_click_order(
 }
 
 /// Messages of the first phase that has any: ports that an element does not have, conflicts of push and pull,
-/// ports that are unused or used twice, at last the elements' own mistakes. Click does not begin a phase after one.
+/// ports that are unused or used twice, at last the elements' own mistakes. Click stops after a phase with mistakes.
 fn first_phase(said: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let phase = |d: &Diagnostic| match d.code {
         "ports" if d.message.contains(" has no ") => 0,

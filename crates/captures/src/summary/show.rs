@@ -34,6 +34,11 @@ enum Transport<'a> {
     None,
 }
 
+/// Two bytes at `at`, if they are there.
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
 impl<'a> View<'a> {
     /// View of a packet whose network header annotation is set. `count_extra` is true if the EXTRA_LENGTH annotation
     /// counts.
@@ -175,14 +180,12 @@ impl<'a> View<'a> {
 
     /// Two bytes of a transport header that may be cut off behind them.
     fn short(&self, protocols: &[u8], at: usize) -> Option<u16> {
-        let bytes = self.start(protocols)?.get(at..at + 2)?;
-        Some(u16::from_be_bytes(bytes.try_into().ok()?))
+        be16(self.start(protocols)?, at)
     }
 
     /// Two bytes of a TCP header that may be cut off behind them.
     fn tcp_short(&self, at: usize) -> Option<u16> {
-        let bytes = self.tcp_start()?.get(at..at + 2)?;
-        Some(u16::from_be_bytes(bytes.try_into().ok()?))
+        be16(self.tcp_start()?, at)
     }
 
     /// Four bytes of a TCP header that may be cut off behind them.

@@ -187,7 +187,7 @@ fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
     Some(match command {
         Command::Read(name, argument) => {
             let path = path(&name, rules, cx);
-            let found = find(&path, &name, Use::Read, rules, cx);
+            let found = find(&path, &name, Use::Read, only(&name, "write"), (rules, cx));
             match found.and_then(|()| call(&path, &argument, Use::Read, cx)) {
                 Ok(value) => protocol::data(&format!("Read handler '{name}' OK"), &value),
                 Err(wrong) => refuse(wrong, "Read", &name),
@@ -195,7 +195,7 @@ fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
         }
         Command::Write(name, value) => {
             let path = path(&name, rules, cx);
-            let found = find(&path, &name, Use::Write, rules, cx);
+            let found = find(&path, &name, Use::Write, only(&name, "read"), (rules, cx));
             match found.and_then(|()| call(&path, &value, Use::Write, cx)) {
                 Ok(_) => protocol::answer(200, &format!("Write handler '{name}' OK")),
                 Err(wrong) => refuse(wrong, "Write", &name),
@@ -210,15 +210,13 @@ fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
 
 fn check(name: &str, wanted: Use, word: &str, rules: &Rules, cx: &mut JobCx) -> Vec<u8> {
     let path = path(name, rules, cx);
-    match find(&path, name, wanted, rules, cx) {
+    let able = match wanted {
+        Use::Read => "readable",
+        Use::Write => "writable",
+    };
+    let unable = (511, format!("Handler '{name}' not {able}"));
+    match find(&path, name, wanted, unable, (rules, cx)) {
         Ok(()) => protocol::answer(200, &format!("{word} handler '{name}' OK")),
-        Err((530, text)) if text.ends_with("-only") => {
-            let able = match wanted {
-                Use::Read => "readable",
-                Use::Write => "writable",
-            };
-            protocol::answer(511, &format!("Handler '{name}' not {able}"))
-        }
         Err(wrong) => refuse(wrong, word, name),
     }
 }
@@ -240,13 +238,19 @@ fn path(name: &str, rules: &Rules, cx: &JobCx) -> String {
     numbered.unwrap_or_else(|| name.to_owned())
 }
 
-/// True if a handler may be used; else code and text of the refusal.
+/// Refusal of a handler that has the other use alone.
+fn only(name: &str, other: &str) -> (u16, String) {
+    (530, format!("Handler '{name}' {other}-only"))
+}
+
+/// Checks that a handler may be used. The error is code and text of the refusal, `unable` for a handler that lacks this
+/// use.
 fn find(
     path: &str,
     name: &str,
     wanted: Use,
-    rules: &Rules,
-    cx: &JobCx,
+    unable: (u16, String),
+    (rules, cx): (&Rules, &JobCx),
 ) -> Result<(), (u16, String)> {
     let denied = || Err((530, format!("Permission denied for '{name}'")));
     if wanted == Use::Write && rules.read_only {
@@ -263,13 +267,7 @@ fn find(
             Err((510, format!("No element named '{element}'")))
         }
         Err(AskError::NoHandler(_)) => Err((511, format!("No handler named '{name}'"))),
-        Err(_) => {
-            let other = match wanted {
-                Use::Read => "write",
-                Use::Write => "read",
-            };
-            Err((530, format!("Handler '{name}' {other}-only")))
-        }
+        Err(_) => Err(unable),
     }
 }
 

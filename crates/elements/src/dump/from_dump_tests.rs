@@ -21,6 +21,12 @@ fn capture(name: &str, options: &str) -> PathBuf {
 }
 
 /// Packets of a FromDump with some options: identifications and lengths.
+/// A router that passes the packets of a file on to `to`.
+fn dump(file: &Path, options: &str, to: &str) -> Bench {
+    let text = format!("f :: FromDump({}{options}) -> {to}", file.display());
+    Bench::strict(crate::CLASSES, &text)
+}
+
 fn ids(file: &Path, options: &str) -> Vec<u8> {
     let text = format!("FromDump({}{options}) -> out :: Collect", file.display());
     let mut bench = Bench::strict(crate::CLASSES, &text);
@@ -74,11 +80,7 @@ fn a_window_of_times_can_be_taken() {
 #[test]
 fn an_extended_window_goes_on() {
     let file = capture("dump-c", ", ENCAP IP");
-    let text = format!(
-        "f :: FromDump({}, END 10.5) -> out :: Collect",
-        file.display()
-    );
-    let mut bench = Bench::strict(crate::CLASSES, &text);
+    let mut bench = dump(&file, ", END 10.5", "out :: Collect");
     bench.run();
     assert_eq!(bench.take("out").len(), 1);
     assert_eq!(bench.read("f.active"), "false");
@@ -89,37 +91,33 @@ fn an_extended_window_goes_on() {
     bench.write("f.active", "true");
     bench.run();
     assert_eq!(bench.take("out").len(), 3, "the end was passed");
-    let text = format!(
-        "f :: FromDump({}, END 10.5, END_CALL s.run) -> Discard; s :: Script(TYPE PASSIVE)",
-        file.display()
-    );
-    let mut bench = Bench::strict(crate::CLASSES, &text);
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn an_end_with_a_call_is_passed_and_counts_once() {
+    let file = capture("dump-j", ", ENCAP IP");
+    let options = ", END 10.5, END_CALL s.run";
+    let mut bench = dump(&file, options, "Discard; s :: Script(TYPE PASSIVE)");
     bench.run();
     assert_eq!(bench.read("f.active"), "true", "as in Click");
-    assert_eq!(
-        bench.read("f.count"),
-        "3",
-        "the end counts once, as in Click"
-    );
-    let text = format!("f :: FromDump({}, ACTIVE false) -> Discard", file.display());
-    let mut bench = Bench::strict(crate::CLASSES, &text);
+    assert_eq!(bench.read("f.count"), "3", "as in Click");
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn extending_a_window_without_an_end_does_nothing() {
+    let file = capture("dump-i", ", ENCAP IP");
+    let mut bench = dump(&file, ", ACTIVE false", "Discard");
     bench.write("f.extend_interval", "5");
-    assert_eq!(
-        bench.read("f.active"),
-        "false",
-        "without an end there is nothing to extend"
-    );
+    assert_eq!(bench.read("f.active"), "false");
     let _ = std::fs::remove_file(file);
 }
 
 #[test]
 fn an_end_that_was_reached_is_passed_by_active() {
     let file = capture("dump-f", ", ENCAP IP");
-    let text = format!(
-        "f :: FromDump({}, END 10.5) -> out :: Collect",
-        file.display()
-    );
-    let mut bench = Bench::strict(crate::CLASSES, &text);
+    let mut bench = dump(&file, ", END 10.5", "out :: Collect");
     bench.run();
     assert_eq!(bench.take("out").len(), 1);
     bench.write("f.active", "true");
@@ -131,11 +129,7 @@ fn an_end_that_was_reached_is_passed_by_active() {
 #[test]
 fn a_packet_that_waits_keeps_its_time_when_timing_starts_again() {
     let file = capture("dump-g", "");
-    let text = format!(
-        "f :: FromDump({}, TIMING true) -> out :: Collect",
-        file.display()
-    );
-    let mut bench = Bench::strict(crate::CLASSES, &text);
+    let mut bench = dump(&file, ", TIMING true", "out :: Collect");
     bench.run();
     assert_eq!(bench.take("out").len(), 1);
     bench.write("f.reset_timing", "");

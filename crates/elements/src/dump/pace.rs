@@ -19,9 +19,8 @@ pub(super) struct Pace {
 impl Pace {
     /// Starts again: the next packet that is read is the first. One that waits keeps its time.
     pub(super) fn reset(&mut self, waits: bool) {
-        if waits {
-            self.last = true;
-        } else {
+        self.last = waits;
+        if !waits {
             self.offset = None;
         }
     }

@@ -5,7 +5,7 @@ use arguments::show::reason;
 use arguments::text_file;
 use engine::graph::call::{Found, not_found};
 use engine::handler::Access;
-use scripts::{Call, Ended, Host, Machine, Program, Sink};
+use scripts::{Call, Ended, Host, Machine, NO_PARAMETERS, Program, Sink};
 use std::cell::Cell;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -296,7 +296,7 @@ impl Host for Surroundings<'_, '_> {
             _ => false,
         };
         if takes_none && !argument.is_empty() {
-            return Err(format!("read handler `{handler}` does not take parameters"));
+            return Err(format!("read handler `{handler}`{NO_PARAMETERS}"));
         }
         let answer = self.cx.read(handler, argument);
         answer.map_err(|e| e.to_string())

@@ -2,7 +2,7 @@
 
 use super::{Context, Machine, complaints};
 use crate::expand::{Style, Values, expand, expand_unquoted};
-use crate::host::{Host, Sink, Use};
+use crate::host::{Host, NO_PARAMETERS, Sink, Use};
 use crate::number::boolean;
 use crate::program::{Insn, Jump, Target, Text, What, first_word};
 use lang::args::unquote;
@@ -113,7 +113,7 @@ impl Machine {
                 host.chatter(&format!("{handler}:\n{value}"));
             }
             Err(wrong) => {
-                if wrong.ends_with(" does not take parameters") {
+                if wrong.ends_with(NO_PARAMETERS) {
                     // The handler was not called.
                     drop(context);
                 }
