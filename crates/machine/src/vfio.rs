@@ -53,8 +53,8 @@ impl Machine {
     /// # Errors
     /// The reason why it cannot, and the remedy; a sentence.
     pub fn is_given_to(&self, address: &str, user: u32) -> Result<(), String> {
-        let device = self.devices().into_iter().find(|d| d.address == address);
-        let device = device.ok_or_else(|| format!("there is no card {address}"))?;
+        let device = self.device_of(address);
+        let device = device.map_err(|_| format!("there is no card {address}"))?;
         if device.driver.as_deref() != Some(VFIO) {
             return Err(format!(
                 "{VFIO} does not have {address}: `ashlar ports bind {address}`"

@@ -11,7 +11,7 @@ PUSH = ("Null", "Counter", "Paint(3)", "Strip(4)", "Truncate(30)", "Pad(60)", "P
         "Switch(0)", "Tee(1)", "CheckLength(50)", "AverageCounter", "PaintSwitch", "SetIPECN(1)", "AggregateCounter", "UDPIPEncap(1.2.3.4, 5, 6.7.8.9, 10)")
 PULL = ("Null", "Counter", "PullNull", "Shaper(50)", "Paint(2)", "Strip(1)", "DelayShaper(0.05)", "RatedSplitter(10)", "Truncate(20)", "AverageCounter")
 QUEUES = ("Queue(5)", "SimpleQueue(3)", "FrontDropQueue(2)", "ThreadSafeQueue(10)", "MixedQueue(4)", "NotifierQueue(3)", "FullNoteQueue(3)",
-          "QuickNoteQueue(4)", "DelayUnqueue(0.1)", "Queue")
+          "QuickNoteQueue(4)", "Queue")
 PULLERS = ("Unqueue", "Unqueue(BURST 3)", "RatedUnqueue(20)", "TimedUnqueue(0.1, 2)", "DelayUnqueue(0.05)", "Unqueue(LIMIT 4)",
            "BandwidthRatedUnqueue(2000)")
 NUMBERS = ("0", "1", "2", "3", "-1", "7", "10", "0x10", "4294967296", "1.5", "-2.5", "abc", "1000000000000", "08", "")
@@ -116,7 +116,7 @@ def graph_case(seed, number):
     data = whole_datagram(r, 17)
     first = [r.choice(PUSH) for _ in range(r.choice([0, 1, 2, 3]))]
     last = [r.choice(PULL) for _ in range(r.choice([0, 1, 2]))]
-    queue, puller = r.choice(QUEUES[:-2] if r.random() < 0.9 else QUEUES[-1:]), r.choice(PULLERS)
+    queue, puller = r.choice(QUEUES[:-1] if r.random() < 0.9 else QUEUES[-1:]), r.choice(PULLERS)
     source = r.choice([f"InfiniteSource(DATA \\<{data.hex()}>, LIMIT {r.choice([1, 3, 8])}, STOP {r.choice(['true', 'false'])})",
                        f"RatedSource(DATA \\<{data.hex()}>, RATE {r.choice([10, 40, 100])}, LIMIT {r.choice([1, 5, 12])}, STOP false)",
                        f"TimedSource(INTERVAL {r.choice(['0.05', '0.11'])}, DATA \\<{data.hex()}>, LIMIT 6)"])
@@ -127,5 +127,6 @@ def graph_case(seed, number):
     steps = [instruction(r, labels) for _ in range(r.choice([1, 2, 4, 8]))]
     second = tuple(instruction(r, []) for _ in range(r.choice([0, 1, 2, 4])))
     kind = r.choice(["TYPE PASSIVE", "TYPE PASSIVE", "TYPE ACTIVE", "TYPE PASSIVE"])
-    ends = ["wait 2.5", "print $(c0.count)", "print $(c1.count)", "print $(q0.length)", "print $(q0.drops)", "print $(s.run)", "stop"]
-    return Graph(tuple(lines), (*steps, *ends[: -2 if not second else None], *([] if second else ["stop"])), second, kind)
+    ends = ["wait 2.5", "print $(c0.count)", "print $(c1.count)", "print $(q0.length)", "print $(q0.drops)",
+            *(["print $(s.run)"] if second else []), "stop"]
+    return Graph(tuple(lines), (*steps, *ends), second, kind)

@@ -186,8 +186,8 @@ pub(super) fn forbid() -> Result<(), String> {
     ] {
         let architecture = std::env::consts::ARCH.try_into();
         let architecture = architecture.map_err(|e: BackendError| said(e.into()))?;
-        let refused = SeccompAction::Errno(error as u32);
-        let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, architecture);
+        let action = SeccompAction::Errno(error as u32);
+        let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, architecture);
         let program: Result<BpfProgram, _> = filter.and_then(BpfProgram::try_from);
         apply_filter(&program.map_err(|e| said(e.into()))?).map_err(said)?;
     }

@@ -87,9 +87,6 @@ pub(crate) fn cards_of_others(plan: &Plan, user: &User, ports: &Directory) -> Ve
         .iter()
         .filter(|device| ports.is_of_machine(&device.name));
     let cards = of_machine.filter_map(|device| match ports.resource(&device.name) {
-        Resource::Card(address) if address.matches(':').count() == 1 => {
-            Some(format!("0000:{address}"))
-        }
         Resource::Card(address) => Some(address),
         _ => None,
     });

@@ -23,8 +23,7 @@ impl Writes {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// True if all writes that have begun had ended when [`ended`](Self::ended) returned this number: since then none
-    /// was under way.
+    /// True if no write was under way when [`ended`](Self::ended) returned this number, and none has begun since.
     pub(super) fn none_since(&self, ended: u64) -> bool {
         self.begun.load(Ordering::SeqCst) == ended
     }

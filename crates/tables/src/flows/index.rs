@@ -9,7 +9,7 @@ use crate::prefetch;
 
 /// Entries of a bucket.
 const ROOM: usize = WORDS - 1;
-/// A bucket is split if there are more entries for every two buckets. Then one look-up in twenty reads a second line.
+/// Entries of two buckets on average, above which a bucket is split. Of 100 entries some 3 are then in a second line.
 const PAIR_MAX: usize = 7;
 
 /// A cache line of entries. Entries are at the beginning.
@@ -255,7 +255,7 @@ impl Index {
         self.len -= 1;
     }
 
-    /// Number of bytes that are reserved.
+    /// Number of bytes that the buckets take.
     pub(super) fn memory(&self) -> usize {
         self.first.memory() + self.further.memory()
     }

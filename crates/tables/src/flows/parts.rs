@@ -52,13 +52,9 @@ impl<T> Parts<T> {
         self.parts.iter().flatten()
     }
 
-    /// Number of bytes that are reserved.
+    /// Number of bytes that the values take. More is reserved, but pages not yet used take no memory.
     pub(super) fn memory(&self) -> usize {
-        let each = self
-            .parts
-            .iter()
-            .map(|part| part.capacity() * size_of::<T>());
-        each.sum()
+        self.len * size_of::<T>()
     }
 }
 

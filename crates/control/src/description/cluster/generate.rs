@@ -107,11 +107,7 @@ pub fn text(of: &Description, server: usize, file: &str) -> String {
     let ways = Ways::new(of, server);
     let mut out = head(of, own);
     definitions(&mut out, of, server);
-    if let Some(elements) = own
-        .uses_elements()
-        .then_some(&of.elements)
-        .and_then(Option::as_ref)
-    {
+    if let Some(elements) = of.elements.as_ref().filter(|_| own.uses_elements()) {
         own_elements(&mut out, elements, (file, &own.name));
     }
     classes(&mut out, own, &ways, of, server);

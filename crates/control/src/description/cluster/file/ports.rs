@@ -168,7 +168,7 @@ fn is_class(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let named = name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(fits);
     let rest = &text[name.len()..];
-    named && (rest.is_empty() || rest.ends_with(')') && !rest.contains(';'))
+    named && (rest.is_empty() || rest.ends_with(')') && !rest.contains(';') && !rest.contains("->"))
 }
 
 fn is_host(address: IpAddr, length: u8) -> bool {
