@@ -58,5 +58,5 @@ def write_page():
     tree = [middle[f"tree-cycles-{n}"] for n in (0, 1_000_000)]
     values = {
         "table": table(["figure", "value", "goal"], [row(results, *one) for one in ROWS]), "rounds": of_rounds(raw["rounds"]), "host": host_table(raw),
-        "tree": f"{tree[1] / tree[0]:.1f}", "sched 0": f"{middle['rte_sched-cycles-0']:.0f}", "sched most": f"{middle['rte_sched-cycles-1000000']:.0f}", "swap": f"{1 / middle['swap/route']:.2f}", "command": "    eval/services/run --keep"}
+        "tree": f"{tree[1] / tree[0]:.1f}", "sched 0": f"{middle['rte_sched-cycles-0']:.0f}", "sched most": f"{middle['rte_sched-cycles-1000000']:.0f}", "swap": f"{1 / middle['swap/route']:.2f}", "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
     (HERE / "README.md").write_text(figure.fill((HERE / "page.md").read_text(), values))
