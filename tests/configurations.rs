@@ -273,3 +273,171 @@ fn two_routers_of_a_file_run_in_one_process_and_each_has_its_own_drops() {
         assert_eq!(books.drops().iter().map(|d| d.1).sum::<u64>(), count);
     }
 }
+
+/// Flows of deadlines.click: DSCP, guaranteed bits a second, and bytes of a burst.
+const GUARANTEED: [(u8, u64, u64); 4] = [
+    (46, 100_000_000, 200_000),
+    (34, 20_000_000, 200_000),
+    (10, 2_000_000, 200_000),
+    (12, 1_000_000, 5_000),
+];
+/// Width of a bin of the queue.
+const BIN_NS: f64 = 1e6;
+
+/// A flow as the manual page defines it, in nanoseconds of the router's clock.
+#[derive(Clone, Copy, Default)]
+struct Paced {
+    /// Time at which the last packet would have left a private link with the flow's rate.
+    finish: f64,
+    /// The same of the packets within the burst, which the token bucket counts.
+    full: f64,
+}
+
+impl Paced {
+    /// The deadline of a packet; none if it exceeds the flow's burst.
+    fn deadline(&mut self, rate: u64, burst: u64, now: f64, bytes: usize) -> Option<f64> {
+        let time = |bytes: f64| bytes * 8e9 / rate as f64;
+        let full = self.full.max(now) + time(bytes as f64);
+        if full - now > time(burst as f64) {
+            return None;
+        }
+        self.full = full;
+        self.finish = self.finish.max(now) + time(bytes as f64);
+        Some(self.finish)
+    }
+}
+
+/// A frame with an IP packet of a code point.
+fn of_dscp(dscp: u8, payload: usize) -> testkit::Build {
+    let packet = testkit::ip4().src("10.0.0.1").dst("10.9.9.9");
+    let packet = packet.tos(dscp << 2).udp(1, 2).payload_len(payload);
+    packet.ether("02:00:00:00:00:01", "02:00:00:00:00:02")
+}
+
+/// A frame that gets no deadline: ARP, IPv6, with a tag, with a broken header, or of no flow.
+fn without_deadline(rng: &mut testkit::Rng, payload: usize) -> Vec<u8> {
+    let mut other = vec![rng.u8(); 60 + payload];
+    match rng.below(5) {
+        0 => other[12..14].copy_from_slice(&[8, 6]),
+        1 => other[12..14].copy_from_slice(&[0x86, 0xdd]),
+        2 => other = of_dscp(46, payload).vlan(7).bytes(),
+        3 => other = of_dscp(46, payload).bad_checksum().bytes(),
+        _ => other = of_dscp(0, payload).bytes(),
+    }
+    other
+}
+
+#[test]
+fn frames_leave_by_deadline_as_from_a_list_that_is_searched_and_others_after_them() {
+    for (walker, seed) in [(Walker::Sweep, 71), (Walker::Strict, 72)] {
+        let definitions = [DEVICES, &[("LINK", "1Gbps")]].concat();
+        let mut router = Whole::new(&text("deadlines.click"), &definitions, walker);
+        for (dscp, rate, burst) in GUARANTEED {
+            let flow = format!("{dscp} RATE {rate}bps BURST {burst} PACKET 1500");
+            router.handler("flows.add", &flow);
+        }
+        let mut rng = testkit::Rng::seed(seed);
+        let slow = router.far(1);
+        slow.limit(1024, 0);
+        // The port's element takes packets out until it finds the port full; it does not sort them.
+        let mut expected: Vec<_> = (0..100).map(|_| without_deadline(&mut rng, 20)).collect();
+        for frame in &expected {
+            router.receive(0, [&frame[..]]);
+            router.settle();
+        }
+        let left: usize = router
+            .handler("order.length", "")
+            .parse()
+            .expect("a number");
+        assert!((1..100).contains(&left), "{left}");
+        let left = expected.split_off(expected.len() - left);
+
+        let mut flows = [Paced::default(); GUARANTEED.len()];
+        // Bin and frame of each waiting packet, in the order of arrival; the last bin is for those without a deadline.
+        let mut waiting: Vec<_> = left.into_iter().map(|frame| (u64::MAX, frame)).collect();
+        let mut excess = 0;
+        for _ in 0..400 {
+            router.advance(Duration::from_micros(rng.below(700) as u64));
+            let now = router.graph().now().0 as f64;
+            let payload = rng.range(20..1400);
+            let at = rng.below(GUARANTEED.len() + 1);
+            let (bin, frame) = match GUARANTEED.get(at) {
+                None => (Some(u64::MAX), without_deadline(&mut rng, payload)),
+                Some(&(dscp, rate, burst)) => {
+                    let deadline = flows[at].deadline(rate, burst, now, 28 + payload);
+                    let bin = deadline.map(|deadline| (deadline / BIN_NS) as u64);
+                    (bin, of_dscp(dscp, payload).bytes())
+                }
+            };
+            router.receive(0, [&frame[..]]);
+            router.settle();
+            match bin {
+                Some(bin) => waiting.push((bin, frame)),
+                None => excess += 1,
+            }
+        }
+        assert_eq!(
+            router.handler("order.length", ""),
+            waiting.len().to_string()
+        );
+        slow.limit(1024, 1024);
+        router.advance(Duration::from_millis(100));
+        while let Some(least) = waiting.iter().map(|(bin, _)| *bin).min() {
+            let first = waiting.iter().position(|(bin, _)| *bin == least);
+            expected.push(waiting.remove(first.expect("it is there")).1);
+        }
+        let sent = router.sent(1);
+        let other =
+            (0..expected.len().max(sent.len())).find(|&at| sent.get(at) != expected.get(at));
+        assert_eq!(other, None, "the first that differs, of {}", sent.len());
+        assert!(excess > 10, "{excess}");
+        let drops: u64 = router.check().drops().iter().map(|d| d.1).sum();
+        assert_eq!(drops, excess);
+        assert_eq!(router.handler("order.beyond", "").trim(), "0");
+
+        let back = testkit::traffic::mix(seed, 100);
+        router.receive(1, back.iter().map(Vec::as_slice));
+        router.settle();
+        assert_eq!(router.sent(0), back);
+    }
+}
+
+#[test]
+fn each_worker_sorts_its_own_queue_by_deadline_and_sends_it_itself() {
+    const OTHERS: usize = 200;
+    const OF_FLOW: usize = 100;
+    /// Packets that a port's element takes out before it finds the port full.
+    const TAKEN_MAX: usize = 64;
+    let directory = Arc::new(Directory::new());
+    let (near, far) = (directory.memory("0"), directory.memory("1"));
+    far.limit(1024, 0);
+    let mut router = start("deadlines.click", DEVICES, 2, directory);
+    let flow = "46 RATE 100Mbps BURST 100000 PACKET 1500";
+    router.write("flows.add", flow).expect("the link has room");
+    let arp = [8, 6];
+    let mut other = vec![2; 60];
+    other[12..14].copy_from_slice(&arp);
+    let guaranteed = of_dscp(46, 20).bytes();
+    for (frame, count) in [(&other, OTHERS), (&guaranteed, OF_FLOW)] {
+        for queue in 0..2 {
+            for _ in 0..count {
+                assert!(near.inject(queue, frame));
+            }
+        }
+    }
+    assert!(near.wait_received(Duration::from_secs(60)));
+    far.limit(1024, 1024);
+    let sent = far.collect_at_least(2 * (OTHERS + OF_FLOW), Duration::from_secs(60));
+    for queue in 0..2 {
+        let of_queue = sent.iter().filter(|sent| sent.queue == queue);
+        let is_other: Vec<bool> = of_queue.map(|sent| sent.frame == other).collect();
+        assert_eq!(is_other.len(), OTHERS + OF_FLOW, "queue {queue}");
+        let taken = is_other.iter().take_while(|other| **other).count();
+        assert!(taken <= TAKEN_MAX, "{taken} before those with a deadline");
+        assert!(is_other[taken..][..OF_FLOW].iter().all(|other| !other));
+        assert!(is_other[taken + OF_FLOW..].iter().all(|other| *other));
+    }
+    Books::of_router(&router).check();
+    router.stop();
+    router.join();
+}
