@@ -113,15 +113,7 @@ class Hugepages:
         self.before = int(self.PATH.read_text())
         self.mounted = False
         try:
-            # Memory in small pieces: first compact it, then let files' pages go.
-            for remedy in ("compact_memory", "drop_caches", "compact_memory", None):
-                self.PATH.write_text(str(self.wanted and max(self.before, self.wanted)))
-                if int(self.PATH.read_text()) >= self.wanted:
-                    break
-                if remedy:
-                    pathlib.Path("/proc/sys/vm", remedy).write_text("1")
-            else:
-                raise Failed(f"the kernel finds no {self.wanted * 2} MiB for hugepages: free memory, or restart")
+            self.reserve()
             if not os.path.ismount("/dev/hugepages"):
                 os.makedirs("/dev/hugepages", exist_ok=True)
                 subprocess.run(["mount", "-t", "hugetlbfs", "nodev", "/dev/hugepages"], check=True)
@@ -129,6 +121,25 @@ class Hugepages:
         except BaseException:
             self.__exit__()
             raise
+        return self
+
+    def reserve(self):
+        """Reserves the hugepages; called again, those that another program has given back meanwhile."""
+        # Memory in small pieces: first compact it, then let files' pages go.
+        for remedy in ("compact_memory", "drop_caches", "compact_memory", None):
+            self.PATH.write_text(str(self.wanted and max(self.before, self.wanted)))
+            if int(self.PATH.read_text()) >= self.wanted:
+                return
+            if remedy:
+                pathlib.Path("/proc/sys/vm", remedy).write_text("1")
+        raise Failed(f"the kernel finds no {self.wanted * 2} MiB for hugepages: free memory, or restart")
+
+    @staticmethod
+    def free():
+        """Number of hugepages that no program uses or is promised."""
+        text = pathlib.Path("/proc/meminfo").read_text()
+        free, promised = (int(re.search(rf"HugePages_{word}: +(\d+)", text)[1]) for word in ("Free", "Rsvd"))
+        return free - promised
 
     def __exit__(self, *_):
         if self.mounted:
