@@ -63,6 +63,9 @@ class TwoBed(Bed):
         self.spaces: dict[str, Namespace] = {}
         self.routers: dict[str, AshlarRouter] = {}
 
+    def balancers(self) -> list[AshlarRouter]:
+        return list(self.routers.values())
+
     def balancer(self, number: int, ports: str, more: str = "") -> None:
         """A balancer's namespace, without cables to the outside, and its file."""
         name, other = NAMES[number - 1], NAMES[2 - number]

@@ -71,6 +71,8 @@ class Outcome:
     reordered: int
     twice: int
     longest_gap_ms: float
+    # Packets, of anybody, for which the kernel's queue of a core had no room meanwhile: tells whose a loss is.
+    kernel_drops: int
 
     @property
     def lost(self) -> int:
@@ -126,6 +128,9 @@ class Bed:
         path = self.lab.folder / f"{name}.sh"
         path.write_text(script)
         box.run("sh", str(path))
+
+    def balancers(self) -> list[AshlarRouter]:
+        return [self.router]
 
     def start(self, *words: str) -> None:
         self.router.start(self.file, *words)
@@ -242,6 +247,9 @@ class PairBed(Bed):
         router.socket = self.lab.folder / f"{name}.sock"
         return router
 
+    def balancers(self) -> list[AshlarRouter]:
+        return self.routers
+
     def start(self, *words: str) -> None:
         for router, name in zip(self.routers, ("left", "right")):
             router.start(self.lab.folder / f"{name}.toml", *words)
@@ -255,14 +263,20 @@ class PairBed(Bed):
         return left == right
 
 
+def kernel_drops() -> int:
+    """Number of packets for which the kernel's queue of a core had no room, since the machine's start."""
+    return sum(int(line.split()[1], 16) for line in Path("/proc/net/softnet_stat").read_text().splitlines())
+
+
 class Load:
     """Packets on their way from lan to wan."""
 
     def __init__(self, bed: Bed, number: int, rate: float, seconds: float, flows: int, size: int):
         folder = bed.lab.folder
         start = folder / f"start{number}"
-        self.seconds = seconds
+        self.bed, self.rate, self.seconds, self.flows = bed, rate, seconds, flows
         self.hosts: list[Process] = []
+        self.kernel_drops = kernel_drops()
         self.records = {name: folder / f"{name}{number}" for name in ("lan", "wan")}
         for name, space, own, targets in (("lan", bed.lan, LAN, {WAN: rate}), ("wan", bed.wan, WAN, {})):
             plan = folder / f"{name}{number}.json"
@@ -297,7 +311,20 @@ class Load:
             newest[flow] = max(number, newest.get(flow, -1))
             times.append(int(words[5]))
         gaps = [(b - a) / 1e6 for a, b in zip(times, times[1:])]
-        return Outcome(sent, len(seen) + twice, reordered, twice, max(gaps, default=0.0))
+        if len(seen) < sent:
+            self.tell(seen)
+        return Outcome(sent, len(seen) + twice, reordered, twice, max(gaps, default=0.0),
+                       kernel_drops() - self.kernel_drops)
+
+    def tell(self, seen: set[tuple[int, int]]) -> None:
+        """Prints when lost packets were due, and what has been counted, for the reader of a failed test."""
+        due = int(self.rate * self.seconds)
+        lost = [at for at in range(due) if (at % self.flows, at // self.flows) not in seen]
+        print("lost at (seconds)", *(f"{at / self.rate:.3f}" for at in lost[:200]))
+        for router in self.bed.balancers():
+            print(router.losses() if router.process and router.process.running else "the balancer has ended")
+        for name, box in self.bed.boxes.items():
+            print(name, "forwarded", self.bed.forwarded(name), box.run("ip", "-s", "neigh", ok=None).out)
 
 
 def exactly(one: socket.socket, size: int) -> bytes:

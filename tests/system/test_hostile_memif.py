@@ -71,12 +71,6 @@ class Bed:
         """Waits until the hosts reach each other, both ways."""
         until(lambda: self.hosts[0].run("ping", "-c", "1", "-W", "1", "10.9.0.2", ok=None).status == 0, "the hosts to reach each other", 20)
 
-    def losses(self) -> str:
-        """Non-zero counters of drops and of ports' events."""
-        lines = self.router.get("/metrics").decode().splitlines()
-        names = ("ashlar_element_drops_total", "ashlar_port_events_total")
-        return "\n".join(line for line in lines if line.startswith(names) and not line.endswith(" 0"))
-
     def attack(self, kind: str) -> None:
         """Stops the isolated router, lets the attacker listen in its place, and ends the common process's connections.
         """
@@ -148,7 +142,7 @@ def test_a_hostile_peer_of_shared_memory_costs_its_neighbours_no_packet(bed, kin
           f"mistakes {bed.events('peer_mistakes')}, too long {bed.events('too_long')}, connections {bed.attacker.said().count('connected')}")
     print(f"{kind}: {sum(runs)} turns; p50 below {percentile(runs, .5)} ms, p99 below {percentile(runs, .99)}, p99.99 below "
           f"{percentile(runs, .9999)}; by us: {runs}")
-    assert streams.lost == 0, f"{streams.report()}\n{bed.losses()}"
+    assert streams.lost == 0, f"{streams.report()}\n{bed.router.losses()}"
     assert percentile(runs, 0.99) < 1.1, runs
     happened = {
         "flood": lambda: bed.count("got.count") > 10_000,

@@ -125,6 +125,12 @@ class AshlarRouter:
         """Like `get`, for a request that changes something, such as `post("/v1/turns")`."""
         return self._ask("POST", target)
 
+    def losses(self) -> str:
+        """Non-zero counters of drops and of ports' events."""
+        lines = self.get("/metrics").decode().splitlines()
+        names = ("ashlar_element_drops_total", "ashlar_port_events_total")
+        return "\n".join(line for line in lines if line.startswith(names) and not line.endswith(" 0"))
+
     def _ask(self, method: str, target: str) -> bytes:
         connection = _Connection(self.socket)
         try:
