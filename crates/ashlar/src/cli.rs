@@ -68,8 +68,8 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Draw the graph of a configuration
     ///
-    /// Solid connections push, dashed connections pull. Queues are drawn with bars. Elements that run
-    /// on only one worker have its colour.
+    /// Solid connections push, dashed connections pull. Queues are drawn with bars, compounds as frames around their
+    /// elements. Ports have numbers where an element has several. Elements that run on only one worker have its colour.
     Graph(Graph),
     /// List this machine's interfaces and cards, and the name of each in a configuration
     ///

@@ -16,26 +16,49 @@ fn quote(text: &str) -> String {
     out
 }
 
+/// A frame's elements and the frames in it.
+fn frame(out: &mut String, drawing: &Drawing, number: usize) {
+    let inside = |n: &usize| drawing.nodes[*n].frame == number;
+    for n in (0..drawing.nodes.len()).filter(inside) {
+        element(out, drawing, n);
+    }
+    let inner = |n: &usize| drawing.frames[*n].parent == number;
+    for n in (1..drawing.frames.len()).filter(inner) {
+        let name = quote(&drawing.frames[n].name);
+        let _ = writeln!(
+            out,
+            "  subgraph cluster_{n} {{\n  label={name}; fontname=\"sans-serif\"; fontsize=10;"
+        );
+        frame(out, drawing, n);
+        *out += "  }\n";
+    }
+}
+
+fn element(out: &mut String, drawing: &Drawing, n: usize) {
+    let node = &drawing.nodes[n];
+    let lines = [&node.name, &node.class, &node.text];
+    let lines: Vec<&str> = lines
+        .into_iter()
+        .map(String::as_str)
+        .filter(|line| !line.is_empty())
+        .collect();
+    let shape = if node.queue { ", peripheries=2" } else { "" };
+    let tip = whose(node, drawing.workers);
+    let tip = tip.map_or(String::new(), |tip| format!(", tooltip={}", quote(&tip)));
+    let _ = writeln!(
+        out,
+        "  n{n} [label={}, fillcolor=\"{}\"{shape}{tip}];",
+        quote(&lines.join("\n")),
+        colour(node)
+    );
+}
+
 /// The drawing in the DOT language.
 pub(crate) fn render(drawing: &Drawing) -> String {
     let mut out = "digraph router {\n  node [shape=box, style=filled, fontname=\"sans-serif\", fontsize=10];\n  \
         edge [fontname=\"sans-serif\", fontsize=8];\n"
         .to_owned();
-    for (n, node) in drawing.nodes.iter().enumerate() {
-        let label = match node.name.is_empty() {
-            true => node.class.clone(),
-            false => format!("{}\n{}", node.name, node.class),
-        };
-        let shape = if node.queue { ", peripheries=2" } else { "" };
-        let tip = whose(node, drawing.workers);
-        let tip = tip.map_or(String::new(), |t| format!(", tooltip={}", quote(&t)));
-        let _ = writeln!(
-            out,
-            "  n{n} [label={}, fillcolor=\"{}\"{shape}{tip}];",
-            quote(&label),
-            colour(node)
-        );
-    }
+    frame(&mut out, drawing, 0);
     for link in &drawing.links {
         let mut words = Vec::new();
         if link.pull {

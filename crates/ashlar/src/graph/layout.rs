@@ -1,313 +1,430 @@
-//! Layered graph layout, after Sugiyama. Cycles are broken, and elements get layers by their longest path from a
-//! source. Long connections pass through empty places, and places in a layer are sorted so that few connections cross.
+//! Positions of elements, frames and connections. Each frame is laid out by itself, innermost first, and is then one
+//! item of the frame around it. A connection passes a frame's border at a gate; connections to the same input share it.
 
-use super::Drawing;
+use super::layers::{Arranged, Border, End, GAP, Item, Leg, arrange};
+use super::{Drawing, Node};
+use std::collections::HashMap;
 
-pub(super) const GAP: f64 = 24.0;
-const LAYER_GAP: f64 = 46.0;
-pub(super) const HEIGHT: f64 = 36.0;
-/// Width of a place that a connection only passes.
-const PASS: f64 = 10.0;
-const SWEEPS: usize = 12;
+/// Room inside a frame, and above it for its title.
+const MARGIN: f64 = 14.0;
+const TITLE: f64 = 16.0;
 
-/// A place: an element, or a bend of a long connection.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
+/// A rectangle: left, top, width and height.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Area {
     pub(super) x: f64,
     pub(super) y: f64,
-    pub(super) width: f64,
-    layer: usize,
-}
-
-/// Positions of everything in a drawing.
-pub(super) struct Layout {
-    /// Elements first, by number, then bends.
-    pub(super) places: Vec<Place>,
-    /// For each connection, its bends, in its own direction.
-    pub(super) bends: Vec<Vec<usize>>,
     pub(super) width: f64,
     pub(super) height: f64,
 }
 
-/// Lays out a drawing; `widths` are those of its elements.
-pub(super) fn layout(drawing: &Drawing, widths: &[f64]) -> Layout {
-    let n = drawing.nodes.len();
-    let forward = forward(drawing);
-    let layers = layers(n, &forward);
-    let mut places: Vec<Place> = (0..n)
-        .map(|i| Place {
+/// A connection, or the part of one that is inside one frame.
+pub(super) struct Line {
+    pub(super) legs: Vec<Leg>,
+    pub(super) pull: bool,
+}
+
+/// Positions of everything in a drawing.
+pub(super) struct Layout {
+    pub(super) nodes: Vec<Area>,
+    /// Frames by number; that of the whole router is the whole drawing.
+    pub(super) frames: Vec<Area>,
+    pub(super) lines: Vec<Line>,
+}
+
+/// Distance of a port from the left side of its element.
+pub(super) fn port_x(width: f64, port: usize, ports: usize) -> f64 {
+    width * (port as f64 + 0.5) / ports.max(1) as f64
+}
+
+/// A gate of a frame: the border, and the input to which its connections lead.
+type Gate = (Border, (usize, usize));
+
+/// An end of a connection in one frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Stop {
+    /// Element and port.
+    Port(usize, usize),
+    /// A frame inside this one, and its gate.
+    Inner(usize, Gate),
+    /// A gate of this frame itself.
+    Own(Gate),
+}
+
+/// Connections in one frame: their ends, and true for pull.
+type Inside = Vec<(Stop, Stop, bool)>;
+
+/// Lays out a drawing; `sizes` are width and height of its elements.
+pub(super) fn layout(drawing: &Drawing, sizes: &[(f64, f64)]) -> Layout {
+    let inside = split(drawing);
+    let mut work = Work {
+        drawing,
+        sizes,
+        nodes: vec![Area::default(); drawing.nodes.len()],
+        frames: vec![Area::default(); drawing.frames.len()],
+        gates: vec![HashMap::new(); drawing.frames.len()],
+        begins: vec![false; drawing.frames.len()],
+        lines: drawing.frames.iter().map(|_| Vec::new()).collect(),
+    };
+    for (n, node) in drawing.nodes.iter().enumerate() {
+        if node.inputs == 0 && node.outputs > 0 {
+            around(drawing, n)
+                .into_iter()
+                .for_each(|frame| work.begins[frame] = true);
+        }
+    }
+    // A frame's number is higher than that of the frame around it.
+    for frame in (0..drawing.frames.len()).rev() {
+        work.frame(frame, &inside[frame]);
+    }
+    work.place()
+}
+
+/// The frames around an element, from its own to the whole router.
+fn around(drawing: &Drawing, node: usize) -> Vec<usize> {
+    let parent = |&frame: &usize| (frame > 0).then(|| drawing.frames[frame].parent);
+    std::iter::successors(Some(drawing.nodes[node].frame), parent).collect()
+}
+
+/// Divides connections into their parts in each frame.
+fn split(drawing: &Drawing) -> Vec<Inside> {
+    let mut inside: Vec<Inside> = vec![Vec::new(); drawing.frames.len()];
+    for link in &drawing.links {
+        let (out, into) = (around(drawing, link.from.0), around(drawing, link.to.0));
+        let common = out.iter().find(|frame| into.contains(frame));
+        let common = *common.expect("the whole router is around all");
+        let mut add = |frame: usize, from: Stop, to: Stop| {
+            let part = (from, to, link.pull);
+            if !inside[frame].contains(&part) {
+                inside[frame].push(part);
+            }
+        };
+        let mut from = Stop::Port(link.from.0, link.from.1);
+        for &frame in out.iter().take_while(|&&frame| frame != common) {
+            let gate = (Border::Bottom, link.to);
+            add(frame, from, Stop::Own(gate));
+            from = Stop::Inner(frame, gate);
+        }
+        let mut to = Stop::Port(link.to.0, link.to.1);
+        for &frame in into.iter().take_while(|&&frame| frame != common) {
+            let gate = (Border::Top, link.to);
+            add(frame, Stop::Own(gate), to);
+            to = Stop::Inner(frame, gate);
+        }
+        add(common, from, to);
+    }
+    inside
+}
+
+struct Work<'a> {
+    drawing: &'a Drawing,
+    sizes: &'a [(f64, f64)],
+    /// Areas inside the frame around, until all are placed.
+    nodes: Vec<Area>,
+    frames: Vec<Area>,
+    /// For each frame, how far its gates are from its left side.
+    gates: Vec<HashMap<Gate, f64>>,
+    /// True for each frame with an element from which packets come and to which none go.
+    begins: Vec<bool>,
+    /// Parts of connections in each frame.
+    lines: Vec<Vec<Line>>,
+}
+
+/// Kinds of items of a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Of {
+    Node(usize),
+    Frame(usize),
+    Gate(Gate),
+}
+
+impl Work<'_> {
+    /// Lays out the content of a frame.
+    fn frame(&mut self, frame: usize, inside: &Inside) {
+        let (items, loose) = self.items(frame, inside);
+        let number: HashMap<Of, usize> = items.iter().enumerate().map(|(n, &of)| (of, n)).collect();
+        let sized: Vec<Item> = items.iter().map(|&of| self.item(of)).collect();
+        let end = |stop: Stop, output: bool| -> End {
+            match stop {
+                Stop::Port(node, port) => {
+                    let ports = self.ports(node, output);
+                    (
+                        number[&Of::Node(node)],
+                        port_x(self.sizes[node].0, port, ports),
+                    )
+                }
+                Stop::Inner(inner, gate) => (number[&Of::Frame(inner)], self.gates[inner][&gate]),
+                Stop::Own(gate) => (number[&Of::Gate(gate)], 0.0),
+            }
+        };
+        let connections: Vec<(End, End)> = inside
+            .iter()
+            .map(|&(from, to, _)| (end(from, true), end(to, false)))
+            .collect();
+        let arranged = arrange(&sized, &connections);
+        self.settle(frame, &items, &loose, &arranged);
+        let ((left, top), height) = (self.inset(frame), self.frames[frame].height);
+        self.lines[frame] = arranged
+            .ways
+            .into_iter()
+            .zip(inside)
+            .map(|(legs, &(from, to, pull))| {
+                let mut legs: Vec<Leg> = legs.iter().map(|leg| leg.moved(left, top)).collect();
+                // Gates are at the border itself.
+                if let (Stop::Own(_), Some(leg)) = (from, legs.first_mut()) {
+                    leg.from = 0.0;
+                }
+                if let (Stop::Own(_), Some(leg)) = (to, legs.last_mut()) {
+                    leg.to = height;
+                }
+                Line { legs, pull }
+            })
+            .collect();
+    }
+
+    fn ports(&self, node: usize, output: bool) -> usize {
+        let Node {
+            inputs, outputs, ..
+        } = self.drawing.nodes[node];
+        if output { outputs } else { inputs }
+    }
+
+    /// The connected items of a frame in the order of the configuration, and the others.
+    fn items(&self, frame: usize, inside: &Inside) -> (Vec<Of>, Vec<Of>) {
+        let mut gates = Vec::new();
+        let mut connected = std::collections::HashSet::new();
+        for &(from, to, _) in inside {
+            for stop in [from, to] {
+                let of = match stop {
+                    Stop::Port(node, _) => Of::Node(node),
+                    Stop::Inner(inner, _) => Of::Frame(inner),
+                    Stop::Own(gate) => Of::Gate(gate),
+                };
+                if connected.insert(of) && matches!(of, Of::Gate(_)) {
+                    gates.push(of);
+                }
+            }
+        }
+        let nodes = self.drawing.nodes.iter().enumerate();
+        let nodes = nodes
+            .filter(|(_, node)| node.frame == frame)
+            .map(|(n, _)| Of::Node(n));
+        let frames = self.drawing.frames.iter().enumerate().skip(1);
+        let frames = frames
+            .filter(|(_, inner)| inner.parent == frame)
+            .map(|(n, _)| Of::Frame(n));
+        let (mut items, loose): (Vec<Of>, Vec<Of>) =
+            nodes.chain(frames).partition(|of| connected.contains(of));
+        items.extend(gates);
+        (items, loose)
+    }
+
+    fn item(&self, of: Of) -> Item {
+        let ((width, height), border, begins) = match of {
+            Of::Node(node) => (self.sizes[node], None, false),
+            Of::Frame(inner) => {
+                let Area { width, height, .. } = self.frames[inner];
+                ((width, height), None, self.begins[inner])
+            }
+            Of::Gate((border, _)) => ((0.0, 0.0), Some(border), false),
+        };
+        Item {
+            width,
+            height,
+            border,
+            begins,
+        }
+    }
+
+    /// Left and top of a frame's content.
+    fn inset(&self, frame: usize) -> (f64, f64) {
+        if frame == 0 {
+            (MARGIN, MARGIN)
+        } else {
+            (MARGIN, TITLE)
+        }
+    }
+
+    /// Places items as arranged, unconnected ones in rows below, and the frame around them.
+    fn settle(&mut self, frame: usize, items: &[Of], loose: &[Of], arranged: &Arranged) {
+        let (left, top) = self.inset(frame);
+        for (&of, &(x, y)) in items.iter().zip(&arranged.items) {
+            self.put(frame, of, x + left, y + top);
+        }
+        let (mut width, mut height) = (arranged.width, arranged.height);
+        let room = width.max(400.0);
+        let (mut x, mut y, mut row) = (0.0, if height > 0.0 { height + GAP } else { 0.0 }, 0.0_f64);
+        for &of in loose {
+            let item = self.item(of);
+            if x > 0.0 && x + item.width > room {
+                (x, y, row) = (0.0, y + row + GAP, 0.0);
+            }
+            self.put(frame, of, x + left, y + top);
+            (width, row) = (width.max(x + item.width), row.max(item.height));
+            (x, height) = (x + item.width + GAP, height.max(y + row));
+        }
+        self.frames[frame] = Area {
             x: 0.0,
             y: 0.0,
-            width: widths[i],
-            layer: layers[i],
-        })
-        .collect();
-    // Each connection becomes a chain of steps between neighbouring layers.
-    let mut bends = Vec::new();
-    let mut steps = Vec::new();
-    for (&(from, to), link) in forward.iter().zip(&drawing.links) {
-        let mut way = Vec::new();
-        let mut last = from;
-        for layer in layers[from] + 1..layers[to] {
-            places.push(Place {
-                x: 0.0,
-                y: 0.0,
-                width: PASS,
-                layer,
-            });
-            way.push(places.len() - 1);
-            steps.push((last, places.len() - 1));
-            last = places.len() - 1;
-        }
-        if from != to {
-            steps.push((last, to));
-        }
-        if link.from.0 != from {
-            way.reverse();
-        }
-        bends.push(way);
-    }
-    let mut rows = vec![Vec::new(); places.iter().map(|p| p.layer + 1).max().unwrap_or(0)];
-    for (i, place) in places.iter().enumerate() {
-        rows[place.layer].push(i);
-    }
-    sort_rows(&mut rows, &steps, places.len());
-    let (width, height) = set_places(&mut places, &rows, &steps);
-    Layout {
-        places,
-        bends,
-        width,
-        height,
-    }
-}
-
-/// The connections as pairs without cycles: those that lead back are turned round.
-fn forward(drawing: &Drawing) -> Vec<(usize, usize)> {
-    let n = drawing.nodes.len();
-    let mut next = vec![Vec::new(); n];
-    let mut has_input = vec![false; n];
-    for link in &drawing.links {
-        next[link.from.0].push(link.to.0);
-        has_input[link.to.0] = true;
-    }
-    // A depth-first search from the sources; a connection to an element that is being visited closes a cycle.
-    let mut rank = vec![usize::MAX; n];
-    let mut finished = n;
-    let mut seen = vec![false; n];
-    let sources = (0..n)
-        .filter(|&i| !has_input[i])
-        .chain((0..n).filter(|&i| has_input[i]));
-    for start in sources {
-        let mut walk = vec![(start, 0)];
-        if std::mem::replace(&mut seen[start], true) {
-            continue;
-        }
-        while let Some((node, at)) = walk.last_mut() {
-            match next[*node].get(*at) {
-                Some(&to) => {
-                    *at += 1;
-                    if !std::mem::replace(&mut seen[to], true) {
-                        walk.push((to, 0));
-                    }
-                }
-                None => {
-                    finished -= 1;
-                    rank[*node] = finished;
-                    walk.pop();
-                }
-            }
-        }
-    }
-    let pair = |link: &super::Link| {
-        let (from, to) = (link.from.0, link.to.0);
-        if rank[from] <= rank[to] {
-            (from, to)
-        } else {
-            (to, from)
-        }
-    };
-    drawing.links.iter().map(pair).collect()
-}
-
-fn layers(n: usize, edges: &[(usize, usize)]) -> Vec<usize> {
-    let mut layers = vec![0; n];
-    // At most one round per layer; there are no cycles.
-    for _ in 0..n {
-        let mut changed = false;
-        for &(from, to) in edges.iter().filter(|(a, b)| a != b) {
-            if layers[to] <= layers[from] {
-                layers[to] = layers[from] + 1;
-                changed = true;
-            }
-        }
-        if !changed {
-            break;
-        }
-    }
-    // An element without inputs moves down to just above its first neighbour.
-    for i in 0..n {
-        if edges.iter().all(|e| e.1 != i || e.0 == i) {
-            let below = edges
-                .iter()
-                .filter(|e| e.0 == i && e.1 != i)
-                .map(|e| layers[e.1]);
-            layers[i] = below.min().map_or(0, |l: usize| l.saturating_sub(1));
-        }
-    }
-    layers
-}
-
-/// Sorts places by the mean position of their neighbours above, then below, several times.
-fn sort_rows(rows: &mut [Vec<usize>], steps: &[(usize, usize)], n: usize) {
-    let mut position = vec![0.0; n];
-    let (mut above, mut below) = (vec![Vec::new(); n], vec![Vec::new(); n]);
-    for &(from, to) in steps {
-        below[from].push(to);
-        above[to].push(from);
-    }
-    let note = |row: &[usize], position: &mut [f64]| {
-        for (at, &i) in row.iter().enumerate() {
-            position[i] = (at as f64 + 0.5) / row.len() as f64;
-        }
-    };
-    rows.iter().for_each(|row| note(row, &mut position));
-    for sweep in 0..SWEEPS {
-        let neighbours = if sweep % 2 == 0 { &above } else { &below };
-        let count = rows.len();
-        for at in 0..count {
-            let row = &mut rows[if sweep % 2 == 0 { at } else { count - 1 - at }];
-            let key = |i: &usize| {
-                mean(neighbours[*i].iter().map(|&j| position[j])).unwrap_or(position[*i])
-            };
-            row.sort_by(|a, b| key(a).total_cmp(&key(b)));
-            note(row, &mut position);
-        }
-    }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for value in values {
-        (sum, count) = (sum + value, count + 1.0);
-    }
-    (count > 0.0).then(|| sum / count)
-}
-
-/// Gives coordinates: rows are packed, then pulled towards their neighbours without overlaps.
-fn set_places(places: &mut [Place], rows: &[Vec<usize>], steps: &[(usize, usize)]) -> (f64, f64) {
-    for (layer, row) in rows.iter().enumerate() {
-        let mut x = GAP;
-        for &i in row {
-            places[i].x = x + places[i].width / 2.0;
-            places[i].y = GAP + layer as f64 * (HEIGHT + LAYER_GAP) + HEIGHT / 2.0;
-            x += places[i].width + GAP;
-        }
-    }
-    let mut near = vec![Vec::new(); places.len()];
-    for &(from, to) in steps {
-        near[from].push(to);
-        near[to].push(from);
-    }
-    for sweep in 0..SWEEPS {
-        let order: Vec<usize> = match sweep % 2 {
-            0 => (0..rows.len()).collect(),
-            _ => (0..rows.len()).rev().collect(),
+            width: width + 2.0 * MARGIN,
+            height: height + top + MARGIN,
         };
-        for at in order {
-            let wish = |i: usize| mean(near[i].iter().map(|&j| places[j].x)).unwrap_or(places[i].x);
-            let wishes: Vec<f64> = rows[at].iter().map(|&i| wish(i)).collect();
-            settle(places, &rows[at], &wishes);
+    }
+
+    fn put(&mut self, frame: usize, of: Of, x: f64, y: f64) {
+        let area = match of {
+            Of::Node(node) => &mut self.nodes[node],
+            Of::Frame(inner) => &mut self.frames[inner],
+            Of::Gate(gate) => {
+                self.gates[frame].insert(gate, x);
+                return;
+            }
+        };
+        (area.x, area.y) = (x, y);
+        if let Of::Node(node) = of {
+            (area.width, area.height) = self.sizes[node];
         }
     }
-    let left = places
-        .iter()
-        .map(|p| p.x - p.width / 2.0)
-        .fold(f64::MAX, f64::min);
-    places.iter_mut().for_each(|p| p.x += GAP - left);
-    let right = places
-        .iter()
-        .map(|p| p.x + p.width / 2.0)
-        .fold(0.0, f64::max);
-    let bottom = places
-        .iter()
-        .map(|p| p.y + HEIGHT / 2.0)
-        .fold(0.0, f64::max);
-    (right + GAP, bottom + GAP)
-}
 
-/// Moves a row to its wishes, keeping order and gaps: the mean of pushing from the left and from the
-/// right.
-fn settle(places: &mut [Place], row: &[usize], wishes: &[f64]) {
-    let gap = |a: usize, b: usize| (places[a].width + places[b].width) / 2.0 + GAP;
-    let (mut from_left, mut from_right) = (wishes.to_vec(), wishes.to_vec());
-    for k in 1..row.len() {
-        from_left[k] = from_left[k].max(from_left[k - 1] + gap(row[k - 1], row[k]));
-    }
-    for k in (0..row.len().saturating_sub(1)).rev() {
-        from_right[k] = from_right[k].min(from_right[k + 1] - gap(row[k], row[k + 1]));
-    }
-    for (k, &i) in row.iter().enumerate() {
-        places[i].x = (from_left[k] + from_right[k]) / 2.0;
+    /// Moves everything from its frame to the drawing.
+    fn place(mut self) -> Layout {
+        for frame in 1..self.frames.len() {
+            let around = self.frames[self.drawing.frames[frame].parent];
+            self.frames[frame].x += around.x;
+            self.frames[frame].y += around.y;
+        }
+        for (area, node) in self.nodes.iter_mut().zip(&self.drawing.nodes) {
+            area.x += self.frames[node.frame].x;
+            area.y += self.frames[node.frame].y;
+        }
+        let frames = &self.frames;
+        let moved = |(frame, lines): (usize, Vec<Line>)| {
+            lines.into_iter().map(move |line| Line {
+                legs: line
+                    .legs
+                    .iter()
+                    .map(|leg| leg.moved(frames[frame].x, frames[frame].y))
+                    .collect(),
+                ..line
+            })
+        };
+        let lines = self.lines.into_iter().enumerate().flat_map(moved).collect();
+        Layout {
+            nodes: self.nodes,
+            frames: self.frames,
+            lines,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Link, Node};
+    use super::super::{Frame, Link};
     use super::*;
 
-    fn drawing(n: usize, links: &[(usize, usize)]) -> Drawing {
-        let node = |_| Node {
+    fn node(frame: usize, inputs: usize, outputs: usize) -> Node {
+        Node {
             name: String::new(),
             class: String::new(),
+            text: String::new(),
+            frame,
             workers: vec![0],
             queue: false,
-            inputs: 1,
-            outputs: 1,
-        };
-        let link = |&(from, to): &(usize, usize)| Link {
-            from: (from, 0),
-            to: (to, 0),
+            inputs,
+            outputs,
+        }
+    }
+
+    fn frame(parent: usize) -> Frame {
+        Frame {
+            name: String::new(),
+            parent,
+        }
+    }
+
+    /// A source in two frames, a sink outside, a way back into the outer frame, and an element without connections.
+    fn drawing() -> Drawing {
+        let link = |from, to| Link {
+            from,
+            to,
             pull: false,
         };
         Drawing {
-            nodes: (0..n).map(node).collect(),
-            links: links.iter().map(link).collect(),
+            nodes: vec![node(2, 0, 1), node(0, 1, 1), node(1, 1, 0), node(1, 0, 0)],
+            links: vec![link((0, 0), (1, 0)), link((1, 0), (2, 0))],
+            frames: vec![frame(0), frame(0), frame(1)],
             workers: 1,
         }
     }
 
-    #[test]
-    fn nothing_overlaps_and_connections_lead_down_except_back_ones() {
-        let links = [
-            (0, 1),
-            (1, 2),
-            (0, 2),
-            (2, 3),
-            (3, 1),
-            (1, 4),
-            (4, 4),
-            (5, 3),
-            (0, 6),
-        ];
-        let drawing = drawing(7, &links);
-        let layout = layout(&drawing, &[80.0; 7]);
-        let places = &layout.places;
-        for (i, a) in places.iter().enumerate() {
-            for b in &places[i + 1..] {
-                let apart = (a.x - b.x).abs() >= (a.width + b.width) / 2.0 || a.y != b.y;
-                assert!(apart, "{a:?} {b:?}");
-            }
-            assert!(a.x - a.width / 2.0 >= 0.0 && a.x + a.width / 2.0 <= layout.width);
-        }
-        for (from, to) in links.into_iter().filter(|l| *l != (3, 1) && l.0 != l.1) {
-            assert!(places[from].y < places[to].y, "{from} -> {to}");
-        }
+    fn within(inner: Area, outer: Area) -> bool {
+        inner.x >= outer.x
+            && inner.y >= outer.y
+            && inner.x + inner.width <= outer.x + outer.width
+            && inner.y + inner.height <= outer.y + outer.height
     }
 
     #[test]
-    fn an_empty_drawing_has_a_size() {
-        let layout = layout(&drawing(0, &[]), &[]);
-        assert!(layout.width.is_finite() && layout.height > 0.0);
+    fn frames_are_around_their_elements_and_no_others() {
+        let layout = layout(&drawing(), &[(50.0, 20.0); 4]);
+        let (nodes, frames) = (&layout.nodes, &layout.frames);
+        assert!(within(frames[1], frames[0]) && within(frames[2], frames[1]));
+        assert!(
+            within(nodes[0], frames[2])
+                && within(nodes[2], frames[1])
+                && within(nodes[3], frames[1])
+        );
+        let outer = frames[1];
+        assert!(
+            nodes[1].y > outer.y + outer.height,
+            "{:?} {outer:?}",
+            nodes[1]
+        );
+    }
+
+    #[test]
+    fn the_parts_of_a_connection_meet_at_the_borders_of_frames() {
+        let layout = layout(&drawing(), &[(50.0, 20.0); 4]);
+        let ends: Vec<(f64, f64)> = layout
+            .lines
+            .iter()
+            .map(|line| {
+                let leg = line.legs[line.legs.len() - 1];
+                (leg.x, leg.to)
+            })
+            .collect();
+        let begins: Vec<(f64, f64)> = layout
+            .lines
+            .iter()
+            .map(|line| (line.legs[0].x, line.legs[0].from))
+            .collect();
+        // Two borders on the way out, one on the way in.
+        assert_eq!(layout.lines.len(), 5);
+        let near =
+            |a: &(f64, f64), b: &(f64, f64)| (a.0 - b.0).abs() < 0.01 && (a.1 - b.1).abs() < 0.01;
+        assert_eq!(
+            ends.iter()
+                .filter(|end| begins.iter().any(|begin| near(begin, end)))
+                .count(),
+            3
+        );
+    }
+
+    #[test]
+    fn connections_to_one_input_share_a_gate() {
+        let mut drawing = drawing();
+        drawing.nodes.push(node(2, 0, 1));
+        let link = Link {
+            from: (4, 0),
+            to: (1, 0),
+            pull: false,
+        };
+        drawing.links.push(link);
+        let layout = layout(&drawing, &[(50.0, 20.0); 5]);
+        assert_eq!(
+            layout.lines.len(),
+            6,
+            "the new one is drawn in the inner frame only"
+        );
     }
 }

@@ -1,16 +1,23 @@
-//! A drawing as SVG. Ports are black where they push and white where they pull, as in drawings of
-//! Click; a queue has bars.
+//! A drawing as SVG. Ports are black where they push and white where they pull, as in drawings of Click; a queue has
+//! bars, a compound is a frame.
 
-use super::layout::{GAP, HEIGHT, Layout, layout};
-use super::{COLOURS, Drawing, Link, Node, colour, whose};
+use super::layers::{LAYER_GAP, Leg};
+use super::layout::{Area, Layout, Line, layout, port_x};
+use super::{COLOURS, Drawing, Frame, Link, Node, colour, whose};
 use std::fmt::Write;
 
-/// Width of a character of the small font, generously.
-const LETTER: f64 = 6.6;
-const PORT: f64 = 5.0;
+/// Width of a character of the small and of the bold font, generously.
+const LETTER: f64 = 5.6;
+const BOLD_LETTER: f64 = 6.8;
+const LINE: f64 = 12.0;
+const PORT: f64 = 4.0;
 /// Distance of a queue's bars.
 const BAR: f64 = 5.0;
 const LEGEND: f64 = 30.0;
+/// Distance that a connection which turns goes beyond its end.
+const TURN: f64 = LAYER_GAP / 2.0;
+/// Fill of frames; they lie on each other, so inner ones are darker.
+const FRAME_FILL: &str = "fill=\"#456\" fill-opacity=\"0.06\" stroke=\"#888\"";
 
 fn escape(text: &str) -> String {
     let mut out = String::new();
@@ -27,26 +34,43 @@ fn escape(text: &str) -> String {
     out
 }
 
-fn width(node: &Node) -> f64 {
-    let letters = node.name.chars().count().max(node.class.chars().count());
-    let ports = node.inputs.max(node.outputs) as f64 * 3.0 * PORT;
+/// Lines of text in an element: its name in bold, its class, its configuration.
+fn lines(node: &Node) -> impl Iterator<Item = (&str, bool)> {
+    let all = [
+        (node.name.as_str(), true),
+        (&node.class, node.name.is_empty()),
+        (&node.text, false),
+    ];
+    all.into_iter().filter(|(text, _)| !text.is_empty())
+}
+
+/// Width and height of an element.
+fn size(node: &Node) -> (f64, f64) {
+    let letter = |bold: bool| if bold { BOLD_LETTER } else { LETTER };
+    let text = lines(node).map(|(text, bold)| text.chars().count() as f64 * letter(bold) + 10.0);
+    let ports = node.inputs.max(node.outputs) as f64 * 4.0 * PORT;
     let bars = if node.queue { 8.0 * BAR } else { 0.0 };
-    (letters as f64 * LETTER + 18.0).max(ports).max(50.0) + bars
+    let height = lines(node).count() as f64 * LINE + 8.0;
+    (text.fold(ports.max(30.0), f64::max) + bars, height)
 }
 
 /// The drawing as a file of its own.
 pub(crate) fn render(drawing: &Drawing) -> String {
-    let widths: Vec<f64> = drawing.nodes.iter().map(width).collect();
-    let layout = layout(drawing, &widths);
+    let sizes: Vec<(f64, f64)> = drawing.nodes.iter().map(size).collect();
+    let layout = layout(drawing, &sizes);
+    let whole = layout.frames[0];
     let swatches = drawing.workers.min(COLOURS.len()) as f64 * 80.0 + 320.0;
-    let (w, h) = (layout.width.max(swatches), layout.height + LEGEND);
+    let (w, h) = (whole.width.max(swatches), whole.height + LEGEND);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w:.0}\" height=\"{h:.0}\" viewBox=\"0 0 {w:.0} {h:.0}\" \
-         font-family=\"sans-serif\" font-size=\"11\" text-anchor=\"middle\">\n\
+         font-family=\"sans-serif\" font-size=\"10\" text-anchor=\"middle\">\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
-    for (n, link) in drawing.links.iter().enumerate() {
-        connection(&mut out, drawing, &layout, n, link);
+    for (frame, area) in drawing.frames.iter().zip(&layout.frames).skip(1) {
+        compound(&mut out, frame, *area);
+    }
+    for line in &layout.lines {
+        connection(&mut out, line);
     }
     for (n, node) in drawing.nodes.iter().enumerate() {
         element(&mut out, drawing, &layout, n, node);
@@ -56,40 +80,37 @@ pub(crate) fn render(drawing: &Drawing) -> String {
     out
 }
 
-/// Position of a port: ports are spread over an element's width.
-fn port_x(layout: &Layout, node: usize, port: usize, ports: usize) -> f64 {
-    let place = &layout.places[node];
-    place.x - place.width / 2.0 + place.width * (port as f64 + 0.5) / ports.max(1) as f64
+fn compound(out: &mut String, frame: &Frame, area: Area) {
+    let Area {
+        x,
+        y,
+        width,
+        height,
+    } = area;
+    let _ = writeln!(
+        out,
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"6\" {FRAME_FILL}/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" font-weight=\"bold\" fill=\"#456\" text-anchor=\"start\">{}</text>",
+        x + 6.0,
+        y + 12.0,
+        escape(&frame.name)
+    );
 }
 
-fn connection(out: &mut String, drawing: &Drawing, layout: &Layout, n: usize, link: &Link) {
-    let outputs = drawing.nodes[link.from.0].outputs;
-    let inputs = drawing.nodes[link.to.0].inputs;
-    let start = (
-        port_x(layout, link.from.0, link.from.1, outputs),
-        layout.places[link.from.0].y + HEIGHT / 2.0 + PORT,
-    );
-    let end = (
-        port_x(layout, link.to.0, link.to.1, inputs),
-        layout.places[link.to.0].y - HEIGHT / 2.0 - PORT,
-    );
-    let bends = layout.bends[n]
-        .iter()
-        .map(|&b| (layout.places[b].x, layout.places[b].y));
-    let points: Vec<(f64, f64)> = std::iter::once(start).chain(bends).chain([end]).collect();
-    let mut path = format!("M{:.1} {:.1}", start.0, start.1);
-    for pair in points.windows(2) {
-        let [(x1, y1), (x2, y2)] = [pair[0], pair[1]];
-        // Lines leave and reach ports upright, also those that lead back up.
-        let reach = ((y2 - y1) / 2.0).max(GAP);
-        let _ = write!(
-            path,
-            " C{x1:.1} {:.1} {x2:.1} {:.1} {x2:.1} {y2:.1}",
-            y1 + reach,
-            y2 - reach
-        );
+fn connection(out: &mut String, line: &Line) {
+    let mut path = String::new();
+    for (n, leg) in line.legs.iter().enumerate() {
+        match n.checked_sub(1).map(|before| &line.legs[before]) {
+            None => {
+                let _ = write!(path, "M{:.1} {:.1}", leg.x, leg.from);
+            }
+            Some(before) => curve(&mut path, before, leg),
+        }
+        if leg.from != leg.to {
+            let _ = write!(path, "V{:.1}", leg.to);
+        }
     }
-    let dash = if link.pull {
+    let dash = if line.pull {
         " stroke-dasharray=\"5 3\""
     } else {
         ""
@@ -100,85 +121,113 @@ fn connection(out: &mut String, drawing: &Drawing, layout: &Layout, n: usize, li
     );
 }
 
+/// A curve from the end of a leg to the beginning of the next, upright at both.
+fn curve(path: &mut String, before: &Leg, after: &Leg) {
+    let (start, end) = (before.to, after.from);
+    if before.x == after.x && start == end {
+        return;
+    }
+    let reach = ((end - start).abs() / 2.0).max(TURN);
+    let direction = |leg: &Leg| if leg.to < leg.from { -1.0 } else { 1.0 };
+    let _ = write!(
+        path,
+        "C{:.1} {:.1} {:.1} {:.1} {:.1} {end:.1}",
+        before.x,
+        start + direction(before) * reach,
+        after.x,
+        end - direction(after) * reach,
+        after.x
+    );
+}
+
 fn element(out: &mut String, drawing: &Drawing, layout: &Layout, n: usize, node: &Node) {
-    let place = &layout.places[n];
-    let (left, top) = (place.x - place.width / 2.0, place.y - HEIGHT / 2.0);
-    let (w, fill) = (place.width, colour(node));
-    let _ = write!(out, "<g>");
+    let Area {
+        x,
+        y,
+        width,
+        height,
+    } = layout.nodes[n];
+    let fill = colour(node);
+    *out += "<g>";
     if let Some(whose) = whose(node, drawing.workers) {
         let _ = write!(out, "<title>{}</title>", escape(&whose));
     }
     let _ = write!(
         out,
-        "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{w:.1}\" height=\"{HEIGHT}\" fill=\"{fill}\" stroke=\"black\"/>"
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height}\" fill=\"{fill}\" stroke=\"black\"/>"
     );
     if node.queue {
         for bar in 1..4 {
-            let x = left + w - f64::from(bar) * BAR;
+            let x = x + width - f64::from(bar) * BAR;
             let _ = write!(
                 out,
-                "<path d=\"M{x:.1} {top:.1}v{HEIGHT}\" stroke=\"black\"/>"
+                "<path d=\"M{x:.1} {y:.1}v{height}\" stroke=\"black\"/>"
             );
         }
     }
-    for (side, ports, y) in [
-        (true, node.inputs, top),
-        (false, node.outputs, top + HEIGHT),
-    ] {
+    for (input, ports) in [(true, node.inputs), (false, node.outputs)] {
         for port in 0..ports {
-            triangle(
+            let x = x + port_x(width, port, ports);
+            port_of(
                 out,
                 drawing,
-                port_x(layout, n, port, ports),
-                y,
-                (n, port, side),
+                (n, port, input),
+                ports,
+                (x, if input { y } else { y + height }),
             );
         }
     }
-    let (x, class) = (place.x, escape(&node.class));
-    let _ = match node.name.is_empty() {
-        true => write!(
+    let middle = x + width / 2.0;
+    for (at, (text, bold)) in lines(node).enumerate() {
+        let weight = if bold { " font-weight=\"bold\"" } else { "" };
+        let _ = write!(
             out,
-            "<text x=\"{x:.1}\" y=\"{:.1}\">{class}</text>",
-            place.y + 4.0
-        ),
-        false => write!(
-            out,
-            "<text x=\"{x:.1}\" y=\"{:.1}\" font-weight=\"bold\">{}</text><text x=\"{x:.1}\" \
-                y=\"{:.1}\">{class}</text>",
-            place.y - 3.0,
-            escape(&node.name),
-            place.y + 10.0
-        ),
-    };
+            "<text x=\"{middle:.1}\" y=\"{:.1}\"{weight}>{}</text>",
+            y + 13.0 + at as f64 * LINE,
+            escape(text)
+        );
+    }
     *out += "</g>\n";
 }
 
-fn triangle(
+/// A port as a triangle, which points in the direction of packets, and its number if there are several.
+fn port_of(
     out: &mut String,
     drawing: &Drawing,
-    x: f64,
-    y: f64,
     (node, port, input): (usize, usize, bool),
+    ports: usize,
+    (x, y): (f64, f64),
 ) {
-    let end = (node, port);
-    let mine = |l: &&Link| if input { l.to == end } else { l.from == end };
+    let mine = |l: &&Link| {
+        if input {
+            l.to == (node, port)
+        } else {
+            l.from == (node, port)
+        }
+    };
     let Some(link) = drawing.links.iter().find(mine) else {
         return;
     };
     let fill = if link.pull { "white" } else { "black" };
-    // Input and output triangles both point down, the direction of packets.
     let top = if input { y - PORT } else { y };
     let (a, b, tip) = (x - PORT, x + PORT, top + PORT);
     let _ = write!(
         out,
         "<path d=\"M{a:.1} {top:.1}H{b:.1}L{x:.1} {tip:.1}Z\" fill=\"{fill}\" stroke=\"black\" stroke-width=\"0.8\"/>"
     );
+    if ports > 1 {
+        let y = if input { y - 5.0 } else { y + 10.0 };
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"{y:.1}\" font-size=\"7\" fill=\"#555\" text-anchor=\"start\">{port}</text>",
+            x + PORT
+        );
+    }
 }
 
 fn legend(out: &mut String, drawing: &Drawing, height: f64) {
     let y = height - 12.0;
-    let mut x = GAP;
+    let mut x = 24.0;
     *out += "<g text-anchor=\"start\">";
     let mut line = |dash: &str, word: &str| {
         let _ = write!(
