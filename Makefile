@@ -116,7 +116,7 @@ routers: deps build
 
 # For a machine with more cores: measures what eval computes for two cores.
 bench-multicore: deps deps-eval build
-	$(PYTHON) eval/run rb-fig6 vr-fig8-10 nic-fig2-3 nic-fig4-5 qs-fig5
+	$(PYTHON) eval/run rb-fig6 vr-fig8-10 vr9-baselines nic-fig2-3 nic-fig4-5 qs-fig4 qs-fig5
 
 # Measures the papers' figures and tables again, in three quarters of an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build

@@ -21,11 +21,11 @@ POLL = r"dpdk::Rx as .*RxQueue>::receive"  # what the engine calls for every pol
 
 
 class Valgrind(Router):
-    """`ashlar run` under callgrind, which counts between two calls of `dump`."""
+    """`ashlar run` under callgrind, which counts between two calls of `dump`; with `more` options of callgrind."""
 
-    def __init__(self, lab, conf, values, vdevs, buffers):
+    def __init__(self, lab, conf, values, vdevs, buffers, more=()):
         self.out = lab.folder / f"{lab.number()}.callgrind"
-        options = ["--tool=callgrind", f"--callgrind-out-file={self.out}", "--instr-atstart=no", "--fair-sched=yes", *CACHES]
+        options = ["--tool=callgrind", f"--callgrind-out-file={self.out}", "--instr-atstart=no", "--fair-sched=yes", *CACHES, *more]
         super().__init__(lab, conf, values, vdevs, (MEASURED,), buffers, before=[*HIDDEN, "valgrind", *options])
 
     def control(self, *words):
@@ -163,7 +163,12 @@ def events(text):
     sums = re.search(r"^(?:totals|summary): (.*)$", text, re.MULTILINE)
     if not names or not sums:
         raise Failed("callgrind counted nothing")
-    return dict(zip(names[1].split(), map(int, sums[1].split())))
+    # Sums that are missing at the end of the line are zero.
+    return dict.fromkeys(names[1].split(), 0) | dict(zip(names[1].split(), map(int, sums[1].split())))
+
+
+# Option, and events of callgrind: misses of the last level for which a changed line was written back.
+WRITE_BACKS, WRITTEN = ["--simulate-wb=yes"], ["ILdmr", "DLdmr", "DLdmw"]
 
 
 def by_function_per_packet(lab, conf, frames, values=(), seconds=6):
@@ -185,10 +190,10 @@ def short(function):
     return "::".join(name.split("::")[-2:])
 
 
-def per_packet(lab, conf, frames, values=(), seconds=6):
+def per_packet(lab, conf, frames, values=(), seconds=6, more=()):
     """Instructions, accesses and misses per packet of `conf`, from the endless capture IN to the null port OUT."""
     router = lab.keep(Valgrind(
-        lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values], vdevs(frames), 262_143))
+        lab, conf, ["IN=net_pcap0", "OUT=net_null1", *values], vdevs(frames), 262_143, more))
     router.wait_sending()
     sums, packets = router.count(seconds)
     if packets < 1000:

@@ -20,35 +20,42 @@ from .progress import Bar
 # Marks of the table of all figures.
 BEGIN, END = "<!-- made by eval/run -->", "<!-- end -->"
 BUSY = 1.0  # the load from which a page warns its readers
+LIMITS = "**Not shown here:**"  # begins the first paragraph of each page
 
 
 class Figure:
     """A figure of a paper. `steps(quick)` yields pairs of a label and a function of the lab; a label that appears once
     per round collects a list of results. `values(raw)` returns the figures for the page, and `draw(axes, raw)` draws
     the plot. A figure that is only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet
-    machine. `summary(raw, values)` returns rows for the table of all figures: description, the paper's value, and the
-    measured value.
+    machine. Results of a figure that is not `timed` do not depend on other programs. `summary(raw, values)` returns rows
+    for the table of all figures: description, the paper's value, and the measured value.
     """
 
-    def __init__(self, file, steps, values, draw, summary, rounds=3, size=(7, 4), panels=1, lab=True):
+    def __init__(self, file, steps, values, draw, summary, rounds=3, size=(7, 4), panels=1, lab=True, timed=None):
         self.folder = pathlib.Path(file).resolve().parent
         self.steps, self.values, self.draw, self.summary = steps, values, draw, summary
         self.rounds, self.size, self.panels, self.lab = rounds, size, panels, lab
+        self.timed = lab if timed is None else timed
+        self.only = ""
 
     @property
     def name(self):
         return self.folder.name
 
+    def wanted(self):
+        """Steps to run: all, or those whose labels begin with `only`."""
+        return [(label, run) for label, run in self.steps() if label.startswith(self.only)]
+
     def count(self):
         """Number of steps."""
-        return self.rounds * len(list(self.steps()))
+        return self.rounds * len(self.wanted())
 
     def measure(self, lab, bar):
-        """Runs everything and writes raw.json."""
+        """Runs everything and writes raw.json; with `only`, keeps the results of other steps."""
         notes, begin = machine.notes(), time.monotonic()
         results = {}
         for _ in range(self.rounds):
-            for label, run in self.steps():
+            for label, run in self.wanted():
                 bar.show(f"{self.name}: {label}")
                 try:
                     result = run(lab)
@@ -60,7 +67,13 @@ class Figure:
                 finally:
                     lab.end_all()
                 bar.step()
+        if not results:
+            raise machine.Failed(f"{self.name} has no step that begins with {self.only!r}")
         raw = {"host": notes, "command": f"eval/{self.name}/measure.py", "rounds": self.rounds, "seconds": round(time.monotonic() - begin), "results": results}
+        if self.only:
+            raw = self.raw()
+            raw["results"] |= results
+            raw.setdefault("later", {})[self.only] = notes
         (self.folder / "raw.json").write_text(json.dumps(raw, indent=1) + "\n")
 
     def raw(self):
@@ -81,9 +94,9 @@ class Figure:
         raw = self.raw()
         plot.write(self.folder / "plot.svg", lambda axes: self.draw(axes, raw), self.size, self.panels)
         values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
-        text = fill((self.folder / "page.md").read_text(), values)
+        text = fill(page_text(self.folder), values)
         title, rest = text.split("\n", 1)
-        text = f"{title}\n{busy(raw) if self.lab else ''}{rest}"
+        text = f"{title}\n{busy(raw) if self.timed else ''}{rest}"
         (self.folder / "README.md").write_text(text)
 
     def other(self, name):
@@ -98,8 +111,9 @@ class Figure:
         parser = argparse.ArgumentParser(description=f"Measures eval/{self.name} and writes its page.")
         parser.add_argument("--page", action="store_true", help="only make plot and page again, of raw.json")
         parser.add_argument("--rounds", type=int, default=self.rounds, help="default %(default)s")
+        parser.add_argument("--only", metavar="WORD", default="", help="measure only steps whose label begins with this word; keep the other results")
         words = parser.parse_args()
-        self.rounds = words.rounds
+        self.rounds, self.only = words.rounds, words.only
         guarded(lambda: run_all([self], words.page))
 
 
@@ -181,6 +195,15 @@ def guarded(work):
         sys.exit("interrupted; nothing is left running")
 
 
+def page_text(folder):
+    """The text of a folder's page, with placeholders. Its first paragraph must say what the page does not show."""
+    path = folder / "page.md"
+    text = path.read_text()
+    if not text.split("\n", 2)[2].startswith(LIMITS):
+        raise machine.Failed(f"{path} does not begin with \"{LIMITS} ...\" below its title")
+    return text
+
+
 def fill(template, values):
     """Replaces placeholders by figures; a placeholder without a figure is an error."""
 
@@ -224,6 +247,7 @@ def of_rounds(count):
 
 def host_table(raw):
     rows = [f"| {name} | {value} |" for name, value in raw["host"].items()]
+    rows += [f"| results \"{only}\" | {host['date']}, commit {host['commit']} |" for only, host in raw.get("later", {}).items()]
     return "\n".join(["| host | |", "|---|---|", *rows])
 
 

@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
-from lib.figure import Figure, column, median, spread, table  # noqa: E402
+from lib.figure import Figure, column, median, of_rounds, spread, table  # noqa: E402
 import balancer  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518]
@@ -59,10 +59,14 @@ def values(raw):
         kinds.append([
             label, f"{told:,}" if told else "", f"{told / PAPER['router']:.2f}" if told else "",
             spread(column(results, label, scale=1e3), 0), f"{median(results, label) / router:.2f}"])
+    most, told = median(results, f"DTX-{BACKS[-1]}") / router, PAPER["DTX-3"] / PAPER["router"]
+    worth = f"With three back ports it carries {most:.1f} routers' packets here, and {told:.1f} in the paper."
     return {
         "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
         "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
-        "falls": f"{median(results, 'router 64') / median(results, 'router 1518'):.1f}",
+        "falls": f"{median(results, 'router 64') / median(results, 'router 1518'):.1f}", "rounds": of_rounds(len(results["router 64"])),
+        "ports cost": " and ".join(f"{100 * (1 - median(results, f'DTX-{n}') / median(results, f'DTX-{n - 1}')):.0f} %" for n in BACKS[1:]),
+        "worth": worth,
     }
 
 

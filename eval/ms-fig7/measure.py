@@ -59,7 +59,12 @@ def values(raw):
     claim(abs(same) < 1, "a balancer costs the same with 2 and with 256 back ends")
     claim(ports > 1, "three back ports cost more than one")
     count = [[name, one["own"], f"{one['own'] - forward:+.1f}", one["commit"]] for name, one in costs.items()]
+    most = {b: raw["results"][f"paper {b} {ROUTERS[-1]}"][0] for b in BALANCERS}
+    offered = {b: one["offered_pps"] / 1e3 for b, one in most.items()}
+    claim(all(abs(rate / (b * LINE / 1e3) - 1) < 0.01 for b, rate in offered.items()), "about the rate of the ports is offered")
     return {
+        "offered": ", ".join(f"{rate:,.0f}" for rate in offered.values()),
+        "lost": max(f"{100 * (1 - one['carried_pps'] / one['offered_pps']):.1f} %" for one in most.values()),
         "paper": table(head, rows),
         "text": table(["balancers", "routers", "paper, kpps", "here, kpps"],
                       [[b, r, f"{told:,}", f"{kpps(raw, b, r):,.0f}"] for (b, r), told in PAPER.items()]),

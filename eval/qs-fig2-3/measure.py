@@ -139,7 +139,7 @@ def summary(raw, values):
             ("Network services Figure 3, match at k = 4 over tag", "two more threads of IXP1200", f"{values['over']} cycles more")]
 
 
-figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, lab=False, summary=summary)
+figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, lab=False, timed=True, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -2,6 +2,7 @@
 """Impact of Network Protocols, Figure 4: routing by the depth of look-ups and by threads."""
 
 import ipaddress
+import os
 import pathlib
 import statistics
 import struct
@@ -13,7 +14,7 @@ from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: 
 
 CLASSES = ["TrieIPLookup", "RadixIPLookup"]
 CASES = ["best", "average", "worst"]
-CORES = [1, 2]
+CORES = [n for n in (1, 2, 4, 8) if n <= os.cpu_count()]
 DESTINATION = 14 + 16  # bytes of a frame before it
 
 
@@ -45,7 +46,7 @@ def step(name, case, cores):
             rt{n}[1] -> DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> ToDevice(net_null{2 * n + 1});
             """ for n in range(cores)))
         ports = [vdev for n in range(cores) for vdev in lab.vdevs(frames.fixed(64), 2 * n)]
-        router = here.router(conf, [], ports, (lab.OTHER, lab.MEASURED) if cores == 2 else (lab.MEASURED,), buffers=262_143)
+        router = here.router(conf, [], ports, range(cores) if cores > 1 else (lab.MEASURED,), buffers=131_071 * max(cores, 2))
         router.wait_sending()
         return router.measure(runs.SECONDS)
 
@@ -59,22 +60,32 @@ def steps():
                 yield f"{name} {case} {cores}", step(name, case, cores)
 
 
+def cores_of(raw):
+    """Numbers of cores that were measured."""
+    return sorted({int(label.split()[2]) for label in raw["results"]})
+
+
+def words(cores):
+    return {1: "one core", 2: "two cores"}.get(cores, f"{cores} cores")
+
+
 def values(raw):
     results, rows = raw["results"], []
     for name in CLASSES:
         for case in CASES:
-            one, two = (column(results, f"{name} {case} {cores}", scale=1e6) for cores in CORES)
-            rows.append([name, case, spread(one), spread(two), f"{statistics.median(two) / statistics.median(one):.2f}"])
+            rates = [column(results, f"{name} {case} {cores}", scale=1e6) for cores in cores_of(raw)]
+            rows.append([name, case, *map(spread, rates), *(f"{statistics.median(more) / statistics.median(rates[0]):.2f}" for more in rates[1:])])
     fall = {name: median(results, f"{name} worst 1") / median(results, f"{name} best 1") for name in CLASSES}
     claim(fall["RadixIPLookup"] > fall["TrieIPLookup"], "the worst case costs the trie more than the Poptrie")
-    return {"table": table(["look-up", "case", "one core, Mpps", "two cores, Mpps", "two over one"], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {
+    head = [*(f"{words(n)}, Mpps" for n in cores_of(raw)), *(f"{words(n).split()[0]} over one" for n in cores_of(raw)[1:])]
+    return {"table": table(["look-up", "case", *head], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {
         name: f"{100 * fall[name]:.0f} %" for name in CLASSES}
 
 
 def draw(axes, raw):
-    for axis, cores in zip(axes, CORES):
+    for axis, cores in zip(axes, (cores_of(raw)[0], cores_of(raw)[-1])):
         plot.groups(axis, CASES, {name: [median(raw["results"], f"{name} {case} {cores}", scale=1e6) for case in CASES] for name in CLASSES}, "Mpps")
-        axis.set_title("one core" if cores == 1 else "two cores")
+        axis.set_title(words(cores))
 
 
 def summary(raw, values):

@@ -24,8 +24,9 @@ FIRST_LABEL = 100
 ORDERING = {0.152: (1, 0.38), 0.608: (2, 1.52), 2.488: (6, 6.22), 10: (22, 25), 40: (91, 100)}
 # Counts of a service, which are the same in every round.
 COUNTS = {}
-# Packets a second of frames of 64 bytes, with what is between them, for each Gbps.
-PPS = 1e9 / (84 * 8)
+# Packets a second for each Gbps, as the paper counts them: of 64 bytes, with nothing between them.
+BYTES = 64
+PPS = 1e9 / (BYTES * 8)
 # Of the paper's Table 4: threads that hide latency, for each Gbps, and memory bandwidth over that of the link.
 PAPER = {
     "match_look_fifo": (2.46, 2.88), "match_look_sort": (3.52, 4.63), "match_prefix_fifo": (3.28, 3.06), "match_prefix_sort": (4.34, 4.81),
@@ -142,7 +143,7 @@ def values(raw):
                       f"{of['Dr'] + of['Dw']:.0f}", f"{of['D1mr'] + of['D1mw']:.1f}", f"{lines:.2f}"])
         threads, memory = PAPER[service]
         cores = of["cycles"] * PPS / hz
-        needs.append([service, threads, f"{cores:.2f}", memory, f"{(of['D1mr'] + of['D1mw']) * LINE / 84:.2f}", f"{lines * LINE / 84:.2f}"])
+        needs.append([service, threads, f"{cores:.2f}", memory, f"{(of['D1mr'] + of['D1mw']) * LINE / BYTES:.2f}", f"{lines * LINE / BYTES:.2f}"])
     rate = {service: median(results, service, "rate") for service in SERVICES}
     def cheaper(cost):
         """Number of the six pairs in which exact match is cheaper than prefix match, given the services' costs."""
@@ -161,7 +162,7 @@ def values(raw):
     more = ordering_cycles(results)
     bytes_more = statistics.median(LINE * sum(median(results, a, event) - median(results, b, event) for event in ("D1mr", "D1mw")) for a, b in pairs_of)
     claim(more > 0, "ordering by deadlines costs cycles")
-    ordering = [[f"{link:g}", threads, f"{more * link * PPS / hz:.2f}", memory, f"{bytes_more * link / 84:.2f}"] for link, (threads, memory) in ORDERING.items()]
+    ordering = [[f"{link:g}", threads, f"{more * link * PPS / hz:.2f}", memory, f"{bytes_more * link / BYTES:.2f}"] for link, (threads, memory) in ORDERING.items()]
     share = {service: f"{100 * rate[service] / rate['null_prefix_fifo']:.0f}" for service in NAMED}
     return {
         "rates": table(["service", "Mpps", "cycles", "instructions", "of these not in DPDK's libraries", "loads and stores",

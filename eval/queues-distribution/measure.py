@@ -143,7 +143,7 @@ def summary(raw, values):
     return [("classification of real traffic", "not in a paper", f"{values['packets']} packets, six ways")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(7.5, 3.4), summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(7.5, 3.4), timed=False, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

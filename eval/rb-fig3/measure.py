@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib.figure import Figure, table  # noqa: E402
+from lib.figure import Figure, claim, table  # noqa: E402
 from lib.lab import printed  # noqa: E402
 from lib.plot import COLORS  # noqa: E402
 
@@ -57,16 +57,18 @@ def values(raw):
         plan = plans[model][most]
         ends.append([name, plan["ports_per_server"], plan["slots_internal"], plan["fan_out"] + 1, most, power, PAPER[model]])
     check = plans["current"][1024]
-    dearer = [n for n, plan in plans["current"].items() if plan["switched_cost"] < plan["servers"]]
+    cheaper = {model: [n for n, plan in plans[model].items() if plan["switched_cost"] < plan["servers"]] for model in MODELS}
+    claim(all(plans[model][n]["stages"] for model in MODELS for n in cheaper[model]), "switches are cheaper only where servers need an n-fly")
+    claim(not cheaper["faster"], "faster servers are cheaper than switches everywhere")
     return {
-        "table": table(["ports", *MODELS.values(), "48-port switches", "us"], rows),
+        "table": table(["ports", *MODELS.values(), "current servers, 48-port switches", "current servers: us"], rows),
         "ends": table(["servers", "ports of each", "cards for links", "servers in a mesh, at most", "ports", "power of two", "paper"],
                       ends),
         "check": f"{check['transit_servers'] / check['ports']:.0f} more servers for each port and {check['latency_ns'][0] / 1e3:.0f} us",
         "balanced": f"{check['latency_ns'][1] / 1e3:.0f}",
         "least": f"{check['transit_by_processing']:,}",
         "busy": f"{100 * check['transit_load_bps'] / check['load_bps']:.0f} %",
-        "dearer": (f"from {min(dearer)} to {max(dearer)} ports" if dearer else "nowhere"),
+        "current": f"from {min(cheaper['current'])} to {max(cheaper['current'])} ports", "more-nics": f"from {min(cheaper['more-nics'])} to {max(cheaper['more-nics'])}",
         "gap": ", ".join(str(n) for n, p in plans["current"].items() if p["stages"] and n < 33) or "none",
     }
 

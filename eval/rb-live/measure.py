@@ -27,6 +27,7 @@ ORDER = {
     "Direct VLB, resequencer": ["--delta", "0", "--resequence", WAIT],
     "flowlets, resequencer": ["--resequence", WAIT],
 }
+SERVERS, HEADROOM = 4, 1.05  # an internal cable carries so many times 2R/N
 PAPER_ORDER = {"Direct VLB": "5.5 %", "with flowlets": "0.15 %"}
 PAIRS = {"uniform": 3, "permutation": 1, "adverse": 2, "incast": 1}  # of an input
 
@@ -48,7 +49,7 @@ def simulated(*words):
     """Runs the simulator with cables and queues like those of cables.py, and servers with unlimited processors."""
     time, warmup = (str(1e3 * SECONDS * part) for part in (1 - SETTLE, SETTLE))
     return simulate("--rate", f"{RATE}Mbps", "--load", str(LOAD), "--time", time, "--warmup", warmup, "--c", "100",
-                    "--headroom", "1.05", "--queue", "1", *words)
+                    "--headroom", str(HEADROOM), "--queue", "1", *words)
 
 
 def flow_of(frame):
@@ -140,7 +141,7 @@ def share(order, part, whole):
 def values(raw):
     results = {label: rounds[0] for label, rounds in raw["results"].items()}
     rows = [row for name in MATRICES for row in (row_live(name, results[f"live {name}"]), row_simulated(name, results[f"simulated {name}"]))]
-    out = {"matrices": table(HEAD, rows), "busy": lib_figure.busy(raw), "rate": str(RATE), "wait": WAIT.replace("ms", " ms"), "seconds": f"{SECONDS:g}"}
+    out = {"matrices": table(HEAD, rows), "rate": str(RATE), "minutes": f"{raw['seconds'] / 60:.0f}", "over cable": f"{LOAD / (HEADROOM * 2 / SERVERS):.1f}", "wait": WAIT.replace("ms", " ms"), "seconds": f"{SECONDS:g}"}
     virtual = {label: rounds[0] for label, rounds in figure.other("rb-vlb")["results"].items()}
     rows = []
     for name in ORDER:

@@ -6,12 +6,13 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, runs  # noqa: E402
-from lib.figure import Figure, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, column, median, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS = ["forward", "route", "ipsec"]
 NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 BURSTS = [1, 8, 32]
+SIZES = [64, 1024]
 PAPER = {"forward": (1033, 1.19), "route": (1512, 1.23), "ipsec": (14221, 0.55)}
 LINE = 64  # bytes that a miss moves
 
@@ -31,8 +32,19 @@ def step(app, size, burst):
     return run
 
 
+def written_step(app, size):
+    """A step: lines that the last level writes back to memory for a packet."""
+    def run(lab):
+        counted = callgrind.per_packet(lab, HERE / f"{app}.click", frames.fixed(size), settings(app, BURSTS[-1]), more=callgrind.WRITE_BACKS)
+        return {"lines": sum(counted[event] for event in callgrind.WRITTEN), "packets": counted["packets"]}
+
+    return run
+
+
 def steps():
     for app in APPS:
+        for size in SIZES:
+            yield f"written {app} {size}", written_step(app, size)
         for burst in BURSTS:
             yield f"{app} 64 {burst}", step(app, 64, burst)
         yield f"{app} 1024 32", step(app, 1024, 32)
@@ -94,8 +106,11 @@ def values(raw):
                 f"{accesses(results, label):.0f}", f"{first:.1f}", f"{lines(results, label):.2f}",
                 f"{LINE * lines(results, label):.0f}"])
     small, large = "forward 64 32", "forward 1024 32"
+    paced = [column(nine, label, "cycles per packet") for nine in [figure.other("rb-fig9")["results"]] for label in nine if not label.endswith("most")]
+    written = [[app, *(f"{median(results, f'written {app} {size}', 'lines'):.2f}" for size in SIZES)] for app in APPS]
     return bottleneck(results) | {
-        "rounds": of_rounds(raw["rounds"]),
+        "rounds": of_rounds(raw["rounds"]), "apart": f"{max(max(one) / min(one) for one in paced):.1f}",
+        "written": table(["application", *(f"{size} bytes" for size in SIZES)], written),
         "table 3": table(["application", "instructions: paper", "here", "of these not in DPDK's libraries", "cycles per instruction: paper", "here",
                           "cycles: paper", "here"], main),
         "figure 10": table(["application", "bytes", "BURST", "instructions", "cycles", "loads and stores",

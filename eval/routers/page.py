@@ -20,6 +20,7 @@ TITLES = {
     "cost": "ports of its own, and shares", "two-to-one": "shares 2:1", "neighbour": "a neighbour that takes all", "overload": "a neighbour's overload",
     "isolated": "routers that are processes, by links", "direct": "routers that are processes, with devices", "namespaces": "Linux namespaces", "many": "many routers"}
 PAPER_XEN = 0.05
+CACHE_KIB = 1024  # the second level
 # Greatest cost of a look-up over that with one router.
 GOAL = 1.1
 
@@ -64,6 +65,11 @@ def shares(raw, scheme):
     return {load: [middle(rates) for rates in zip(*raw["two-to-one"][f"{scheme} {load}"], strict=True)] for load in LOADS}
 
 
+def memory(raw, n):
+    """KiB that each of n routers takes beside the first one."""
+    return (raw["many"][n]["memory of all"] - raw["many"][n]["memory of 1"]) / (int(n) - 1)
+
+
 def look_ups(raw):
     many = raw["many"]
     alone = [f"{middle(many[counts(raw)[0]]['cycles of 1'][run]):.1f}" for run in RUNS]
@@ -73,8 +79,7 @@ def look_ups(raw):
         for run in RUNS:
             every, one = of["cycles of all"][run], of["cycles of 1"][run]
             row += [f"{middle(every):.1f}", spread([a / b for a, b in zip(every, one, strict=True)])]
-        kb = (of["memory of all"] - of["memory of 1"]) / (int(n) - 1)
-        rows.append([*row, f"{kb:.1f}", f"{middle(of['add ms']):.1f}"])
+        rows.append([*row, f"{memory(raw, n):.1f}", f"{middle(of['add ms']):.1f}"])
     return table(["routers", "32 in a row: cycles of a look-up", "over one router", "each packet for another router: cycles", "over one router", "KiB a router", "`add`, ms"], rows)
 
 
@@ -150,7 +155,8 @@ def values(raw):
         "direct/process": spread([a / b for a, b in zip(devices["1 isolated"], mapped, strict=True)]),
         "direct mpps": f"{middle(devices['1 isolated'], 1e6):.1f}", "apart mpps": f"{middle(devices['2 apart'], 1e6):.1f}",
         "apart": f"{middle(devices['2 apart']) / middle(devices['1 isolated']):.2f}",
-        "cache": cache(raw), "missed": missed(raw), "goal": GOAL,
+        "cache": cache(raw), "missed": missed(raw), "goal": GOAL, "rounds": figure.of_rounds(len(cost["own"])),
+        "kib": f"{memory(raw, counts(raw)[-1]):.0f}", "in cache": f"{CACHE_KIB / memory(raw, counts(raw)[-1]):.0f}",
         "isolated/shared": spread([a / b for a, b in zip(one, own["shared"], strict=True)]),
         "isolated mpps": f"{middle(one, 1e6):.2f}", "times xen": f"{middle(one, 1e6) / PAPER_XEN:.0f}",
         "queues 3": f"{proportion['queues']:.1f}:1", "inline 3": f"{proportion['inline']:.1f}:1",
@@ -171,7 +177,7 @@ def draw(axes, raw):
         of = shares(raw, scheme)
         for at, name, color in ((0, "high", plot.COLORS[0]), (1, "low", plot.COLORS[1])):
             two.plot(loads, [of[load][at] for load in LOADS], style, color=color, marker="o", label=f"{name}, {scheme}")
-    two.set(title="Figures 17, 18: shares 2:1, 60 % of the load low", xlabel="offered, of what can be done", ylabel="forwarded, of what can be done", ylim=0)
+    two.set(title="Figures 17, 18: shares 2:1, 60 % of the load low", xlabel="offered, in the unit of the page", ylabel="forwarded, in the unit of the page", ylim=0)
     two.legend()
     for axis, points, base, title in (
             (own, by_number(raw, "isolated"), raw["isolated"]["shared"], "Figures 14, 19, 21: isolated, by links, on one core"),
@@ -209,4 +215,4 @@ def write_page():
     """Makes plot and page of raw.json."""
     raw = load()
     plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (17, 3.6), 4)
-    (HERE / "README.md").write_text(figure.fill((HERE / "page.md").read_text(), values(raw)))
+    (HERE / "README.md").write_text(figure.fill(figure.page_text(HERE), values(raw)))

@@ -16,8 +16,6 @@ name = HERE.name
 ROWS = [
     ("`binsort-cycles`: the worst from 1 to 1,000,000 packets", ["binsort-cycles"], 100, True),
     ("`binsort/fifo`: rate of a service that sorts over one that does not", ["binsort/fifo"], 0.96, False),
-    ("`mds-binsort/ceiling`: above 1 if threads help each other", ["mds-binsort/ceiling"], 0.95, False),
-    ("`mds-binsort-in-turn/ceiling`: the same by round-robin, the paper's convoy", ["mds-binsort-in-turn/ceiling"], None, False),
     ("`tree-cycles-0`, `-1000`: more than a queue that is first in, first out", ["tree-cycles-0", "tree-cycles-1000"], 170, True),
     ("`tree-cycles-100000`, `-1000000`", ["tree-cycles-100000", "tree-cycles-1000000"], 170, True),
     ("`rte_sched-cycles-0`, `-1000`, `-100000`, `-1000000`", [f"rte_sched-cycles-{n}" for n in (0, 1000, 100_000, 1_000_000)], None, True),
@@ -59,4 +57,4 @@ def write_page():
     values = {
         "table": table(["figure", "value", "goal"], [row(results, *one) for one in ROWS]), "rounds": of_rounds(raw["rounds"]), "host": host_table(raw),
         "tree": f"{tree[1] / tree[0]:.1f}", "sched 0": f"{middle['rte_sched-cycles-0']:.0f}", "sched most": f"{middle['rte_sched-cycles-1000000']:.0f}", "swap": f"{1 / middle['swap/route']:.2f}", "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
-    (HERE / "README.md").write_text(figure.fill((HERE / "page.md").read_text(), values))
+    (HERE / "README.md").write_text(figure.fill(figure.page_text(HERE), values))

@@ -69,7 +69,7 @@ def summary(raw, values):
     return [("Virtual Routers Figure 6, lines from memory of a packet", f"about {PAPER}, of which 3 for each transfer by the card", f"{values['forward lines']} forwarding, {values['route lines']} routing; no card")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.4), panels=2, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.4), panels=2, timed=False, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

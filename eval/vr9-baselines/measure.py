@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Virtual Routers, sections 3 and 4: throughput of one core and of all cores, and the influence of memory."""
 
+import os
 import pathlib
 import sys
 
@@ -10,15 +11,26 @@ from lib.figure import Figure, claim, column, median, of_rounds, spread, table  
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
+MORE = [n for n in range(2, 7) if n <= os.cpu_count()]  # the paper has up to six paths, with a core each
 
 
-def two(app, size):
+def path(app, n):
+    """Text of a path with a core and ports of its own; each routed path has a table of its own."""
+    head, tail = f"FromDevice(net_pcap{2 * n}, CORES {n})", f"ToDevice(net_null{2 * n + 1});\n"
+    if app == "forward":
+        return f"{head} -> {tail}"
+    return (f"{head} -> Strip(14) -> CheckIPHeader -> rt{n} :: DirectIPLookup(ROUTES $ROUTES) -> Discard;\n"
+            f"rt{n}[1] -> ttl{n} :: DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> Counter -> {tail}"
+            f"ttl{n}[1] -> Discard;\n")
+
+
+def several(app, size, cores):
+    """A step: a path for each core."""
     def run(here):
-        capture = frames.fixed(size)
-        names = ["IN0=net_pcap0", "OUT0=net_null1", "IN1=net_pcap2", "OUT1=net_null3"]
-        ports = [*lab.vdevs(capture), *lab.vdevs(capture, 2)]
-        router = here.router(HERE / f"two-{app}.click", [*names, *runs.values_of(app)], ports,
-                             (lab.OTHER, lab.MEASURED), buffers=262_143)
+        conf = here.folder / f"{app}-{cores}.click"
+        conf.write_text("".join(path(app, n) for n in range(cores)))
+        ports = [vdev for n in range(cores) for vdev in lab.vdevs(frames.fixed(size), 2 * n)]
+        router = here.router(conf, runs.values_of(app), ports, range(cores), buffers=131_071 * cores)
         router.wait_sending()
         return router.measure(runs.SECONDS) | {"hz": machine.tsc_hz()}
 
@@ -30,13 +42,19 @@ def steps():
         for app in APPS:
             yield f"{app} {size} 1", lambda here, a=app, s=size: runs.endless(
                 runs.CONF / f"{a}.click", frames.fixed(s), runs.values_of(a))(here)
-            yield f"{app} {size} 2", two(app, size)
+            for cores in MORE:
+                yield f"{app} {size} {cores}", several(app, size, cores)
+
+
+def cores_of(raw):
+    """Numbers of cores that were measured."""
+    return sorted({int(label.split()[2]) for label in raw["results"]})
 
 
 def values(raw):
     results, rows = raw["results"], []
     for size in SIZES:
-        for cores in (1, 2):
+        for cores in cores_of(raw):
             rates = {app: median(results, f"{app} {size} {cores}") for app in APPS}
             rows.append([size, cores, *(spread(column(results, f"{a} {size} {cores}", scale=1e6)) for a in APPS),
                          f"{100 * (1 - rates['route'] / rates['forward']):.0f} %"])
@@ -58,8 +76,8 @@ def values(raw):
 
 def draw(axes, raw):
     for axis, size in zip(axes, SIZES):
-        rates = {a: [median(raw["results"], f"{a} {size} {cores}", scale=1e6) for cores in (1, 2)] for a in APPS}
-        plot.groups(axis, ["one core", "two cores"], rates, "Mpps")
+        rates = {a: [median(raw["results"], f"{a} {size} {cores}", scale=1e6) for cores in cores_of(raw)] for a in APPS}
+        plot.groups(axis, ["one core", *(f"{n} cores" if n > 2 else "two cores" for n in cores_of(raw)[1:])], rates, "Mpps")
         axis.set_title(f"{size} B")
 
 

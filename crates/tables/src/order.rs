@@ -10,7 +10,7 @@
 
 mod many;
 
-pub use many::{Choice, Chooser, Many};
+pub use many::{Choice, Chooser, Locks, Many};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -6,6 +6,7 @@
 //! alone fills. This structure exists to measure the paper's, by `make bench-services` and `eval/run qs-fig5`.
 
 use super::BinSort;
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use sync::Lock;
 
@@ -27,11 +28,36 @@ pub enum Choice {
     InTurn,
 }
 
-/// State of a thread's choices.
+/// Lock requests of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Locks {
+    /// All requests.
+    pub requests: u64,
+    /// Requests that found the lock taken by another thread.
+    pub taken: u64,
+}
+
+impl Locks {
+    /// Locks `lock` if it is free.
+    pub fn try_lock<'a, T>(&mut self, lock: &'a Lock<T>) -> Option<MutexGuard<'a, T>> {
+        let found = lock.try_lock();
+        self.requests += 1;
+        self.taken += u64::from(found.is_none());
+        found
+    }
+
+    /// Locks `lock`, waiting for it if it is taken.
+    pub fn lock<'a, T>(&mut self, lock: &'a Lock<T>) -> MutexGuard<'a, T> {
+        self.try_lock(lock).unwrap_or_else(|| lock.lock())
+    }
+}
+
+/// State of a thread: its choices, and its lock requests.
 #[derive(Clone, Debug)]
 pub struct Chooser {
     choice: Choice,
     state: u64,
+    locks: Locks,
 }
 
 impl Chooser {
@@ -43,7 +69,13 @@ impl Chooser {
                 Choice::Random => seed | 1,
                 Choice::InTurn => seed,
             },
+            locks: Locks::default(),
         }
+    }
+
+    /// The thread's lock requests so far.
+    pub fn locks(&self) -> Locks {
+        self.locks
     }
 
     /// Index of the next structure, below `of`.
@@ -97,12 +129,14 @@ impl<T> Many<T> {
     #[inline]
     pub fn push(&self, chooser: &mut Chooser, burst: impl IntoIterator<Item = (u64, T)>) {
         let at = chooser.next(self.parts.len());
-        let free = |at: usize| Some((at, self.parts[at].queue.try_lock()?));
-        let found = match chooser.choice {
-            Choice::InTurn => None,
-            Choice::Random => (at..self.parts.len()).chain(0..at).find_map(free),
+        let locks = &mut chooser.locks;
+        let (at, mut queue) = match chooser.choice {
+            Choice::InTurn => (at, locks.lock(&self.parts[at].queue)),
+            Choice::Random => (at..self.parts.len())
+                .chain(0..at)
+                .find_map(|at| Some((at, locks.try_lock(&self.parts[at].queue)?)))
+                .unwrap_or_else(|| (at, self.parts[at].queue.lock())),
         };
-        let (at, mut queue) = found.unwrap_or_else(|| (at, self.parts[at].queue.lock()));
         for (rank, item) in burst {
             queue.push(rank, item);
         }
@@ -112,7 +146,13 @@ impl<T> Many<T> {
     /// Dequeues up to `most` items from one structure: the thread's own or, if that is empty, the first one that is
     /// neither empty nor locked. Returns the number of items.
     #[inline]
-    pub fn pop(&self, thread: usize, most: usize, mut take: impl FnMut(T)) -> usize {
+    pub fn pop(
+        &self,
+        chooser: &mut Chooser,
+        thread: usize,
+        most: usize,
+        mut take: impl FnMut(T),
+    ) -> usize {
         let own = thread % self.parts.len();
         for at in (own..self.parts.len()).chain(0..own) {
             let part = &self.parts[at];
@@ -120,8 +160,8 @@ impl<T> Many<T> {
                 continue;
             }
             let queue = match at == own {
-                true => Some(part.queue.lock()),
-                false => part.queue.try_lock(),
+                true => Some(chooser.locks.lock(&part.queue)),
+                false => chooser.locks.try_lock(&part.queue),
             };
             let Some(mut queue) = queue else { continue };
             let taken = queue.pop_each(most, &mut take);
@@ -153,7 +193,9 @@ mod tests {
                     for round in 0..rounds {
                         let first = (round * 2 + thread) * burst;
                         many.push(&mut chooser, (first..first + burst).map(|n| (n, n)));
-                        many.pop(thread as usize, burst as usize, |n| taken.push(n));
+                        many.pop(&mut chooser, thread as usize, burst as usize, |n| {
+                            taken.push(n)
+                        });
                     }
                     taken
                 }
@@ -162,7 +204,9 @@ mod tests {
                 let threads = [0, 1].map(|n| scope.spawn(work(n)));
                 threads.map(|thread| thread.join().unwrap()).concat()
             });
-            while many.pop(0, 100, |n| all.push(n)) > 0 {}
+            let mut last = Chooser::new(choice, 1);
+            while many.pop(&mut last, 0, 100, |n| all.push(n)) > 0 {}
+            assert_eq!(last.locks().taken, 0);
             assert!(many.is_empty());
             assert_eq!(all.len() as u64, 2 * rounds * burst);
             let all: BTreeSet<u64> = all.into_iter().collect();
@@ -182,10 +226,13 @@ mod tests {
         assert_eq!(many.len(), 256);
         for _ in 0..2 {
             let mut ranks = Vec::new();
-            assert_eq!(many.pop(1, 1000, |rank| ranks.push(rank)), 128);
+            assert_eq!(
+                many.pop(&mut chooser, 1, 1000, |rank| ranks.push(rank)),
+                128
+            );
             assert!(ranks.is_sorted_by_key(|rank| rank / 10), "{ranks:?}");
         }
-        assert_eq!(many.pop(1, 1000, |_| ()), 0);
+        assert_eq!(many.pop(&mut chooser, 1, 1000, |_| ()), 0);
     }
 
     #[test]
@@ -206,6 +253,10 @@ mod tests {
             many.push(&mut chooser, [(n, n)]);
         }
         assert_eq!(many.parts[1].len.load(Relaxed), 20);
+        assert_eq!(many.pop(&mut chooser, 1, 5, |_| ()), 5);
         drop(taken);
+        let locks = chooser.locks();
+        assert!((1..=20).contains(&locks.taken), "{locks:?}");
+        assert_eq!(locks.requests - locks.taken, 21);
     }
 }
