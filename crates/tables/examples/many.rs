@@ -4,8 +4,8 @@
 //! `own` is the rate of threads with private queues, the ceiling. `mds` has as many structures as threads and chooses a
 //! random one for each burst; `mds-in-turn` uses them in turn; `binsort` has a single structure; `fifo` is one queue
 //! that is first in, first out. All are measured in turns of one or two milliseconds. Each result is of the run with
-//! the median rate, of those in which all threads worked at the same time. The output is lines `services NAME VALUE`, by
-//! the number of threads: packets in millions a second, and the part of all lock requests that found the lock taken.
+//! the median rate, of those in which all threads worked at the same time. The output is lines `services NAME VALUE`,
+//! by the number of threads: packets in millions a second, and the part of lock requests that found the lock taken.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod sample;
