@@ -143,6 +143,7 @@ def values(raw):
         rows.append([load, *(" + ".join(f"{rate:.2f}" for rate in curves[scheme][load]) for scheme in curves)])
     proportion = {scheme: curves[scheme]["3"][0] / curves[scheme]["3"][1] for scheme in curves}
     claim(proportion["queues"] > 1.5 > 1 > proportion["inline"], "queues hold 2:1 at three times the load, and in-line sharing does not")
+    carried = sum(curves["inline"]["3"]) / 3
     losses = [max(0, (1 - b / a) * 100) for a, b in zip(raw["neighbour"]["alone"], raw["neighbour"]["beside"], strict=True)]
     return {
         "looks": look_ups(raw), "shares": table(["offered", "in line", "queues"], rows), "overload": overload(raw), "linux": beside_linux(raw), "hosts": hosts(raw),
@@ -159,7 +160,7 @@ def values(raw):
         "kib": f"{memory(raw, counts(raw)[-1]):.0f}", "in cache": f"{CACHE_KIB / memory(raw, counts(raw)[-1]):.0f}",
         "isolated/shared": spread([a / b for a, b in zip(one, own["shared"], strict=True)]),
         "isolated mpps": f"{middle(one, 1e6):.2f}", "times xen": f"{middle(one, 1e6) / PAPER_XEN:.0f}",
-        "queues 3": f"{proportion['queues']:.1f}:1", "inline 3": f"{proportion['inline']:.1f}:1",
+        "queues 3": f"{proportion['queues']:.1f}:1", "inline 3": f"{proportion['inline']:.1f}:1", "inline carried": f"{100 * carried:.0f} %",
         "neighbour loss": f"{middle(losses):.2f} %", "neighbour lost": raw["neighbour"]["lost"],
         "command": f"    eval/routers/run --routers {' '.join(counts(raw))} --keep"}
 
@@ -204,7 +205,7 @@ def rows():
         row("isolated", "Virtual Routers Figure 14: isolated over common, by links", "a fraction with containers; 1.0 with Xen", found["isolated/shared"]),
         row("direct", "Virtual Routers Figures 14 and 20: isolated over common, direct mapping", "1.0 with Xen, close to 7 Mpps on six cores", f"{found['direct/process']}; {found['apart mpps']} Mpps on two cores"),
         row("many", "Virtual Routers Figure 16: many routers", "flat until caches overflow", found["cache"]),
-        row("two-to-one", "Virtual Routers Figures 17 and 18: 2:1 at three times the load", "missed in line, held by queues", f"{found['inline 3']} in line, {found['queues 3']} by queues"),
+        row("two-to-one", "Virtual Routers Figures 17 and 18: 2:1 at three times the load", "missed in line, held by queues", f"{found['inline 3']} in line ({found['inline carried']} of the load carried), {found['queues 3']} by queues"),
         row("isolated", "Virtual Routers Figure 19: domains behind a shared one", "0.05 Mpps", f"{found['isolated mpps']} Mpps"),
         row("isolated", "Virtual Routers Figure 21: domains on one core, by links", "falls with their number", found["falls"]),
         row("direct", "Virtual Routers Figure 21: domains on one core, direct mapping", "falls with their number", found["direct falls"]),
