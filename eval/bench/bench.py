@@ -41,7 +41,7 @@ RATIOS = [
     *links.RATIOS,
 ]
 PEERS = peers.PEERS | linux_router.PEERS | links.PEERS
-# Whose cycles are subtracted in `added`; none where packets come over other ports than the others'.
+# Peer whose cycles `added` subtracts from another's. None for peers with other ports.
 BASES = {name: "testpmd-io" for name in (*peers.PEERS, *linux_router.PEERS)} | {"forward-memif": "testpmd-memif"}
 FOLDER = machine.WORK
 SETTLE = 0.03  # seconds from when a peer goes on until it is measured

@@ -13,7 +13,7 @@ import workload
 NODES = "NODES a 1000Gbps b 1000Gbps c 1000Gbps d 1000Gbps, LINKS a-b a-c a-d b-c b-d c-d"
 NAME = "bench"
 KEYED = f", KEY {bytes(range(16)).hex()}"
-# Who is on the link where frames leave: gateways, which frames name by their place from 1, and hosts.
+# Stations on the link where frames leave: gateways, which frames name by their position from 1, and hosts.
 GATEWAYS = [f"10.0.2.{n}" for n in range(254, 250, -1)]
 HOSTS = [f"10.0.2.{n}" for n in range(10, 74)]
 NEIGHBOURS = " ".join(f"write arp.insert {ip} 02:00:00:00:01:{n:02x}," for n, ip in enumerate(GATEWAYS + HOSTS))

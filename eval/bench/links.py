@@ -149,7 +149,7 @@ class Veth:
         (offered_since, sent_since), end = (self.offered(), self.sent()), time.monotonic()
         self.all_offered += offered_since - offered
         self.all_sent += sent_since - sent
-        # Where nothing is lost the source may have been the limit, not the router.
+        # If nothing is lost, the source may have been the limit, not the router.
         lost = 1 - self.all_sent / max(self.all_offered, 1)
         self.remark = f"{100 * max(lost, 0):.0f} % of what the source sent since the last start was lost"
         return machine.some((sent_since - sent) / (end - start), "packets a second")

@@ -172,7 +172,7 @@ def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), ou
 
 CONF = HERE / "conf"
 LABEL_ENTRIES = "ENTRIES=" + ", ".join(f"{label} swap {label + 5000} 10.0.2.254 0" for label in workload.LABELS)
-# Those that are compared stand side by side, as they have their turns in this order.
+# Peers have their turns in this order; compared ones stand side by side.
 PEERS = {
     "testpmd-io": testpmd,
     "forward": ashlar(CONF / "forward.click"),

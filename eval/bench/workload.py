@@ -4,7 +4,7 @@ import ipaddress
 import random
 import struct
 
-# How many of a hundred prefixes of the IPv4 and IPv6 default-free zones have which length.
+# Percentage of prefixes by their length, in the IPv4 and IPv6 default-free zones.
 LENGTHS4 = {24: 60, 23: 10, 22: 12, 21: 5, 20: 5, 19: 3, 18: 2, 17: 1, 16: 2}
 LENGTHS6 = {48: 48, 32: 13, 44: 9, 40: 9, 36: 6, 29: 5, 46: 5, 42: 5}
 

@@ -52,7 +52,7 @@ def noted_hz(notes):
     return float(re.search(r"time-stamp counter (\d+) MHz", notes["cpu"])[1]) * 1e6
 
 
-# What results depend on; results and pages of eval do not count.
+# Files that results depend on, without the results and pages themselves.
 CODE = ["crates", "conf", "eval", "tests/examples", "Cargo.toml", "Cargo.lock",
         *(f":(exclude,glob)eval/**/{name}" for name in ("raw.json", "raw/**", "README.md", "page.md", "plot.svg"))]
 

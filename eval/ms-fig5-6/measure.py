@@ -12,7 +12,7 @@ import balancer  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518]
 BACKS = [1, 2, 3]
-# Of the paper's text, kpps at 64 bytes: a router and ODB, and DTX-3. Of DTX it says "little improvement".
+# Figures of the paper's text in kpps at 64 bytes. For DTX it has words only: "little improvement".
 PAPER = {"router": 640, "ODB": 640, "DTX-3": 1488}
 # Bits of a frame on a wire beside its bytes: preamble and gap.
 GAP = 160

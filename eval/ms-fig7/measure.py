@@ -15,7 +15,7 @@ from lib.plot import COLORS  # noqa: E402
 BALANCERS, ROUTERS = range(1, 5), range(1, 11)
 LINE = 1_488_095
 ROUTER = 640_000
-# Of the paper's text: balancers, routers, kpps.
+# Figures of the paper's text: kpps by numbers of balancers and routers.
 PAPER = {(1, 1): 640, (1, 3): 1488, (2, 2): 1280, (4, 10): 6000}
 COMMAND = machine.ROOT / "eval" / "bench" / "instructions"
 COUNTED = ["forward", "router", "balance-rr", "balance-rr-3-ports", "balance-flows", "balance-flows-256", "balance-back"]

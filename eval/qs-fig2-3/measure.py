@@ -10,15 +10,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine  # noqa: E402
 from lib.figure import Figure, claim, table  # noqa: E402
 
-# Of flows that are refused, and what the paper's match costs of its tag's memory then.
+# Part of the flows that may be refused, and the memory of the paper's match over its tag at that part, by k.
 SHARE = 1e-4
 PAPER = {2: "8", 4: "1.5"}
-# What a flow by tag takes: its record.
+# Bytes of a flow by tag: its record.
 RECORD = 128
-# Figure 2(b): links full of flows of this rate, k = 4. Of the paper's text: the rate of its links, and KB by tag and by match.
+# Figure 2(b): rate of each flow, with k = 4. The paper's text has the rate of its links, and KB by tag and by match.
 FLOW_RATE = 64e3
 PAPER_RATE, PAPER_SPACE = 400e6, (210, 318)
-# Flows behind a measured share of refused ones: those of the example's five seeds. Smaller shares are of few flows.
+# Number of flows that a share of refused flows is of: the example has five seeds. A share below SMALL is of few flows.
 REFUSED_OF, SMALL = 5 * 65_536, 3e-5
 # Ways to count a packet in its flow's record.
 WAYS = {"owner": "records owned by a thread", "added": "shared, atomic additions", "lock": "shared, a lock for each",

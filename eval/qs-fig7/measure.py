@@ -27,7 +27,7 @@ COUNTS = {}
 # Packets a second for each Gbps, as the paper counts them: of 64 bytes, with nothing between them.
 BYTES = 64
 PPS = 1e9 / (BYTES * 8)
-# Of the paper's Table 4: threads that hide latency, for each Gbps, and memory bandwidth over that of the link.
+# The paper's Table 4: thousandths of a thread for each Mbps, and memory bandwidth over that of the link.
 PAPER = {
     "match_look_fifo": (2.46, 2.88), "match_look_sort": (3.52, 4.63), "match_prefix_fifo": (3.28, 3.06), "match_prefix_sort": (4.34, 4.81),
     "null_look_fifo": (1.31, 0.75), "null_look_sort": (2.38, 2.50), "null_prefix_fifo": (2.13, 0.94), "null_prefix_sort": (3.19, 2.69),

@@ -18,7 +18,7 @@ from lib import frames, lab, machine, runs  # noqa: E402
 
 CORES = (0, 1)
 SINGLES = [(0,), (1,)]
-# Of a round. Both alone are as far from its middle as both together, so what changes steadily meanwhile makes no difference.
+# Turns of a round. Each program alone and both together have the same mean distance from the round's middle, so a steady change of the machine cancels out.
 ORDER = [("testpmd", (0,)), ("route", (0,)), ("testpmd", CORES), ("route", CORES), ("route", (1,)), ("testpmd", (1,))]
 SETTLE = 0.1  # seconds from when somebody goes on until it is measured
 BUFFERS = 81_919  # for each worker: all routers are there at once

@@ -56,7 +56,7 @@ class Paced(lab.Router):
             if self.poll() is not None or time.monotonic() - start > self.seconds + lab.STARTUP:
                 raise machine.Failed(f"the records were not written\n{self.command}\n{self.output()[-2000:]}")
             seen.append({"s": time.monotonic() - start, "used": self.used(), "stolen": stolen(), "turns": self.turns()})
-            # It says the last ones only.
+            # The handler has only the last events.
             for event in EVENT.findall(self.ask("GET", "/v1/handlers/balance") or ""):
                 events.setdefault(event, round(seen[-1]["s"], 2))
             time.sleep(0.1)

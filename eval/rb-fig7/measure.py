@@ -17,7 +17,7 @@ DESIGNS = {
     "both": ("multi-queue.click", 32, 16, []),
     "both, not optimised": ("multi-queue.click", 32, 16, ["--no-optimize"]),
 }
-# Of the paper's text: 6.7 and 11 times less than both; Table 1 has 1.46 of 9.77 Gbps with multiple queues and no batches.
+# Figures of the paper's text. Its Table 1 has 1.46 Gbps with multiple queues and no batches, and 9.77 with both.
 PAPER = {"neither": "1 (6.7 times less than both)", "queues only": f"{6.7 * 1.46 / 9.77:.1f}, computed from its Table 1", "both": "6.7"}
 XEON = 6.7 / 11
 

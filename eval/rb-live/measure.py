@@ -39,7 +39,7 @@ def live(*words):
     out.unlink(missing_ok=True)
     command = [sys.executable, str(CLUSTER), "--json", str(out), "--rate", str(RATE), "--load", str(LOAD), "--seconds", str(SECONDS), *words]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ASHLAR_BIN": str(ASHLAR)})
-    # Whether it kept its bounds is for the page to say.
+    # The exit status is not checked: it says if bounds were kept, which the page shows.
     if not out.exists():
         raise machine.Failed(done.stdout[-2000:] + done.stderr)
     return json.loads(out.read_text())[0]
@@ -118,7 +118,7 @@ HEAD = ["matrix", "", "delivered", "least pair", "Jain", "links: mean", "max", "
 def row_live(name, one):
     links, c = one["links"].values(), one["c"].values()
     order, times = one["reordering"], one["latency_us"]
-    # Of an output that all want, by their fair part of it.
+    # Least share of a pair; in incast each share is divided by a fair part of the output.
     least = min(one["shares"].values())
     return [name, "live", f"{100 * one['delivered_bytes'] / one['offered_bytes']:.1f} %", f"{least:.3f}", f"{one['fairness']:.4f}",
             f"{sum(links) / 12:.3f}", f"{max(links):.3f}", f"{sum(c) / 4:.2f}", f"{max(c):.2f}", f"{100 * one['balanced']:.1f} %",

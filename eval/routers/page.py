@@ -12,7 +12,7 @@ from lib import figure, machine, plot, spread  # noqa: E402
 from lib.figure import claim, compared, table  # noqa: E402
 
 name = HERE.name
-# What is offered to two routers, of what they can do.
+# Loads offered to two routers, in the unit of the page.
 LOADS = ["0.5", "0.9", "1.1", "1.5", "2", "3"]
 # Packets of one router in a row.
 RUNS = ["32", "1"]

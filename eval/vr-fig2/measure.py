@@ -12,7 +12,7 @@ from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: 
 # Millions of packets a second that are offered, by the bytes of a frame.
 OFFERED = {64: [1, 2, 4, 6, 8, 10, 12, 16], 1024: [0.5, 1, 1.5, 2, 2.5, 3, 4]}
 PATHS = [1, 2, 4, 6]
-# Of what is offered: a load is carried if no more than this part of it is lost.
+# Greatest part of a load that may be lost if the load counts as carried.
 LOST = 0.01
 # Frames of a capture that several paths read.
 FEW = 8_192

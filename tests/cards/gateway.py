@@ -87,7 +87,7 @@ class Gateway:
 
     def charon(self, space: str) -> None:
         """Runs strongSwan in a namespace."""
-        # What else has addresses is no way to the others. These plugins would seal packets themselves, or set policies of their own.
+        # Some plugins are left out: they would encrypt packets themselves, or set policies of their own.
         unloaded = "\n  ".join(f"{name} {{ load = no\n  }}" for name in ("kernel-libipsec", "bypass-lan", "forecast", "farp", "dhcp"))
         self.run(f"""mkdir -p /tmp/{space}/x509 /tmp/{space}/x509ca /tmp/{space}/private
 cat > /tmp/{space}/strongswan.conf <<'END'

@@ -342,7 +342,7 @@ class Router:
     def prepare(self, buffers: int = 8192) -> None:
         """Binds the cards to a driver for programs, by the commands that users are told."""
         run = self.guest.run
-        # What `ashlar doctor` leaves to a person: the emulated IOMMU remaps no interrupts.
+        # `ashlar doctor` leaves this setting to a person. The emulated IOMMU remaps no interrupts.
         run("modprobe vfio_iommu_type1; modprobe vfio-pci; "
             "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts")
         run("mkdir -p /dev/hugepages; mountpoint -q /dev/hugepages || mount -t hugetlbfs none /dev/hugepages")

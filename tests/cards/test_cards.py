@@ -71,7 +71,7 @@ def ready(router) -> None:
             router.guest.cables[here].offer(frame(60000))
             return any(f == frame(60000) for f in router.guest.cables[there].take())
         until(passes, "the first frame", timeout=240)
-    # Those of the first that are still under way.
+    # Some of the first packets are still under way.
     quiet(router)
 
 

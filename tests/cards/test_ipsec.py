@@ -120,11 +120,11 @@ def test_strongswan_negotiates_when_a_packet_asks_and_rekeys_without_loss(gatewa
         assert "success" in gateway.swanctl(space, "--rekey --child c")
         until(lambda: gateway.sa("out")["spi"] not in spis, "a new association", timeout=60)
         spis.add(gateway.sa("out")["spi"])
-        # It is there for some packets.
+        # Each association carries some packets before it is replaced.
         until(lambda: int(gateway.sa("out")["packets"]) > 20, "packets", timeout=60)
     until(lambda: "received" in gateway.run("cat /run/ping"), "the end of the packets", timeout=180)
     received = int(re.search(r"(\d+) received", gateway.run("cat /run/ping"))[1])
-    # What a Linux kernel loses between the deletion of its old association and the new one is its own.
+    # Packets lost between the deletion of the old association and the new one are the Linux kernel's loss.
     theirs = sum(int(n) for n in re.findall(r"XfrmAcquireError\s+(\d+)", gateway.run("ip netns exec peer cat /proc/net/xfrm_stat")))
     assert (gateway.drops("seal").get("no_sa", 0), 600 - received) == (missing, theirs), gateway.show("open.named_drops")
     # Both ends, and both daemons, have counted the same.

@@ -223,7 +223,7 @@ def test_packets_get_labels_where_a_route_says_so(router):
     router.run("ip -n routing nexthop add id 7 encap mpls 200 via 10.0.2.2 dev wan; ip -n routing route replace 10.2.0.0/24 nhid 7")
     router.routes("rt4", "10.0.2.2\twan MPLS 200")
     router.crosses("10.1.0.1", "10.2.0.1")
-    # What is too long with its labels: the kernel tells the sender, as it would without Ashlar.
+    # A packet too long with its labels: the kernel tells the sender, as it would without Ashlar.
     said = router.run("ip netns exec left ping -M do -s 1472 -c 2 -W 5 -I 10.1.0.1 10.2.0.1", ok=False)
     assert "mtu = 1496" in said or "mtu=1496" in said, said
     # The last router of traceroute's first hop answers.

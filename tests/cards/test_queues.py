@@ -21,7 +21,7 @@ in :: FromDevice($A, PROMISC true, QUEUES 2, CLASSIFY hash BUCKETS 128) -> a :: 
 FromDevice($B) -> Discard; Idle -> ToDevice($A);
 """
 FLOWS = 64
-# Of the frame's source; the kernel at the other end sends frames of its own.
+# Source address of the test's frames; the kernel at the other end sends frames of its own.
 OURS = bytes.fromhex("020000009902")
 
 
@@ -135,7 +135,7 @@ def test_the_card_spreads_flows_as_the_software_says_and_follows_buckets_that_mo
         said = router.cli("show --socket /run/router.sock in.rss")
         assert "the port hashes by the same key, with a table of 128: 64 of queue 0, 64 of queue 1" in said, said
         steer, bucket = element(router, "@steer"), element(router, "@bucket")
-        # What the software says of each flow: its bucket, and whose that is.
+        # Bucket of each flow and the bucket's owner, as the software computes them.
         owners = table(router, steer)
         buckets = []
         for flow in range(FLOWS):

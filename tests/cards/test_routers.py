@@ -114,7 +114,7 @@ def test_frr_routes_over_cards(bed):
             assert bed.ping(to, 20) == 20
         hops = bed.end.run("traceroute", "-n", "-q", "1", "-w", "5", "10.77.0.1", timeout=120).out
         assert hops.splitlines()[1].split()[1] == "10.0.1.1", hops
-        # What has crossed was sent by the card's driver.
+        # The card's driver has sent the packets that crossed.
         assert router.counters(1)["tx_good_packets"] > 40 and router.port(1)["driver"] == "dpdk net_e1000_em"
         far.configure("interface lo", "no ip ospf area 0")
         until(lambda: "10.77.0." not in table(), "the withdrawn route to go", timeout=120)

@@ -223,7 +223,7 @@ def test_a_nat_is_in_between_and_changes_its_port(gateway):
     assert gateway.ping("10.3.0.1", 10) == 10
     lost = pings.end()
     assert by_will(gateway.lost(), before) <= 3, f"{lost} pings were lost; before: {before}, after: {gateway.lost()}"
-    # What comes back by the old port until the kernel has told strongSwan is lost in the NAT.
+    # Replies to the old port are lost in the NAT until the kernel has told strongSwan the new one.
     assert lost < 200, gateway.said("gw")
 
 

@@ -89,7 +89,7 @@ class Bed:
         """
         file = self.lab.folder / "routers.toml"
         file.write_text(text)
-        # That of a router that was killed is there, too.
+        # The control socket of a killed router is still there, so the file does not show that the router runs.
         self.router = self.space.spawn(ASHLAR, "run", str(file), "--socket", str(self.control), "--workers", "1", "--buffers", "4096")
         until(lambda: self.answers() or not self.router.running, "the router's answer", timeout=60)
         if not self.router.running:

@@ -8,7 +8,7 @@ import json
 
 from net import Lab, Namespace
 
-# As in `ashlar cluster simulate`: 64 of the longest frames wait, the next one is lost.
+# Bytes of a cable's queue: 64 of the longest frames, as in `ashlar cluster simulate`.
 QUEUE = 64 * 1518
 # A stalled timer is made up for at once.
 BURST = 0.002

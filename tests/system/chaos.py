@@ -32,11 +32,11 @@ from streams import Streams
 from taps import mac_of
 from topology import ASHLAR, CLIENT, CONFIGURATION, SERVER, Network
 
-# What a process may have more than before: the allocator keeps what was needed once.
+# Memory by which a process may grow: the allocator keeps freed memory.
 MEMORY_MAX = 64 << 20
 # A frame that an AF_XDP port sends back.
 ECHO = bytes(12) + b"\x88\xb5" + b"chaos" * 10
-# Of AF_PACKET: frames come after a header that says what is unfinished (linux/if_packet.h, linux/virtio_net.h).
+# AF_PACKET's option for a header before each frame with unfinished checksums (linux/if_packet.h, linux/virtio_net.h).
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 UNFINISHED, TCP4 = 1, 1
 # An event must be over by then; a reload that waits for an answer takes up to ten seconds to give up.
@@ -437,7 +437,7 @@ class Chaos:
         until(lambda: self.astray() == self.base["astray"], f"{self.base['astray']} buffers on their way", 20)
         for space, interface in ((self.xdp_space, "x0"), (self.xdp_peer, "p0")):
             space.ip(f"link set {interface} mtu 1500 up")
-        # What sends first, then what receives.
+        # The sending side first, then the receiving side.
         self._xdp_queues(1, 1)
         self._xdp_queues(1, 1)
         until(self.xdp_echoes, "a frame to come back by AF_XDP", 60)

@@ -35,7 +35,7 @@ EXPLAINED = {
     "incast": f"all to {NAMES[0]}, whose port carries a third of that",
     "trace": f"{NAMES[0]} replays a trace to {NAMES[-1]}",
 }
-# What admissible matrices are to keep: the least part of its share that a pair gets, the most that a link is given; and
+# Bounds for admissible matrices: least part of its share that a pair gets, and greatest load of a link. For incast:
 # Jain's index over the inputs of an output that all want.
 LEAST_SHARE, MOST_LINK, LEAST_FAIRNESS = 0.95, 1.05, 0.95
 

@@ -30,7 +30,7 @@ STATIONS = range(2, 6)
 ICMP_LEN = 8
 # Packets at once that no queue on the way is too short for.
 BURST = 200
-# Of packets under test: such as no router starts with.
+# Time to live of packets under test; no router starts with this value.
 TTL = 57
 # RFC 1812, 4.3.2.3.
 ERROR_MAX4 = 576
@@ -174,7 +174,7 @@ class Probe:
             self.flood(packets[burst:burst + BURST], kind=kind)
             self.wire.flush()
 
-    # What must come out.
+    # Packets that must come out.
 
     def take(self, at: Station | End, what: str, match: Callable[[Packet], bool] | None = None,
              timeout: float = 2.0) -> Packet:

@@ -218,7 +218,7 @@ class Failing(Rb4):
         lates = [(note.server, note.at - note.late, note.at) for note in notes if note.late]
 
         def excused(note: Note) -> bool:
-            # What others tell comes later than the silence that it is about.
+            # Other servers report a silence later than it begins.
             return any(server in note.link and start - 0.01 <= note.at <= end + 2 * self.dead for server, start, end in lates)
 
         return [note for note in self.others(notes, broken) if not excused(note)]

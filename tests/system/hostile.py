@@ -112,7 +112,7 @@ def packets(option=None):
 def inherited():
     """Descriptors that were open at the start."""
     open_now = [number for number in os.listdir("/proc/self/fd") if int(number) > 2]
-    # That of the list itself is closed again.
+    # The descriptor of the listing itself is closed again.
     found = [os.readlink(f"/proc/self/fd/{number}") for number in open_now if os.path.lexists(f"/proc/self/fd/{number}")]
     if not found:
         raise FileNotFoundError

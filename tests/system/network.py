@@ -224,7 +224,7 @@ class Router:
         self.ports = [f"to-{other}" for other in links(name).values()] + ["lan"]
         ashlar = dut == "ashlar" and name in ("a1", "a2")
         self.ashlar = Paired(ring.lab, name, self.space, self.ports) if ashlar else None
-        # Where the cables end.
+        # Namespace at the end of the cables.
         self.device_space: Namespace = self.ashlar.device_space if self.ashlar else self.space
         self.daemons = (Bird(self.space, bird(name, ring.wanted)) if name == "b"
                         else Frr(self.space, frr(name, ring.wanted)))

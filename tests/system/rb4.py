@@ -18,7 +18,7 @@ from topology import ASHLAR, ROOT
 FILE = ROOT / "conf/cluster.toml"
 NAMES = ("a", "b", "c", "d")
 MORE = ("a", "b", "c", "d", "e", "f")
-# Of internal links: 30 bytes more than a packet for a tag.
+# MTU of internal links: 30 bytes more than that of packets, for a tag.
 INSIDE = 1530
 OFFLOADS = ("tx", "tso", "gso", "gro")
 

@@ -101,7 +101,7 @@ class Streams:
         for number in by_socket:
             poll.register(number, select.POLLIN)
         while True:
-            # Who sends may have had no core for long, and makes up for it at the end.
+            # A sender that had no core for long makes up for it at the end.
             sent_all = self._sent_all.is_set()
             ready = poll.poll(200)
             if not ready and sent_all:

@@ -103,7 +103,7 @@ def test_packets_of_1500_bytes_are_never_cut_inside(bed):
 def test_every_address_of_the_router_answers_everywhere(bed, version):
     for a, b in itertools.product(NAMES, repeat=2):
         said = answered(bed.hosts[a], f"-{version}", "-s1400", router(b, version), count=1)
-        # It is one router: no hop lies between its addresses. (An IPv4 answer of its own counts as forwarded.)
+        # The cluster is one router: no hop lies between its addresses. (An IPv4 answer of its own counts as forwarded.)
         assert f"ttl={63 if version == 4 else 64} " in said, said
 
 
@@ -236,7 +236,7 @@ def test_the_other_servers_go_round_one_that_is_killed(lab):
         bed.processes["d"].signal(signal.SIGKILL)
         bed.processes.pop("d").wait()
         until(lambda: all(re.search(r" d down", bed.show(name, "beat.links")) for name in rest), "all to know", 20)
-        # What hosts that were held up send at once may be more than links bear: that has a name of its own.
+        # Hosts that were held up send many packets at once. Packets that links cannot carry are dropped under a name of their own.
         full = bed.refused(rest)
         marks = [len(stream.sent) for stream in streams.streams]
         until(lambda: all(len(s.sent) > mark + 700 for s, mark in zip(streams.streams, marks, strict=True)), "traffic", 20)
@@ -275,7 +275,7 @@ def test_a_fifth_and_a_sixth_server_join_under_traffic_without_a_lost_packet(lab
             until(lambda: all(len(stream.seen) > 200 for stream in more.streams), "the new servers' traffic", 20)
             # All links are less than they were, and the new servers are ways as any others.
             until(lambda: all(bed.passed_on(name) > carried[name] + 20 for name in ("e", "f")), "packets by the new servers", 20)
-    # What hosts that were held up send at once may be more than links bear: that has a name of its own.
+    # Hosts that were held up send many packets at once. Packets that links cannot carry are dropped under a name of their own.
     refused = {name: bed.refused([name]) for name in MORE}
     for stream in more.streams + old.streams:
         assert stream.lost <= refused[stream.name[0]], old.report() + more.report() + bed.drops()

@@ -161,12 +161,12 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
     notes = bed.journal(began)
     found = first_down(notes, links, rest)
     print(f"\nhang: known to all after {1000 * (max(found.values()) - began):.1f} ms")
-    # It was late itself: it holds nothing against others, but hears that they did not hear it.
+    # The server was late itself: it blames no other server, but learns that others did not hear it.
     assert any(note.late > 0.3 for note in notes if note.server == "d"), notes
     said = {note.text.split(" ", 2)[2] for note in notes if note.server == "d" and note.down and note.text.count(" ") > 1}
     assert said <= {"unheard"}, notes
     assert load.doubled == 0
-    # What it held when it was stopped went on its way when it woke.
+    # Packets that the stopped server held went on their way when it woke.
     assert load.missing() == 0, f"{load.drops} {bed.named_drops()}\n{load.streams.report()}"
     load.judge(notes, links, marks[:2] + ends[2:], ends)
 
@@ -190,7 +190,7 @@ def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
     notes = bed.journal(began, rest)
     print(f"\nkill: known to all after {1000 * (max(first_down(notes, links, rest).values()) - began):.1f} ms")
     assert load.doubled == 0
-    # It counts no more: at most all that was sent until the others knew is not in the books.
+    # The dead server counts no more. At most the packets sent until the others knew are missing in the accounts.
     load.drops.pop("d")
     sent = sum(after - before + 50 for before, after in zip(marks, known, strict=True))
     assert 0 <= load.missing() <= sent, load.streams.report()

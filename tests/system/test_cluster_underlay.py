@@ -133,7 +133,7 @@ def test_the_underlay_address_answers_and_strangers_get_no_further(bed):
     raw = Tap(bed.stranger, "under")
     known = bytes.fromhex(mac_of(bed.servers["b"], "under").replace(":", ""))
     own = bytes.fromhex(raw.mac.replace(":", ""))
-    # What the cluster's own frames look like on a cable; and the same to this station.
+    # A frame like the cluster's own on a cable, and the same frame to this station.
     frame = bytes([0x3e, 0, 1, 0, 0, 0, 2, 0, 0, 0xff, 0xff, 0, 0x88, 0xb5]) + bytes(60)
     raw.socket.send(frame)
     raw.socket.send(known + own + frame[12:])

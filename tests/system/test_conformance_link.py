@@ -123,7 +123,7 @@ def test_a_new_address_of_a_known_host_is_believed(stranger: Stranger, probe: Pr
     stranger.answers()
     probe.gets(stranger.station, one_hop(data))
     moved = Station(stranger.end, "02:00:00:00:98:01", stranger.ip4, "::", "::")
-    # As RFC 826 has it: whatever its operation, a packet to the router about a known sender is merged.
+    # RFC 826: a packet to the router about a known sender updates the entry, whatever its operation.
     stranger.end.send(ask(moved, OWN["far"]))
     probe.take(moved, "an ARP reply", lambda p: ARP in p and p[ARP].op == 2)
     probe.crosses(probe.udp4(dst=stranger.ip4), to=moved)

@@ -207,7 +207,7 @@ def test_a_new_address_is_believed_with_override_only(stranger: Stranger, probe:
     probe.wire.flush()
     probe.crosses(probe.udp6(dst=stranger.ip6), to=stranger.station)
     stranger.answers(other, S=0, dst="ff02::1")
-    # Of one burst, what goes another way through the router may be first.
+    # Packets of one burst that take different ways through the router may change order.
     probe.wire.flush()
     moved = Station(stranger.end, other, "0.0.0.0", stranger.ip6, "::")
     probe.crosses(probe.udp6(dst=stranger.ip6), to=moved)

@@ -52,7 +52,7 @@ def test_every_step_of_the_demonstration_succeeds():
 def test_an_interrupted_demonstration_leaves_nothing_behind(number, step):
     """Interrupts right after the line of `step`, that is, during the next step."""
     run = start()
-    # It ends its output, and so the loop, if the step never comes.
+    # If the step never comes, this ends the program's output, and so the loop.
     late = threading.Timer(60, run.kill)
     late.start()
     assert any(step in line for line in run.stdout), f"no step {step}"

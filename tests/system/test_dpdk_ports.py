@@ -89,7 +89,7 @@ def test_only_the_routers_user_and_root_connect_to_the_socket_of_a_memif(lab):
     assert (connects(str(path), NOBODY), connects(str(path), 0)) == ("PermissionError", "")
     assert server.stop() == 0
     assert not path.exists()
-    # Whose driver believes its peer.
+    # DPDK's own driver for memif trusts its peer, so it is refused.
     refused = router(f"net_memif0,role=server,socket={path},socket-abstract=no")
     assert refused.wait() != 0
     assert "write memif:role=" in refused.err, refused.said()
@@ -98,7 +98,7 @@ def test_only_the_routers_user_and_root_connect_to_the_socket_of_a_memif(lab):
 HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 HUGEPAGE = 2 << 20
 MAP_HUGETLB = 0x4_0000
-# What a router of 2,048 buffers needs is 19 of them.
+# Hugepages that are promised. A router of 2,048 buffers needs 19.
 PROMISED = 40
 
 

@@ -80,7 +80,7 @@ def test_zebra_killed_and_restarted_loses_nothing(network):
     network.frr.kill()
     until(lambda: network.count("fpm_connected") == 0, "the connection to end")
     assert network.has("20.0.0.0/8", ("10.9.1.2", "eth1"))
-    # It is to forget a route meanwhile.
+    # The daemon forgets a route meanwhile.
     (network.frr.folder / "etc/staticd.conf").write_text(STATIC.replace("ip route 22.0.0.0/8 blackhole\n", ""))
     # Nothing but the daemon's silence is to say that the route is gone.
     network.bed.daemons.ip("route del blackhole 22.0.0.0/8")

@@ -18,7 +18,7 @@ import phases  # noqa: E402
 import routers  # noqa: E402
 import tables  # noqa: E402
 
-# It takes both cores: what else runs then is late.
+# The test takes both cores, so other programs are late.
 pytestmark = [pytest.mark.skipif(not available() or os.cpu_count() < 2, reason="needs bird2 and two processors"), pytest.mark.long,
               pytest.mark.alone]
 KIND = os.environ.get("ASHLAR_ROUTER", "ashlar")

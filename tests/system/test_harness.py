@@ -78,7 +78,7 @@ def test_programs_die_with_the_process_that_started_them():
 import sys; sys.path.insert(0, {str(HERE)!r})
 from net import Lab
 lab = Lab()
-# It says a line once it runs: killed before that, nobody could have told the kernel to end it with us.
+# The program prints a line when it runs. Before that the kernel does not yet know that it must end with this process.
 program = lab.spawn("sh", "-c", "echo runs; exec sleep 1000")
 program.wait_for("runs")
 print(program.pid, flush=True)

@@ -62,7 +62,7 @@ def test_what_a_tenant_must_not_do_fails(lab):
             index = space.ip("-o link show wan0").out.split(":")[0]
             words = [*command, "--", "/usr/bin/python3", str(script), str(os.getpid()), str(lab.folder / "own"), str(other),
                      str(lab.folder / "plane.sock"), str(space), str(number), index, str(lock)]
-            # As from a process that has files open and says nothing of close-on-exec.
+            # Started like by a process that has files open without close-on-exec.
             done = subprocess.run(words, capture_output=True, text=True, pass_fds=[shadow.fileno()], timeout=60)
             said = dict(line.split(" = ") for line in done.stdout.splitlines())
             assert len(said) > 50, done
@@ -117,7 +117,7 @@ def users(user: str) -> list[int]:
 def test_a_tenant_that_ignores_signals_ends_with_the_process(lab, number):
     """The tenant does not request a signal at its parent's end, and starts a session of its own."""
     before = users(USER)
-    # As the common process ends: whoever has started `confine` goes, by this signal.
+    # The starter of `confine` ends by the signal that ends a common process.
     outer = lab.spawn("/usr/bin/python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])",
                       *confined(lab), "--", "/usr/bin/python3", "-c", STUBBORN)
     outer.wait_for("^stands$")
@@ -186,7 +186,7 @@ def tenant(lab):
     router = AshlarRouter(lab.namespace("ports"), workers=1)
     router.definitions = list
     router.start(file)
-    # It starts when the common process has, which does not wait for it.
+    # The isolated router starts after the common process, which does not wait for it.
     until(lambda: count(router, "back.count") > 0, "packets through the isolated router", 30)
     yield router, file
     assert router.stop() == 0

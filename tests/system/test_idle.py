@@ -141,5 +141,5 @@ def test_a_burst_of_one_ring_after_idle_loses_nothing(wire, version, stopped):
             wire.client.send(frame)
     assert numbers_after(wire, tap, version) == list(range(RING))
     tap.close()
-    # What the wire has seen of it need not be taken apart.
+    # Frames that the wire has seen of it are thrown away.
     wire.server.tap.take()

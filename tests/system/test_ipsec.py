@@ -131,7 +131,7 @@ def test_scapy_opens_what_is_sealed_and_seals_what_is_opened(tmp_path):
         ours = scapy_end(name, spi, mode, esn, udp)
         for length in LENGTHS:
             packet = inner(version, case, length)
-            # As bytes, so that all lengths and checksums are there.
+            # Converting to bytes fills in all lengths and checksums.
             packet = packet.__class__(bytes(packet))
             frames.append(Ether(dst="04:00:00:00:00:01") / packet)
             sealed.append((case, bytes(packet)))
@@ -143,7 +143,7 @@ def test_scapy_opens_what_is_sealed_and_seals_what_is_opened(tmp_path):
     missing = [n for n, packet in enumerate(opened) if packet not in set(plain)]
     assert not missing, (len(missing), [cases()[n // len(LENGTHS)] for n in missing][:9], report[-2000:])
     assert sorted(plain) == sorted(opened)
-    # What the router has sealed.
+    # Packets that the router has sealed.
     theirs = [scapy_end(name, 1000 + n, mode, esn, udp) for n, (name, mode, _, esn, udp) in enumerate(cases())]
     seen = []
     for frame in rdpcap(f"{tmp_path}/sealed.pcap"):

@@ -88,7 +88,7 @@ def test_an_isolated_router_that_dies_hangs_and_changes_is_not_noticed_by_the_ot
     os.kill(processes(bed.lab)["confine"][0], signal.SIGKILL)
     until(lambda: isolated(bed)["starts"] == 2, "another start", 20)
     red.works()
-    # It hangs: what comes for it is dropped under a name.
+    # The router hangs; packets for it are dropped under a name.
     [run] = processes(bed.lab)["run"]
     os.kill(run, signal.SIGSTOP)
     flood = red.peer.spawn("ping", "-f", "-s", "8", "10.0.2.2")
@@ -176,15 +176,15 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
     with listening(path, number_of(USER)) as listener:
         for sentence in sentences:
             with answering(listener, sentence):
-                # Who says nothing, or has more to say, is waited for.
+                # The command waits for a router that says nothing, or that has more to say.
                 for words in asked[:1 if sentence in sentences[:1] + sentences[2:3] else 2]:
                     line = [ASHLAR, *words, "--router", "red", "--socket", str(bed.router.socket)]
                     said = bed.lab.run("timeout", "-s", "KILL", "30", *line, ok=None)
                     assert said.status, f"{words}: {sentence!r} was taken for an answer: {said}"
-                # What is not about it is answered as ever.
+                # Questions about other routers are answered as ever.
                 assert 'router="blue"' in bed.router.get("/metrics").decode()
                 assert "blue" in bed.router.cli("show")
-        # Where the operator's `ashlar save` writes it does not choose.
+        # The isolated router does not choose where the operator's `ashlar save` writes.
         info = {"name": "red", "version": "0", "pid": 1, "uptime_ns": 1, "clock_ns": 1, "configuration": "x", "own": "x",
                 "saved": "/etc/cron.d/red", "reloads": 0}
         body = json.dumps(info).encode()
@@ -208,7 +208,7 @@ def listening(path: Path, user: int) -> Iterator[socket.socket]:
     os.seteuid(0)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(str(path))
-        # Whose it is says listen(2).
+        # The socket belongs to the user who calls listen(2).
         os.seteuid(user)
         try:
             listener.listen()
@@ -250,7 +250,7 @@ def test_what_is_saved_counts_after_a_crash_and_a_start_and_its_folder_is_bounde
     graph.write_text("FromDevice(between) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 0) -> Discard;\n"
                      "Idle -> ToDevice(between);\n")
     (lab.folder / "blue.click").write_text("FromDevice(between) -> ToDevice(between);\n")
-    # It has nothing together with others.
+    # The router `alone` shares nothing with others.
     (lab.folder / "alone.click").write_text("TimedSource(0.01) -> c :: Counter -> Discard;\n")
     file = lab.folder / f"{lab.name}.toml"
     file.write_text(f'[[router]]\nname = "red"\ngraph = "red.click"\n{ISOLATED}\n[[router]]\nname = "blue"\n'

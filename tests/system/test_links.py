@@ -72,7 +72,7 @@ def test_a_link_that_becomes_narrower_is_told_to_senders(network):
         return "mtu 1300" in client.run("ip", "route", "get", SERVER.host[4]).out
 
     until(learnt, "an error with the MTU", timeout=20)
-    # What is longer without DF goes in pieces.
+    # A longer packet without DF is fragmented.
     client.ip("route flush cache")
     assert "1 received" in client.run("ping", "-c1", "-W2", "-Mdont", "-s1400", SERVER.host[4]).out
 

@@ -326,7 +326,7 @@ def test_neighbours_age_move_and_die(bed, version):
     bed.routing.sysctl(**{f"{table}base_reachable_time_ms": 500, f"{table}delay_first_probe_time": 1,
                           f"{table}retrans_time_ms": 100})
     target = SERVER.host[version]
-    # They are confirmed again and again, and no packet notices.
+    # Neighbours are confirmed again and again, and no packet is lost.
     done = bed.client.run("ping", "-c40", "-i0.1", target, ok=None)
     assert " 0% packet loss" in done.out, done.out
     # A host with another Ethernet address says so when it speaks.

@@ -83,7 +83,7 @@ def test_labels_are_swapped_pushed_and_popped(tmp_path, mode):
     sent, on, here = [], [], []
     for version in (4, 6):
         packet = below(version)
-        # Of a label that is popped, time to live and class go into the packet: class 5 as a class selector.
+        # When a label is popped, its time to live and class go into the packet: class 5 as a class selector.
         ended = below(version, ttl=8, dscp=40) if uniform else packet
         whole = below(version, ttl=9, dscp=40) if uniform else packet
         for stack, after in [

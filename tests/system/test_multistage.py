@@ -234,7 +234,7 @@ def test_boxes_translate_each_to_addresses_of_its_own(lab):
     assert kept
     client, there, peer = translated(bed, 0, 81)
     assert peer == f"203.0.113.{other[1:]}" and carries(client, there)
-    # It comes back: the other one keeps what it has.
+    # The box comes back; the other one keeps its flows.
     bed.revive(owner)
     until(lambda: bed.state(owner) == "up", f"{owner} to be up", timeout=20)
     assert all(carries(client, there) for client, there, _ in [*kept, (client, there, peer)])

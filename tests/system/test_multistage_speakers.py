@@ -33,7 +33,7 @@ def test_a_box_speaks_for_the_router_and_another_takes_its_place(lab):
     bed.crash("r1")
     until(lambda: bed.state("r1") == "down", "r1 to be down")
     print(f"\nthe other box speaks after {converge(bed, 'r2'):.1f} s")
-    # It comes back, and speaks again.
+    # The box comes back, and speaks again.
     bed.revive("r1")
     until(lambda: bed.state("r1") == "up", "r1 to be up", timeout=30)
     print(f"the first box speaks again after {converge(bed, 'r1'):.1f} s")

@@ -105,7 +105,7 @@ def test_a_round_compares_both_cores_with_each_alone():
 
 
 def test_how_busy_the_first_worker_was_before_another_helped_is_told_by_when_packets_waited(tmp_path):
-    # Of every millisecond a packet waits for a quarter; from 10 ms on one always does, until another worker sends.
+    # A packet waits for a quarter of every millisecond. From 10 ms on a packet waits all the time, until another worker sends.
     idle = [(0, 0, n, n * MS, n * MS + MS // 4) for n in range(10)]
     found = records(tmp_path, idle, due=(40, 1))
     assert found.busy() == pytest.approx(0.25, abs=0.03)

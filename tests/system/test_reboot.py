@@ -18,7 +18,7 @@ from test_systemd import SYSTEMD, control_group, without
 from topology import ASHLAR, ROOT
 
 UNITS = ["netns@router", "ashlar@edge", "frr@router"]
-# What this machine runs beside them.
+# Services of this machine that are masked.
 OTHERS = ["bird", "frr", "postgresql", "strongswan", "strongswan-starter", "e2scrub_reap", "getty@tty1", "console-getty", "ssh",
           "systemd-networkd", "systemd-resolved", "networking", "systemd-udevd", "systemd-logind", "ifupdown-pre", "cron"]
 

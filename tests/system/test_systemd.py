@@ -151,7 +151,7 @@ def machine() -> Iterator[Machine]:
             made.systemctl("start", UNIT)
         except Failed as error:
             raise Failed(f"{error}\n{made.log()}") from None
-        # As an operator does, once: TAP interfaces stay.
+        # An operator does this once, as TAP interfaces stay.
         made.router.sysctl(net__ipv4__ip_forward=1)
         for number in (0, 1):
             made.router.ip(f"address add 10.0.{number}.1/24 dev eth{number}")

@@ -139,7 +139,7 @@ def test_packets_cross_by_the_tap_interfaces(bed):
     bed.start()
     bed.address()
     until(bed.crosses, "a packet by the TAP interfaces")
-    # What the router itself is sent, its kernel answers.
+    # The kernel answers packets for the router itself.
     bed.hosts[0].run("ping", "-c1", "-W1", "10.0.1.1")
 
 
@@ -160,7 +160,7 @@ def test_a_tap_interface_survives_a_stop_with_all_that_was_set_on_it(bed):
     assert [after[k] for k in ("ifindex", "address", "mtu")] == [before[k] for k in ("ifindex", "address", "mtu")]
     assert [a["local"] for a in after["addr_info"] if a["family"] == "inet"] == ["10.0.2.1"]
     assert "10.9.0.0/16 via 10.0.2.9 dev lan1" in bed.daemons.ip("route").out
-    # What an operator has taken down stays down, until the operator wants it up.
+    # An interface that an operator has taken down stays down until the operator sets it up.
     assert "UP" not in bed.link("lan0")["flags"]
     bed.daemons.ip("link set lan0 up")
     until(bed.crosses, "a packet after the restart")
@@ -201,7 +201,7 @@ def test_a_tap_interface_that_is_deleted_is_made_again(bed):
     until(lambda: looks(bed.link("lan0")) == looks(old), "the TAP interface to look like its device")
     bed.daemons.ip("address add 10.0.1.1/24 dev lan0")
     until(bed.crosses, "a packet")
-    # What is kept is the new one.
+    # The new interface is kept.
     os.kill(bed.child(), signal.SIGKILL)
     until(bed.crosses, "a packet of the next router")
     assert bed.link("lan0")["ifindex"] == new["ifindex"]
@@ -297,7 +297,7 @@ def disturbed(bed: Bed, disturb) -> tuple[float, str]:
     namespace got meanwhile.
     """
     monitor = bed.daemons.spawn("stdbuf", "-oL", "ip", "monitor", "link")
-    # It listens when it tells of a change.
+    # The monitor listens as soon as it reports a change.
     until(lambda: bed.daemons.ip("link set lo alias x") and bed.daemons.ip("link set lo alias y")
           and "lo" in monitor.out, "the monitor")
     ping = bed.hosts[0].spawn("ping", "-D", "-i", "0.002", "10.0.2.2")
@@ -402,7 +402,7 @@ def test_a_program_without_a_handler_is_started_anew_when_that_is_asked_for(bed)
 
 def test_keep_waits_longer_and_longer_for_what_takes_long_to_fail(bed):
     ready, starts, ends = (bed.lab.folder / name for name in ("ready", "starts", "ends"))
-    # What ends in order is not started again.
+    # A program that ends in order is not started again.
     ready.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
     program = f'date +%s.%N >> {starts}; test $(wc -l < {starts}) = 1 && exec /usr/bin/python3 {ready}; sleep 1.1; date +%s.%N >> {ends}; exit 1'
     bed.devices.spawn(ASHLAR, "keep", "--", "sh", "-c", program)

@@ -23,7 +23,7 @@ from traffic import Pings, answered
 pytestmark = [pytest.mark.ashlar, pytest.mark.skipif(not available(), reason="needs frr and bird2"), pytest.mark.long]
 
 VLANS = {"red": 100, "blue": 200}
-# Of routers with a BGP daemon each; twice as many daemons, and as many peers.
+# Number of routers with a BGP daemon each.
 MANY = 50
 BEYOND, FAR = "198.51.100.0/24", "198.51.100.7"
 FRR_BGP = f"""

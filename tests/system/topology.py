@@ -87,7 +87,7 @@ class AshlarRouter:
     def start(self, configuration: Path | str = CONFIGURATION, *words: str) -> None:
         """Runs a configuration and waits until it runs. `words` are further arguments."""
         text = Path(configuration).read_text()
-        # Of a variable that the configuration does not have nothing may be said.
+        # Definitions of variables that the configuration does not have would be refused.
         known = [word for word in self.definitions() if f"${word.partition('=')[0]}" in text]
         self.process = self.spawn(configuration, *known, *words)
         until(lambda: self._answers() or not self.process.running, "the router's answer", timeout=20)

@@ -76,13 +76,13 @@ class Series:
     def __init__(self, bed: Failing, streams: Streams, kind: Kind, at_server: bool):
         self.bed, self.streams, self.kind, self.at_server = bed, streams.streams, kind, at_server
         self.number = 0
-        # What all has been judged up to: a time, and a number of each stream.
+        # Point up to which all packets have been judged: a time, and a number of each stream.
         self._since, self._marks = time.time(), self._come(lambda stream: 1)
 
     def trial(self) -> Trial:
         name, links = self._place()
         bed, knowing = self.bed, [other for other in NAMES if not (self.kind.server and other == name)]
-        # What begins or ends at a server that fails has no other way.
+        # Streams that begin or end at a server that fails have no other way.
         judged = {s.name for s in self.streams if not (self.at_server and name in s.name.split("-"))}
         part = self._part(name, links, [s for s in self.streams if s.name in judged])
         begin, first = time.time(), time.monotonic()

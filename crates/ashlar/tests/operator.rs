@@ -126,7 +126,7 @@ fn a_reload_says_what_it_did_and_one_file_counts_for_good() {
     );
     assert_eq!(complained(&router.ask(&["show"]), 0), "");
     router.tell(&["reload", &other]);
-    // The log is read up to this reload: the signal's line has the same file name as the one before.
+    // Reads the log up to this reload, as the line of the signal below names the same file as an earlier line.
     for file in [&other, &own, &other] {
         router.log_line(&format!("configuration=\"{file}\""));
     }

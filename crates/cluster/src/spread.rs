@@ -446,7 +446,7 @@ struct Asked {
     flow_hash: u32,
 }
 
-/// Spreads the bits of a small number.
+/// Mixes the bits of a number, so that small numbers give values all over the range.
 fn scramble(n: u32) -> u32 {
     let n = (n ^ n >> 16).wrapping_mul(0x21f0_aaad);
     let n = (n ^ n >> 15).wrapping_mul(0x735a_2d97);

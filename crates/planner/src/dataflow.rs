@@ -147,7 +147,7 @@ impl<'p> DataFlow<'p> {
         facts.and(class.gives_at(output))
     }
 
-    /// The state of the element after a connection, by the one before it.
+    /// State of the element after a connection, computed from the state of the element before it.
     fn forward(&self, plan: &Plan, edge: &Edge) -> State {
         let (from, mut to) = (self.states[edge.from.0], self.states[edge.to.0]);
         to.facts = to.facts.common(self.facts(plan, edge));
@@ -160,7 +160,7 @@ impl<'p> DataFlow<'p> {
         to
     }
 
-    /// The state of the element before a connection, by the one after it.
+    /// State of the element before a connection, computed from the state of the element after it.
     fn backward(&self, edge: &Edge) -> State {
         let (mut from, to) = (self.states[edge.from.0], self.states[edge.to.0]);
         let properties = &self.properties[edge.from.0];

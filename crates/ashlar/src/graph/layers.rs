@@ -21,7 +21,7 @@ pub(super) const LAYER_GAP: f64 = 38.0;
 pub(super) struct Item {
     pub(super) width: f64,
     pub(super) height: f64,
-    /// The border at which a gate is.
+    /// Border of the frame at which a gate is; `None` for other items.
     pub(super) border: Option<Border>,
     /// True for a frame in which packets begin: connections to it lead back.
     pub(super) begins: bool,

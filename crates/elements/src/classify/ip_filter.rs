@@ -304,8 +304,8 @@ mod tests {
         let text =
             "c :: CheckIPHeader -> f :: IPFilter(deny tcp opt syn, allow all) -> a :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
-        // RFC 1858, 3.1: flags in the second fragment. RFC 1858, 3.2: it overlaps them. RFC 3128: a tiny one after a
-        // whole one.
+        // RFC 1858, 3.1: the second fragment has the flags. RFC 1858, 3.2: the second fragment overwrites the flags.
+        // RFC 3128: a tiny fragment comes after a whole one.
         let hidden = [
             fragment(0, 8, true),
             fragment(0, 16, true),

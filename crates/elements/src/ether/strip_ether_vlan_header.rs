@@ -29,7 +29,7 @@ impl Element for StripEtherVlanHeader {
     const CONTRACT: Contract = Contract::new("StripEtherVLANHeader", manual!())
         .ports(Ports::new(&["in"], &["out", "untagged?"]))
         .needs(&[Facts::ETHER])
-        // Header positions are unknown as after Strip; and a frame without a tag keeps its header.
+        // Strip makes header positions unknown, and so does this class. Also, a frame without a tag keeps its header.
         .spoils(
             Facts::ETHER
                 .and(Facts::AT_NETWORK)
