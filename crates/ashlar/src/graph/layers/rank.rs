@@ -39,7 +39,7 @@ fn ranks<'a>(n: usize, pairs: impl Iterator<Item = &'a (usize, usize)>) -> Vec<u
     }
     let (mut ranks, mut finished) = (vec![0; n], n);
     let mut seen = vec![false; n];
-    // Who is visited later has a lower rank, so the last source is first here.
+    // An item that is visited later has a lower rank, so the last source is first here.
     let (sources, others): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| !has_input[i]);
     for start in sources.into_iter().rev().chain(others) {
         if std::mem::replace(&mut seen[start], true) {
