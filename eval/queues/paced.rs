@@ -477,6 +477,7 @@ fn run(words: &[String]) -> Result<(), String> {
         }
     });
     let serve = Serve {
+        agreement: None,
         socket: Some(socket),
         metrics: None,
     };

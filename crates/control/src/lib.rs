@@ -10,6 +10,7 @@
 //! - `running`: one running router, [`Control`]: its handlers, counts, captures, traces, saved settings, reload.
 //! - [`isolated`]: supervision of routers that are processes of their own.
 //! - `process`: a [`Process`], which has workers, ports and routers, and reloads all of them.
+//! - [`agreement`]: the part of a server, and of its operator, in what the servers of a cluster agree on.
 //! - [`api`]: requests by HTTP. [`runtime`]: the control thread, which serves the API and obeys signals.
 //!
 //! [`client`] is the other end of the API, as the program's subcommands use it.
@@ -19,6 +20,7 @@
 //! [`Control`]'s methods (which may wait for workers, so they run on a blocking thread) to JSON of the shapes in
 //! [`view`].
 
+pub mod agreement;
 pub mod api;
 pub mod balance;
 pub mod client;

@@ -1,5 +1,6 @@
 //! The control thread: serves the API, obeys signals, watches ports, and notices the end.
 
+use crate::agreement::Participant;
 use crate::api::Api;
 use crate::host::service;
 use crate::host::socket::Socket;
@@ -45,6 +46,8 @@ pub struct Serve {
     pub socket: Option<Socket>,
     /// Listener that serves metrics only.
     pub metrics: Option<TcpListener>,
+    /// Part in a cluster's agreement, if the process is a server of such a cluster.
+    pub agreement: Option<Participant>,
 }
 
 /// Listens for clients of /metrics over TCP. The error is a sentence.
@@ -90,9 +93,13 @@ impl Runtime {
 
     /// Serves a process on the calling thread until it ends. The workers still run then: see
     /// [`Process::close`]. The error is a sentence.
-    pub fn serve(self, process: &Arc<Process>, serve: Serve) -> Result<Ended, String> {
+    pub fn serve(self, process: &Arc<Process>, mut serve: Serve) -> Result<Ended, String> {
         let Runtime { runtime, signals } = self;
         process.begin(runtime.handle());
+        if let Some(participant) = serve.agreement.take() {
+            process.obey();
+            runtime.spawn(participant.take_part(Arc::clone(process)));
+        }
         let ended = runtime.block_on(run(process, &serve, signals));
         service::stopping();
         process.end();
@@ -177,16 +184,16 @@ fn watch_end(process: &Arc<Process>) -> tokio::task::JoinHandle<()> {
 /// SIGHUP: reads the configuration's file again.
 fn reload_again(process: &Arc<Process>) {
     let process = Arc::clone(process);
-    tokio::task::spawn_blocking(
-        move || match process.reload(None, &ReloadRequest::default()) {
+    tokio::task::spawn_blocking(move || {
+        match process.reload_here(None, &ReloadRequest::default()) {
             Ok(reply) if reply.good => {}
             Ok(reply) => error!(
                 "the configuration on disk is wrong, the running one stays:\n{}",
                 reply.text
             ),
             Err(failure) => error!("{}", failure.text),
-        },
-    );
+        }
+    });
 }
 
 /// A repeated job that may wait for workers or for the kernel. Each run has a thread of its own, and no two runs

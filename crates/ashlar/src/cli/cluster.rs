@@ -1,5 +1,6 @@
 //! The command line of `ashlar cluster`.
 
+pub(crate) mod agreement;
 pub(crate) mod servers;
 mod simulate;
 
@@ -34,12 +35,31 @@ pub(crate) enum ClusterCommand {
     Text(servers::Text),
     /// Run a server's router, as `ashlar run` does
     ///
-    /// At SIGHUP it reads the cluster's file again.
+    /// At SIGHUP it reads the cluster's file again. With --agreed it runs what the cluster's servers agree on.
     Up(Box<servers::Up>),
-    /// Show links, paths and drops of running servers
+    /// Show links, paths and drops of running servers, or, without FILE, what all servers of the cluster agree on
     ///
-    /// Fails if one of the servers does not answer.
+    /// Fails if one of the servers does not answer, or etcd does not.
     Show(servers::Show),
+    /// Make a cluster whose servers agree by etcd, and its first server
+    ///
+    /// Makes the cluster's certificate authority, the server's certificate, and the configuration of its etcd.
+    Init(agreement::Init),
+    /// Let servers join the cluster
+    ///
+    /// Prints a token for each, and waits until all have joined. A token admits one server once. Works on the server
+    /// on which `init` ran.
+    Invite(agreement::Invite),
+    /// Join a cluster with a token that `invite` has printed
+    Join(agreement::Join),
+    /// Leave the cluster, or remove another server from it
+    ///
+    /// A server that has left takes no new description, and nobody waits for it. It forwards until it is stopped.
+    Leave(agreement::Leave),
+    /// Make all servers of the cluster use a description, from any of them
+    ///
+    /// All servers that are there check it first; if one refuses it, none uses it. Others take it when they come back.
+    Apply(agreement::Apply),
     /// Make the servers use the changed file
     ///
     /// All servers that answer check it first; if one refuses it, none uses it. It fails if one does not answer.

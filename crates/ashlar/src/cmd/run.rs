@@ -3,6 +3,7 @@
 use super::{Done, cluster, compile_source, described, print};
 use crate::cli::{Balance, Check, LogFormat, Run};
 use crate::user;
+use control::agreement::Participant;
 use control::file::{File, Parsed};
 use control::log::Format;
 use control::netlink::Listen;
@@ -69,12 +70,12 @@ fn read_and_run(run: Run, registry: &Registry) -> Done {
                 let asked = &run.configuration;
                 Source::read(&asked.file, definitions(run)?)
             };
-            run_source(run, registry, source)
+            run_source(run, registry, None, source)
         }
         Some((file, parsed)) if parsed.description.is_some() => {
             cluster::run(run, registry, file.source, parsed)
         }
-        Some((file, parsed)) => run_what(run, registry, What::Many(Box::new((file, parsed)))),
+        Some((file, parsed)) => run_what(run, registry, None, What::Many(Box::new((file, parsed)))),
     }
 }
 
@@ -90,16 +91,17 @@ fn definitions(run: &Run) -> Result<Vec<(String, String)>, String> {
     Ok(all)
 }
 
-/// Runs what `read` finds.
+/// Runs what `read` finds, as a server that takes part in an agreement if there is one.
 pub(crate) fn run_source(
     run: Run,
     registry: &Registry,
+    agreement: Option<Participant>,
     read: impl FnOnce(&Run) -> Result<Source, String>,
 ) -> Done {
-    run_what(run, registry, What::One(Box::new(read)))
+    run_what(run, registry, agreement, What::One(Box::new(read)))
 }
 
-fn run_what(run: Run, registry: &Registry, what: What) -> Done {
+fn run_what(run: Run, registry: &Registry, agreement: Option<Participant>, what: What) -> Done {
     let user = run.user.as_deref().map(User::named).transpose()?;
     // This must run before the process has a second thread.
     user.as_ref().map_or(Ok(()), |_| user::no_more_rights())?;
@@ -213,7 +215,12 @@ fn run_what(run: Run, registry: &Registry, what: What) -> Done {
     drop(all);
     let process = start(&run, name, file, registry, ports, begin)?;
     service::keep_configuration(read);
-    let ended = runtime.serve(&process, Serve { socket, metrics })?;
+    let serve = Serve {
+        socket,
+        metrics,
+        agreement,
+    };
+    let ended = runtime.serve(&process, serve)?;
     let books = process.close().map_err(|e| e.text)?;
     info!(reason = ended.words(), "stop");
     if run.report {

@@ -182,7 +182,7 @@ impl Api {
                 let asked: view::ReloadRequest = serde_json::from_slice(&body)
                     .map_err(|e| Refusal::new(400, format!("this is no reload request: {e}")))?;
                 let run = move |p: &Process| {
-                    let reply = json(&p.reload(name.as_deref(), &asked)?);
+                    let reply = json(&p.reload_here(name.as_deref(), &asked)?);
                     drop(room);
                     reply
                 };

@@ -26,7 +26,7 @@ use planner::{Options, Registry};
 use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::share::Share;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 use sync::Lock;
@@ -61,6 +61,8 @@ pub struct Process {
     /// Lock that serialises changes of the file. Readers do not take it.
     changing: Lock<()>,
     reloads: AtomicU64,
+    /// True if the process is a server that takes its description from its cluster.
+    obeys: AtomicBool,
     pub(crate) stop: tokio::sync::Notify,
     keeper: Keeper,
     pub(crate) isolated: IsolatedRouters,
@@ -79,6 +81,7 @@ impl Process {
             file: file.map(Lock::new),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
+            obeys: AtomicBool::new(false),
             stop: tokio::sync::Notify::new(),
             keeper: Keeper::default(),
             isolated: IsolatedRouters::default(),
@@ -392,6 +395,24 @@ impl Process {
         if let Some(plan) = compile(&source, &self.common.registry, &options).plan {
             isolated.learn(name, Arc::new(Known::of(&plan, workers)));
         }
+    }
+
+    /// Leaves the choice of the description to the cluster's agreement.
+    pub(crate) fn obey(&self) {
+        self.obeys.store(true, Ordering::Relaxed);
+    }
+
+    /// Reloads for an operator at this machine.
+    pub(crate) fn reload_here(
+        &self,
+        router: Option<&str>,
+        asked: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
+        if self.obeys.load(Ordering::Relaxed) && !asked.dry_run {
+            let why = "this server runs what its cluster agrees on: change that by `ashlar cluster apply FILE`";
+            return Err(Failure::new(409, why));
+        }
+        self.reload(router, asked)
     }
 
     /// Reloads one router, or all routers of the file; or reports the changes without applying them.

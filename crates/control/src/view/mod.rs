@@ -13,6 +13,7 @@ pub mod pcapng;
 pub use failure::Failure;
 
 use crate::description::numbers::Numbers;
+use crate::description::source::Source;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -343,6 +344,22 @@ pub struct ReloadRequest {
     /// Starts this router of the file that describes the process's, and changes nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<String>,
+}
+
+impl ReloadRequest {
+    /// Request for a configuration that has been read.
+    pub fn of(source: Source, dry_run: bool) -> ReloadRequest {
+        ReloadRequest {
+            dry_run,
+            name: Some(source.name),
+            path: source.path.map(|path| path.to_string_lossy().into_owned()),
+            text: Some(source.text.to_string()),
+            server: source.server,
+            numbers: source.numbers,
+            definitions: source.definitions,
+            add: None,
+        }
+    }
 }
 
 /// Answer to `POST /v1/reload`.

@@ -1,5 +1,6 @@
 //! Commands on a cluster's file, and on its servers.
 
+use super::agreement::At;
 use crate::cli::{Run, Workers, interval};
 use clap::Args;
 
@@ -44,12 +45,21 @@ pub(crate) struct Text {
 pub(crate) struct Up {
     #[command(flatten)]
     pub(crate) run: Run,
+    /// Run what the servers agree on; FILE is the server's own copy, `cluster.toml` in the folder of `init` or `join`
+    #[arg(long)]
+    pub(crate) agreed: bool,
 }
 
 #[derive(Args, Debug)]
 pub(crate) struct Show {
+    /// The cluster's file: ask the routers of its servers on this machine
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<String>,
+    /// Ask this server; may be given several times. Default: all servers. Only sockets on this machine can be reached
+    #[arg(long = "server", value_name = "NAME", requires = "file")]
+    pub(crate) servers: Vec<String>,
     #[command(flatten)]
-    pub(crate) running: Running,
+    pub(crate) at: At,
     /// Seconds over which rates are measured
     #[arg(long, short, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: f64,

@@ -1,6 +1,10 @@
 //! `ashlar cluster`: many servers, one router. Each of its commands has a file.
 
+mod agreed;
+mod apply;
 mod check;
+mod join;
+mod leave;
 mod plan;
 mod reload;
 mod results;
@@ -9,7 +13,6 @@ mod simulate;
 mod up;
 
 use super::{Done, print_as_it_is, say};
-use crate::cli::cluster::servers::Running;
 use crate::cli::{Cluster, ClusterCommand, Configuration, Run, Workers};
 use control::Source;
 use control::client::Client;
@@ -29,7 +32,15 @@ pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
             print_as_it_is(&server(&file, &asked.server)?.text)
         }
         ClusterCommand::Up(asked) => up::up(*asked, registry),
-        ClusterCommand::Show(asked) => show::show(&asked),
+        ClusterCommand::Show(asked) => match &asked.file {
+            Some(file) => show::show(file, &asked),
+            None => agreed::show(&asked),
+        },
+        ClusterCommand::Init(asked) => join::init(&asked),
+        ClusterCommand::Invite(asked) => join::invite(&asked),
+        ClusterCommand::Join(asked) => join::join(&asked),
+        ClusterCommand::Leave(asked) => leave::leave(&asked),
+        ClusterCommand::Apply(asked) => apply::apply(&asked),
         ClusterCommand::Reload(asked) => reload::reload(&asked),
     }
 }
@@ -151,9 +162,8 @@ fn workers(name: &str, server: &Server, asked: &Workers) -> Result<u8, String> {
 }
 
 /// The numbers of the servers that are asked, and clients of their routers.
-fn routers(of: &Description, asked: &Running) -> Result<Vec<(usize, Client)>, String> {
-    let named: Result<Vec<usize>, String> =
-        asked.servers.iter().map(|name| of.number(name)).collect();
+fn routers(of: &Description, servers: &[String]) -> Result<Vec<(usize, Client)>, String> {
+    let named: Result<Vec<usize>, String> = servers.iter().map(|name| of.number(name)).collect();
     let numbers = match named? {
         none if none.is_empty() => (0..of.servers.len()).collect(),
         named => named,

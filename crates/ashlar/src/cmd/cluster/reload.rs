@@ -9,7 +9,7 @@ use control::view::{Info, ReloadReply, ReloadRequest};
 pub(crate) fn reload(asked: &Reload) -> Done {
     let file = read(&asked.running.of.file)?;
     let (mut there, mut silent) = (Vec::new(), Vec::new());
-    for (number, client) in routers(&file.description, &asked.running)? {
+    for (number, client) in routers(&file.description, &asked.running.servers)? {
         let name = &*file.description.servers[number].name;
         match client.get_json::<Info>("/v1/info") {
             Ok(_) => there.push((name, client)),
@@ -49,16 +49,7 @@ fn already(changed: &[(&str, Client)]) -> String {
 
 fn reload_server(file: &File, name: &str, client: &Client, dry_run: bool) -> Done {
     let source = server(file, name)?;
-    let request = ReloadRequest {
-        dry_run,
-        name: Some(source.name),
-        path: source.path.map(|path| path.to_string_lossy().into_owned()),
-        text: Some(source.text.to_string()),
-        server: source.server,
-        numbers: source.numbers,
-        definitions: source.definitions,
-        add: None,
-    };
+    let request = ReloadRequest::of(source, dry_run);
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;
     let reply: ReloadReply = serde_json::from_slice(&bytes)

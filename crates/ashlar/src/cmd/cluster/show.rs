@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
-pub(crate) fn show(asked: &Show) -> Done {
-    let of = read(&asked.running.of.file)?.description;
-    let first: Vec<_> = routers(&of, &asked.running)?
+pub(crate) fn show(file: &str, asked: &Show) -> Done {
+    let of = read(file)?.description;
+    let first: Vec<_> = routers(&of, &asked.servers)?
         .into_iter()
         .map(|(server, client)| (&*of.servers[server].name, Look::begin(&of, server, client)))
         .collect();
@@ -77,7 +77,7 @@ fn write(text: &mut String, name: &str, seen: &Result<Seen, String>) {
 }
 
 /// Hours, minutes and seconds.
-fn clock(seconds: u64) -> String {
+pub(super) fn clock(seconds: u64) -> String {
     let (minutes, seconds) = (seconds / 60, seconds % 60);
     format!("{}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
 }

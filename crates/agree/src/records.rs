@@ -1,0 +1,121 @@
+//! Values in the store, as JSON, and their keys.
+
+use crate::store::Change;
+use serde::{Deserialize, Serialize};
+
+/// Key of the epoch: a number that each new leader raises.
+pub const EPOCH: &str = "epoch";
+/// Key of the [`Leader`], who holds it by lease.
+pub const LEADER: &str = "leader";
+/// Key of the [`Wanted`] description, which only the leader writes.
+pub const WANTED: &str = "wanted";
+/// Key of the latest [`Proposal`].
+pub const PROPOSED: &str = "proposed";
+/// Key of the [`Verdict`] on a proposal that does not become the wanted description.
+pub const VERDICT: &str = "verdict";
+/// Beginning of the key of each [`Member`].
+pub const MEMBER: &str = "member/";
+/// Beginning of the key by which a running server holds its lease.
+pub const ALIVE: &str = "alive/";
+/// Beginning of the key of each server's [`State`].
+pub const STATE: &str = "state/";
+
+/// Leader of an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Name of the server.
+    pub name: String,
+    /// The epoch.
+    pub epoch: u64,
+}
+
+/// Description that all servers are to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Version: each new description has a higher one.
+    pub version: u64,
+    /// Epoch of the leader that wrote this record.
+    pub epoch: u64,
+    /// Name of that leader.
+    pub leader: String,
+    /// Proposal that brought this version.
+    pub proposal: String,
+    /// Operator and machine that proposed it.
+    pub by: String,
+    /// Time of the proposal, in milliseconds since 1970.
+    pub at: u64,
+    /// Contents of the cluster's file.
+    pub text: String,
+}
+
+/// Description that an operator wants the servers to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// Identifier, chosen at random.
+    pub id: String,
+    /// Version that was wanted when the proposal was made.
+    pub base: u64,
+    /// True if the servers are only to say whether they could run it.
+    pub dry_run: bool,
+    /// Operator and machine.
+    pub by: String,
+    /// Time of the proposal, in milliseconds since 1970.
+    pub at: u64,
+    /// Contents of the cluster's file.
+    pub text: String,
+}
+
+/// The leader's decision not to make a proposal the wanted description.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Identifier of the proposal.
+    pub proposal: String,
+    /// Reason of a refusal; `None` after a dry run that all servers passed.
+    pub error: Option<String>,
+}
+
+/// Membership of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Member {
+    /// Identity: another one after the server has joined anew.
+    pub identity: String,
+    /// True if the server has left.
+    #[serde(default)]
+    pub left: bool,
+}
+
+/// A server's account of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// Highest epoch that the server has seen.
+    pub epoch: u64,
+    /// Version that it runs.
+    pub version: u64,
+    /// Time at which it took that version, in milliseconds since 1970.
+    pub since: u64,
+    /// Version of its program.
+    pub program: String,
+    /// Last proposal that the server has checked.
+    pub checked: Option<Checked>,
+    /// Reason why it does not run the wanted version.
+    pub error: Option<String>,
+}
+
+/// A server's opinion on a proposal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Identifier of the proposal.
+    pub proposal: String,
+    /// Reason why the server cannot run it.
+    pub error: Option<String>,
+}
+
+/// Change that sets a key to a record.
+pub fn put<T: Serialize>(key: impl Into<String>, record: &T) -> Change {
+    Change {
+        key: key.into(),
+        // Records have string keys and no map that could fail.
+        value: serde_json::to_string(record).ok(),
+        lease: None,
+    }
+}

@@ -1,0 +1,181 @@
+//! `ashlar cluster show` of what all servers agree on
+
+use super::Done;
+use super::show::clock;
+use crate::cli::cluster::servers::Show;
+use crate::cmd::print;
+use agree::View;
+use control::agreement::{Home, Operator, wall_clock};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+pub(crate) fn show(asked: &Show) -> Done {
+    let home = Home::open(&asked.at.home)?;
+    let view = Operator::new(&home)?.view();
+    let now = wall_clock();
+    let text = match (&view, asked.json) {
+        (Ok(view), false) => text(&home.about.cluster, view, now),
+        (Err(why), false) => away(&home, why, now)?,
+        (view, true) => {
+            let value = json(&home, view)?;
+            format!(
+                "{}\n",
+                serde_json::to_string_pretty(&value).map_err(|e| e.to_string())?
+            )
+        }
+    };
+    print(&text)?;
+    match view {
+        Ok(view) => missing(&view),
+        Err(_) => Err("etcd does not answer".to_owned()),
+    }
+}
+
+/// An error that names members that are away.
+fn missing(view: &View) -> Done {
+    let away: Vec<&str> = view
+        .present()
+        .filter(|name| !view.alive.contains_key(*name))
+        .collect();
+    super::answered(&away)
+}
+
+/// Time since a moment, both in milliseconds.
+fn since(then: u64, now: u64) -> String {
+    clock(now.saturating_sub(then) / 1000)
+}
+
+fn text(cluster: &str, view: &View, now: u64) -> String {
+    let mut text = format!("cluster {cluster}: ");
+    let _ = match &view.wanted.record {
+        Some(wanted) => writeln!(
+            text,
+            "version {} is wanted, which {} proposed {} ago",
+            wanted.version,
+            wanted.by,
+            since(wanted.at, now)
+        ),
+        None => writeln!(
+            text,
+            "no description was applied yet: servers run the files they joined with"
+        ),
+    };
+    let leader = view.leader().map(|leader| &*leader.name);
+    let _ = match leader {
+        Some(name) => writeln!(text, "  leader {name}, epoch {}", view.epoch()),
+        None => writeln!(
+            text,
+            "  no leader since epoch {}: nothing can be changed until there is one",
+            view.epoch()
+        ),
+    };
+    if let Some(open) = view.open_proposal() {
+        let _ = writeln!(
+            text,
+            "  {} proposed another one {} ago: servers check it",
+            open.by,
+            since(open.at, now)
+        );
+    }
+    for name in view.present() {
+        let _ = writeln!(text, "  {name:12} {}", server(view, name, now));
+        let error = view.state(name).and_then(|state| state.error.as_deref());
+        for line in error.into_iter().flat_map(str::lines) {
+            let _ = writeln!(text, "    {line}");
+        }
+    }
+    let mut programs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for name in view.present() {
+        if let Some(state) = view.state(name) {
+            programs.entry(&state.program).or_default().push(name);
+        }
+    }
+    if programs.len() > 1 {
+        let each = programs
+            .iter()
+            .map(|(program, names)| format!("{program} on {}", names.join(", ")));
+        let _ = writeln!(
+            text,
+            "  programs differ: {}",
+            each.collect::<Vec<_>>().join("; ")
+        );
+    }
+    text
+}
+
+fn server(view: &View, name: &str, now: u64) -> String {
+    let Some(state) = view.state(name) else {
+        return "has not said what it runs".to_owned();
+    };
+    let there = if view.alive.contains_key(name) {
+        ""
+    } else {
+        "away; "
+    };
+    let mut text = match state.version {
+        0 => format!("{there}the file it joined with"),
+        version => format!("{there}version {version} for {}", since(state.since, now)),
+    };
+    if let Some(wanted) = view
+        .wanted
+        .record
+        .as_ref()
+        .filter(|wanted| wanted.version > state.version)
+    {
+        let _ = write!(text, ", behind since {}", since(wanted.at, now));
+    }
+    let _ = write!(text, ", ashlar {}", state.program);
+    text
+}
+
+/// The server's own account, for want of etcd.
+fn away(home: &Home, why: &str, now: u64) -> Result<String, String> {
+    let kept = home.kept()?;
+    let runs = match kept.version {
+        0 => "runs the file it joined with".to_owned(),
+        version => format!("took version {version} {} ago", since(kept.since, now)),
+    };
+    Ok(format!(
+        "cluster {}: etcd does not answer: {why}\n  nothing can be changed until a majority of its members answers: no \
+         description, no member, no leader. Forwarding goes on\n  this server, {}, {runs}, and has seen epoch {}\n",
+        home.about.cluster, home.about.server, kept.epoch
+    ))
+}
+
+fn json(home: &Home, view: &Result<View, String>) -> Result<Value, String> {
+    let view = match view {
+        Ok(view) => view,
+        Err(why) => {
+            let kept = home.kept()?;
+            return Ok(json!({
+                "cluster": home.about.cluster, "error": why,
+                "server": home.about.server, "version": kept.version, "epoch": kept.epoch,
+            }));
+        }
+    };
+    let wanted = view.wanted.record.as_ref();
+    let server = |name: &str| {
+        let state = view.state(name).cloned().unwrap_or_default();
+        let behind = wanted.filter(|wanted| wanted.version > state.version);
+        json!({
+            "server": name,
+            "there": view.alive.contains_key(name),
+            "version": state.version,
+            "since": state.since,
+            "behind_since": behind.map(|wanted| wanted.at),
+            "epoch": state.epoch,
+            "program": state.program,
+            "error": state.error,
+        })
+    };
+    Ok(json!({
+        "cluster": home.about.cluster,
+        "epoch": view.epoch(),
+        "leader": view.leader().map(|leader| &leader.name),
+        "version": view.version(),
+        "by": wanted.map(|wanted| &wanted.by),
+        "at": wanted.map(|wanted| wanted.at),
+        "servers": view.present().map(server).collect::<Vec<_>>(),
+    }))
+}

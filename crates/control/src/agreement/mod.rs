@@ -1,0 +1,58 @@
+//! One server's part in the cluster's agreement, and the operator's.
+//!
+//! The rules are in the crate `agree`. Here are etcd as its store, the server's files, its certificates, and the driver
+//! that reloads the router.
+
+mod authority;
+mod etcd;
+mod home;
+mod join;
+mod operator;
+mod participant;
+mod private;
+#[cfg(test)]
+mod testing;
+
+pub use authority::found;
+pub use home::{About, DESCRIPTION, Home};
+pub use join::{Invitation, Token, invite, join};
+pub use operator::{Operator, Outcome};
+pub use participant::Participant;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::fmt::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Version of this program, as servers report it.
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
+
+/// Fills the bytes at random. The error is a sentence.
+fn random(bytes: &mut [u8]) -> Result<(), String> {
+    // getrandom(2) never returns less than requested for up to 256 bytes.
+    let done = getrandom(bytes, GetRandomFlags::empty());
+    done.map(|_| ())
+        .map_err(|e| format!("the system gives no random numbers: {e}"))
+}
+
+/// A random identifier of 32 hexadecimal digits. The error is a sentence.
+pub fn identifier() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    random(&mut bytes)?;
+    Ok(hex(&bytes))
+}
+
+/// Hexadecimal digits of bytes.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Milliseconds since 1970.
+pub fn wall_clock() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}

@@ -1,0 +1,230 @@
+//! Driver of a server's agent: asks etcd, keeps state on the disk, and reloads the router as `ashlar reload` does.
+
+use super::etcd::{Etcd, Line};
+use super::home::{DESCRIPTION, Home};
+use super::{PROGRAM, authority, wall_clock};
+use crate::description::file;
+use crate::description::source::Source;
+use crate::process::Process;
+use crate::view::ReloadRequest;
+use agree::agent::Identity;
+use agree::records::Wanted;
+use agree::{Act, Agent, Kept, Millis, Store};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tracing::{error, info, warn};
+
+/// A server that takes part in its cluster's agreement.
+pub struct Participant {
+    home: Home,
+    kept: Kept,
+    etcd: Arc<Etcd>,
+}
+
+/// End of an act that takes time.
+enum Done {
+    Kept(Result<Kept, String>),
+    Checked(String, Option<String>),
+    Took(u64, Result<Kept, String>),
+}
+
+impl Participant {
+    /// The server of this folder.
+    ///
+    /// # Errors
+    ///
+    /// The server has left, or a file of the folder is missing or wrong; a sentence.
+    pub fn new(home: Home) -> Result<Participant, String> {
+        let kept = home.kept()?;
+        if kept.left {
+            return Err(format!(
+                "server {} has left cluster {}: run `ashlar cluster leave` here, then join again",
+                home.about.server, home.about.cluster
+            ));
+        }
+        let tls = authority::client(&home)?;
+        let etcd = Arc::new(Etcd::new(home.members(), tls, &home.about.cluster));
+        Ok(Participant { home, kept, etcd })
+    }
+
+    /// Takes part until the process ends.
+    pub(crate) async fn take_part(self, process: Arc<Process>) {
+        let Participant { home, kept, etcd } = self;
+        let own = Identity {
+            name: home.about.server.clone(),
+            id: home.about.identity.clone(),
+            program: PROGRAM.to_owned(),
+        };
+        let (mut agent, mut line) = (Agent::new(own, kept), Line::new(etcd));
+        let (done, mut ended) = unbounded_channel();
+        let worker = Worker {
+            home,
+            process,
+            done,
+        };
+        let (start, mut told) = (Instant::now(), Told::default());
+        let now = || Millis::try_from(start.elapsed().as_millis()).unwrap_or(Millis::MAX);
+        loop {
+            while let Some(act) = agent.next(now()) {
+                match act {
+                    Act::Ask(number, request) => line.ask(number, request),
+                    act => worker.begin(act, agent.keeps().clone()),
+                }
+            }
+            told.look(&agent);
+            if agent.keeps().left {
+                warn!("this server has left its cluster: it takes no new description");
+                return;
+            }
+            let wait = Duration::from_millis(agent.wake_at().saturating_sub(now()).max(1));
+            tokio::select! {
+                event = line.heard() => {
+                    if let Some(event) = event {
+                        agent.hear(event, now());
+                    }
+                }
+                done = ended.recv() => match done {
+                    Some(Done::Kept(kept)) => agent.kept(kept, now()),
+                    Some(Done::Checked(proposal, error)) => agent.checked(proposal, error),
+                    Some(Done::Took(version, kept)) => agent.took(version, kept, now()),
+                    None => return,
+                },
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+}
+
+/// Last messages in the log.
+#[derive(Default)]
+struct Told {
+    trouble: Option<String>,
+    leads: bool,
+    refused: Option<(u64, u64)>,
+}
+
+impl Told {
+    /// Logs each change once.
+    fn look(&mut self, agent: &Agent) {
+        let trouble = agent.trouble();
+        match (trouble, &self.trouble) {
+            (Some(why), None) => {
+                warn!("the cluster cannot be changed: {why}; forwarding goes on");
+            }
+            (None, Some(_)) => info!("etcd answers again"),
+            _ => {}
+        }
+        self.trouble = trouble.map(str::to_owned);
+        let Some(view) = agent.view() else { return };
+        let leads = agent.leads();
+        if leads != self.leads {
+            self.leads = leads;
+            match leads {
+                true => info!(epoch = view.epoch(), "this server leads the cluster"),
+                false => info!(
+                    epoch = view.epoch(),
+                    "this server leads the cluster no more"
+                ),
+            }
+        }
+        let refused = view.stale().map(|wanted| (wanted.epoch, wanted.version));
+        if let Some((epoch, version)) = refused.filter(|now| self.refused != Some(*now)) {
+            warn!(
+                epoch,
+                version,
+                now = view.epoch(),
+                "refused a description of a leader whose epoch is over"
+            );
+        }
+        self.refused = refused;
+    }
+}
+
+/// Runner of acts that wait for the disk or for workers.
+struct Worker {
+    home: Home,
+    process: Arc<Process>,
+    done: UnboundedSender<Done>,
+}
+
+impl Worker {
+    fn begin(&self, act: Act, kept: Kept) {
+        let (home, process) = (self.home.clone(), Arc::clone(&self.process));
+        let done = self.done.clone();
+        tokio::task::spawn_blocking(move || {
+            let ended = match act {
+                Act::Ask(..) => return,
+                Act::Keep(kept) => Done::Kept(home.keep(&kept).map(|()| kept)),
+                Act::Check(proposal) => {
+                    let error = reload(&home, &process, &proposal.text, true).err();
+                    Done::Checked(proposal.id, error)
+                }
+                Act::Take(wanted) => {
+                    Done::Took(wanted.version, take(&home, &process, &wanted, kept))
+                }
+            };
+            // Nobody waits when the process ends.
+            let _ = done.send(ended);
+        });
+    }
+}
+
+/// Runs a description, then keeps it for the next start.
+fn take(home: &Home, process: &Process, wanted: &Wanted, kept: Kept) -> Result<Kept, String> {
+    let Wanted { version, epoch, .. } = *wanted;
+    let taken = reload(home, process, &wanted.text, false).and_then(|()| {
+        let kept = Kept {
+            version,
+            since: wall_clock(),
+            ..kept
+        };
+        home.write(DESCRIPTION, &wanted.text)?;
+        home.keep(&kept)?;
+        Ok(kept)
+    });
+    match &taken {
+        Ok(_) => info!(
+            version,
+            epoch,
+            leader = wanted.leader,
+            by = wanted.by,
+            "took the description"
+        ),
+        Err(why) => error!(
+            version,
+            epoch, "the description is not taken, the running one stays:\n{why}"
+        ),
+    }
+    taken
+}
+
+/// Reloads the router with a cluster's file, or finds out whether that would be possible.
+fn reload(home: &Home, process: &Process, text: &str, dry_run: bool) -> Result<(), String> {
+    let path = home.path(DESCRIPTION);
+    let parsed = file::parse_cluster(DESCRIPTION, text);
+    let Some(description) = &parsed.description else {
+        return Err(parsed.text());
+    };
+    if description.name != home.about.cluster {
+        return Err(format!(
+            "the file describes cluster {}, and this server belongs to {}",
+            description.name, home.about.cluster
+        ));
+    }
+    let source = Source {
+        name: DESCRIPTION.to_owned(),
+        path: Some(path),
+        text: text.into(),
+        ..Source::default()
+    };
+    let source = source.of_server(description, &home.about.server)?;
+    let request = ReloadRequest::of(source, dry_run);
+    let reply = process
+        .reload(None, &request)
+        .map_err(|failure| failure.text)?;
+    match reply.good {
+        true => Ok(()),
+        false => Err(reply.text),
+    }
+}

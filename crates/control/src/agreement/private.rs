@@ -1,0 +1,64 @@
+//! Files that only their owner may read, replaced as a whole.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Makes a folder that only its owner may enter, unless there is one. The error is a sentence.
+pub(super) fn folder(path: &Path) -> Result<(), String> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| format!("cannot make {}: {e}", path.display()))
+}
+
+/// Writes a file of mode 0600, or leaves the one that is there as it is. It survives a power cut. The error is a
+/// sentence.
+pub(super) fn write(path: &Path, contents: &[u8]) -> Result<(), String> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(format!(".{}", std::process::id()));
+    let fresh = Path::new(&fresh);
+    let written = replace(path, fresh, contents);
+    if written.is_err() {
+        let _ = fs::remove_file(fresh);
+    }
+    written.map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+fn replace(path: &Path, fresh: &Path, contents: &[u8]) -> std::io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(fresh)?;
+    file.write_all(contents)?;
+    file.sync_all()?;
+    fs::rename(fresh, path)?;
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_only_its_owner_reads_it() {
+        let folder = std::env::temp_dir().join(format!("ashlar-private-{}", std::process::id()));
+        super::folder(&folder).unwrap();
+        let path = folder.join("kept.json");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
+        // Nothing is left beside it, also after a failure.
+        fs::create_dir(folder.join("taken")).unwrap();
+        assert!(write(&folder.join("taken"), b"three").is_err());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
