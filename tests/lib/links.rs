@@ -16,7 +16,7 @@ const ROUTER: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 1]);
 pub struct Seen {
     /// The port.
     pub port: usize,
-    /// The Ethernet address that it was sent to.
+    /// Destination Ethernet address of the frame.
     pub to: EtherAddr,
     /// From its IP header on.
     pub packet: Vec<u8>,

@@ -181,13 +181,13 @@ pub fn mac(port: usize) -> EtherAddr {
 pub struct Sent {
     /// The port.
     pub port: usize,
-    /// The Ethernet address that it was sent to.
+    /// Destination Ethernet address of the frame.
     pub to: EtherAddr,
-    /// Its state, if the service writes some.
+    /// Core-stateless state of the packet, if the service writes one.
     pub state: Option<State>,
-    /// Its label, traffic class and time to live, if it has a label.
+    /// Label, traffic class and time to live, if the packet has a label.
     pub label: Option<(u32, u8, u8)>,
-    /// From its IP header on.
+    /// Bytes of the packet from the IP header on.
     pub packet: Vec<u8>,
 }
 

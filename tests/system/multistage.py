@@ -99,7 +99,7 @@ class Bed:
             host.ip(f"-6 route add default via fd00:{number}::1")
         self.cable(self.space, "eth2", "up0")
         for port in ("eth0", "eth1", "eth2"):
-            # The kernel of the balancer's namespace keeps out of it.
+            # The kernel of the balancer's namespace answers neither ARP nor Neighbour Discovery.
             self.space.sysctl(**{f"net__ipv4__conf__{port}__arp_ignore": 8, f"net__ipv6__conf__{port}__disable_ipv6": 1})
         self.boxes: dict[str, Namespace] = {}
         for name in names:

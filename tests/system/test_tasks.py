@@ -330,7 +330,7 @@ def test_a_vlan_trunk(lab):
         answered(client, *words, SERVER.host[4])
     way = client.run("traceroute", "-n", "-q1", "-w5", "-m2", SERVER.host[4]).out
     assert re.search(rf"^ 1  {CLIENT.router[4]} ", way, re.M) and re.search(rf"^ 2  {SERVER.host[4]} ", way, re.M), way
-    # A VLAN is no interface, and nobody looks for one.
+    # `ashlar doctor` looks for no interface with the name of a VLAN, as there is none.
     told = router.run(str(operator.program), "doctor", "conf/ip-router.click", "DEV0=eth0.10", "DEV1=eth0.20", cwd=str(operator.folder), ok=None)
     assert "eth0.10" not in told.out + told.err, str(told)
     # Each VLAN has rows of its own.

@@ -165,7 +165,7 @@ pub(crate) struct Confine {
     /// namespace, without these rights
     #[arg(long, value_name = "PATH")]
     pub(crate) netns: Option<String>,
-    /// The only folder in which it can write
+    /// The only folder in which the program can write
     #[arg(long, value_name = "PATH")]
     pub(crate) folder: PathBuf,
     /// Program file that appears as `program` in that folder, so that the user needs no access to its original place

@@ -1,4 +1,4 @@
-/// The manual page of the file in which it is written; with a name it is what other crates have.
+/// Manual page: the documentation of the source file that uses this macro, or of the named file.
 macro_rules! manual {
     () => {
         include_str!(concat!(env!("SOURCES_BEGIN"), file!()))

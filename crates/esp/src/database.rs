@@ -164,8 +164,8 @@ impl Tables {
 
     /// Removes those of the given associations that are present.
     fn remove(&mut self, gone: &[Arc<Sa>]) {
-        // For each reqid whose association in use is removed: its successor, which is the previous one if it still
-        // exists.
+        // By reqid whose association in use is removed: the association that replaces it, which is the previous one if
+        // that still exists.
         let mut left: HashMap<u32, Option<Arc<Sa>>> = HashMap::new();
         for sa in gone {
             let spec = sa.spec();

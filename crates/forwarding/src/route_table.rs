@@ -169,8 +169,8 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         }
     }
 
-    /// Calls `see` for each route that the configuration lacks. For each route that only the configuration has, the
-    /// next hops are empty.
+    /// Calls `see` for each difference from the configuration: with the next hops of a route that the configuration
+    /// lacks, and with no next hops for a route that only the configuration has.
     pub fn each_change(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {

@@ -14,7 +14,7 @@ pub(crate) struct Test {
     pub(crate) value: u32,
     /// Bytes of the word that the packet must have.
     pub(crate) need: u8,
-    /// The answer where it has fewer.
+    /// Result of the test for a packet with fewer bytes.
     pub(crate) short: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Collected {
     pub network_offset: usize,
     /// Free bytes before its data.
     pub headroom: usize,
-    /// The bucket into which it was sorted.
+    /// Bucket of the packet.
     pub bucket: u16,
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::netlink::{AF_INET, Event, messages};
 
-/// The port or the link that it is about.
+/// Bit with the number of the port or link that the record is about.
 const PORT: u8 = 1;
 /// The router runs after this record; else frames gather into a burst.
 const RUN: u8 = 2;

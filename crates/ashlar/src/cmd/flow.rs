@@ -55,7 +55,7 @@ fn answer(of: &FlowTables, table: &str, text: &str) -> Done {
 /// The tables that are meant: the one that is named, or all.
 fn tables(client: &Client, of: &FlowTables) -> Result<Vec<String>, String> {
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
-    // Only a table of flows answers if it would admit one.
+    // Only a FlowTable has the handler `admit`.
     let admits = |e: &Element| e.handlers.iter().any(|handler| handler.name == "admit");
     let tables = elements.into_iter().filter(admits);
     let all: Vec<String> = tables.map(|e| e.name).collect();

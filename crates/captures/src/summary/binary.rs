@@ -63,7 +63,8 @@ fn stamp(view: &View<'_>, field: Field) -> Option<[u32; 2]> {
     ])
 }
 
-/// Reads the fields of a record behind its length word; a short record sets the first ones.
+/// Sets the fields of `record` from the bytes after a record's length word. If the bytes are too few, only the first
+/// fields are set.
 pub fn parse(mut data: &[u8], fields: &[Option<Field>], record: &mut Record) {
     for field in fields {
         // The length of an unknown field is unknown: the rest cannot be read.

@@ -102,7 +102,8 @@ fn refuse_if_alive(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Makes the folder for this user alone; one in a place that all may write to must be ours.
+/// Makes the folder, open to this user alone. The default folder must belong to this user, as all may write to its
+/// parent.
 fn make_folder(folder: &Path) -> Result<(), String> {
     let said = |e: std::io::Error| format!("cannot make the folder {}: {e}", folder.display());
     if folder.as_os_str().is_empty() {

@@ -228,7 +228,7 @@ mod tests {
     use testkit::Bench;
     use testkit::{ip4, ip6};
 
-    /// A port whose key changes each time that it is asked for, uncounted.
+    /// A port whose key is another one at each request, without a change being counted.
     struct Uncounted(AtomicU8);
 
     impl Port for Uncounted {

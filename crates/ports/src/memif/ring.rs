@@ -487,7 +487,7 @@ impl Ring {
         f64::from(self.filled().unwrap_or(0)) / f64::from(self.size)
     }
 
-    /// The memory that it is in, to be spoilt.
+    /// Memory of the ring, which tests corrupt.
     #[cfg(test)]
     pub(super) fn memory(&self) -> &Region {
         self.here()

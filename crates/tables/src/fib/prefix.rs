@@ -60,7 +60,7 @@ impl<const N: usize> Prefix<N> {
         self.length <= other.length && self.contains(other.address)
     }
 
-    /// The last prefix that it covers in the order of prefixes: that of its last address alone.
+    /// Last prefix, in the order of prefixes, that this prefix covers: that of the last address alone.
     pub fn last(&self) -> Self {
         let mut address = self.address;
         for (i, byte) in address.iter_mut().enumerate() {
