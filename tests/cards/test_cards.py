@@ -215,7 +215,7 @@ def test_a_card_that_is_unplugged_under_traffic_is_let_go_and_works_again_when_i
     def said() -> list[tuple[int, int]]:
         log = router.log()
         return [(log.count(f"{address} is unplugged"), log.count(f"{address} is back")) for address in router.addresses]
-    # A line of the log may come after what it tells.
+    # A line of the log may come later than the event that it reports.
     until(lambda: said() == [(2, 2), (1, 1)], "the lines of the log", timeout=30)
 
 

@@ -355,7 +355,7 @@ fn a_copy_may_grow_to_the_longest_datagram_in_a_large_buffer() {
 #[test]
 fn large_buffers_are_few_and_come_back() {
     let _turn = large_ones();
-    // Other tests of this process may hold some.
+    // Other tests of this process may hold large buffers.
     let many: Vec<Packet> = std::iter::from_fn(|| Packet::large_if_many(65_535)).collect();
     assert!(many.len() <= pool::LARGE_MANY);
     let mut all: Vec<Packet> = std::iter::from_fn(|| Packet::large(65_535)).collect();

@@ -279,7 +279,7 @@ impl Follower {
     }
 }
 
-/// True if a message is about a neighbour or a link as such.
+/// True if a message reports a change of a link or a neighbour.
 fn is_urgent(message: &Message<'_>) -> bool {
     matches!(
         message.kind,
