@@ -167,7 +167,13 @@ def values(raw):
 
 
 def draw(axes, raw):
-    many, two, own, mapped = axes
+    common, many, two, own, mapped, linux = axes
+    plot.groups(common, ["Figures 14 (left), 20"], {"ports of its own": [middle(raw["cost"]["own"], 1e6)], "shares of two ports": [middle(raw["cost"]["shared"], 1e6)]}, "Mpps")
+    common.set(title="one common domain, one core")
+    numbers = sorted({int(name.split()[1]) for name in raw["namespaces"] if name.startswith("namespaces ")})
+    beside = {what: [middle(raw["namespaces"][f"{kind} {n}"], 1e3) for n in numbers] for what, kind in (("Linux", "namespaces"), ("Ashlar", "shares"))}
+    plot.groups(linux, [f"{n} router{'s' * (n > 1)}" for n in numbers], beside, "kpps")
+    linux.set(title="Linux namespaces beside, one core")
     for run in RUNS:
         points = totals(raw, run)
         label = f"{run} packets of a router in a row" if run != "1" else "each packet for another router"
@@ -217,5 +223,5 @@ def rows():
 def write_page():
     """Makes plot and page of raw.json."""
     raw = load()
-    plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (17, 3.6), 4)
+    plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (25, 3.6), 6)
     (HERE / "README.md").write_text(figure.fill(figure.page_text(HERE), values(raw)))
