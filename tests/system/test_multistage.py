@@ -259,6 +259,21 @@ def test_a_box_is_added_by_a_reload_while_packets_cross(lab):
     assert bed.state("r3") == "up"
 
 
+def test_lost_probes_of_all_boxes_cost_no_packet(lab):
+    bed = Bed(lab, ["r1", "r2", "r3"])
+    bed.start()
+    ready(bed)
+    load = bed.begin(1000, 3.0)
+    time.sleep(max(load.begins - time.time(), 0) + 0.5)
+    bed.switch.run("nft", "add table netdev lossy; add chain netdev lossy in { type filter hook ingress device up0 priority 0; }; "
+                          "add rule netdev lossy in udp dport 3785 drop")
+    until(lambda: all(bed.state(name) == "down" for name in bed.boxes), "all to seem down")
+    bed.switch.run("nft", "delete table netdev lossy")
+    until(lambda: all(bed.state(name) == "up" for name in bed.boxes), "all to be up")
+    outcome = load.end()
+    assert (outcome.lost, outcome.twice) == (0, 0)
+
+
 def test_each_port_is_a_vlan_inside_and_the_box_is_ashlar(lab):
     """The box has a sub-interface for each port. Its kernel answers the probes."""
     bed = Bed(lab, [])

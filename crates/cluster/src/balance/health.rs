@@ -27,6 +27,8 @@ pub enum Cause {
     Silent,
     /// Too many of the last probes were lost.
     Lossy,
+    /// It has not answered enough probes yet.
+    New,
 }
 
 impl fmt::Display for Cause {
@@ -34,6 +36,7 @@ impl fmt::Display for Cause {
         f.write_str(match self {
             Cause::Silent => "silent",
             Cause::Lossy => "lossy",
+            Cause::New => "new",
         })
     }
 }
@@ -118,6 +121,11 @@ impl Watch {
         let settings = self.settings;
         *self = old.clone();
         self.settings = settings;
+    }
+
+    /// Makes a back end that is new beside others wait until it has answered.
+    pub fn await_answers(&mut self) {
+        (self.up, self.cause) = (false, Some(Cause::New));
     }
 
     /// Forgets earlier failures.
@@ -262,6 +270,17 @@ mod tests {
         at += FAILURE_MEMORY_NS;
         run(&mut watch, at, 10, |_| false);
         assert_eq!(watch.answers_needed(), 8);
+    }
+
+    #[test]
+    fn a_new_back_end_waits_for_as_many_answers_as_one_that_failed_once() {
+        let mut watch = Watch::new(SETTINGS);
+        watch.await_answers();
+        assert_eq!((watch.up(), watch.cause()), (false, Some(Cause::New)));
+        assert_eq!(run(&mut watch, 0, 50, |_| false), []);
+        let up = run(&mut watch, 500 * MS, 100, |_| true);
+        assert_eq!(up, [(500 + 70, Change::Up)]);
+        assert_eq!(watch.cause(), None);
     }
 
     #[test]

@@ -158,6 +158,7 @@ impl Pool {
         let wanted: Vec<Wanted> = sets
             .map(|class| {
                 let candidates = candidates(&members, class);
+                let candidates = candidates.unwrap_or_else(|| vec![None; members.len()]);
                 let targets = owners(&candidates);
                 Wanted {
                     candidates,
@@ -290,24 +291,41 @@ impl Pool {
         wanted.map(|of| of.targets.clone()).unwrap_or_default()
     }
 
-    /// Sets the state of a back end: up if it forwards packets. The buckets of a back end that goes down move at once.
-    /// A back end that comes up gets its buckets as after a planned change. Returns the number of buckets that moved at
-    /// once.
+    /// Sets the state of a back end as [`set_states`](Self::set_states) does, and returns the number of buckets that
+    /// moved at once.
     pub fn set_up(&self, of: u16, up: bool, now: u64) -> usize {
+        self.set_states(&[(of, up)], now).iter().sum()
+    }
+
+    /// Sets the states of back ends that change together: up if they forward packets. The buckets of a back end that
+    /// goes down move at once, except if no other is up: then all stay where they are until one is. A back end that
+    /// comes up gets its buckets as after a planned change, but those of back ends that are down at once. Returns the
+    /// number of buckets that moved at once, for each change.
+    pub fn set_states(&self, states: &[(u16, bool)], now: u64) -> Vec<usize> {
         let mut inside = self.inside();
-        let Some(one) = inside.members.get_mut(usize::from(of)) else {
-            return 0;
-        };
-        if one.up == up {
-            return 0;
+        let mut changed = false;
+        for &(of, up) in states {
+            if let Some(one) = inside.members.get_mut(usize::from(of))
+                && one.up != up
+            {
+                (one.up, one.since, changed) = (up, now, true);
+            }
         }
-        (one.up, one.since) = (up, now);
+        if !changed {
+            return vec![0; states.len()];
+        }
         self.change(&mut inside, None);
-        if up {
-            return 0;
-        }
-        let tables = self.tables.iter();
-        tables.map(|table| table.force(|owner| owner == of)).sum()
+        let moved = |&(of, up): &(u16, bool)| {
+            let leaves = |owner| {
+                if up {
+                    is_down(&inside.members, owner)
+                } else {
+                    owner == of
+                }
+            };
+            self.tables.iter().map(|table| table.force(leaves)).sum()
+        };
+        states.iter().map(moved).collect()
     }
 
     /// Sets an operator's intent for a back end. Buckets that are not idle move after `deadline` nanoseconds; `None`:
@@ -391,7 +409,9 @@ impl Pool {
             members, wanted, ..
         } = inside;
         for ((class, of), table) in sets.zip(wanted).zip(&self.tables) {
-            let new = candidates(members, class);
+            let Some(new) = candidates(members, class) else {
+                continue;
+            };
             let changed: Vec<u16> = (0..)
                 .zip(of.candidates.iter().zip(&new))
                 .filter(|(_, (old, new))| old != new)
@@ -422,7 +442,9 @@ impl Pool {
             all.find(|&of| inside.members.get(usize::from(of)).is_some_and(fits))
         };
         let best = is(|one| one.up && one.intent == Intent::Used).or_else(|| is(|one| one.up));
-        self.speaker.store(best.unwrap_or(NOBODY), Relaxed);
+        if let Some(best) = best {
+            self.speaker.store(best, Relaxed);
+        }
     }
 
     /// Moves buckets that have been idle, and after the deadline all. Call it several times in each
@@ -539,19 +561,37 @@ impl Pool {
             members, wanted, ..
         } = &mut *inside;
         for ((class, of), table) in sets.zip(wanted).zip(&self.tables) {
-            of.candidates = candidates(members, class);
-            of.targets = owners(&of.candidates);
+            if let Some(new) = candidates(members, class) {
+                of.targets = owners(&new);
+                of.candidates = new;
+            } else {
+                // Buckets of back ends that are gone need another one, though all are down.
+                let all = owners(&of.candidates);
+                let kept = |at: usize| Some(table.get(at).0).filter(|owner| *owner != NOBODY);
+                of.targets = (0..)
+                    .zip(&all)
+                    .map(|(at, other)| kept(at).unwrap_or(*other))
+                    .collect();
+            }
             table.set_targets(&of.targets);
-            table.force(|owner| !members.get(usize::from(owner)).is_some_and(|one| one.up));
+            table.force(|owner| is_down(members, owner));
         }
+        self.speaker.store(renumbered(old.speaker()), Relaxed);
         inside.allowed = Some(self.settings.deadline);
         self.publish(&inside);
     }
 }
 
+/// True unless the back end is up.
+fn is_down(members: &[One], of: u16) -> bool {
+    !members.get(usize::from(of)).is_some_and(|one| one.up)
+}
+
 /// Back ends that may own buckets of a class: its used back ends that are up. If there are none, all used ones that
-/// are up; if there are none, all that are up.
-fn candidates(members: &[One], class: Option<&Class>) -> Vec<Option<Candidate>> {
+/// are up; if there are none, all that are up. `None` if all are down: what was decided before stands, as packets for a
+/// back end that seems to be down may arrive, and packets for nobody do not. Probes of all back ends are late at once
+/// if the balancer's machine or its network is busy.
+fn candidates(members: &[One], class: Option<&Class>) -> Option<Vec<Option<Candidate>>> {
     let found = |fits: &dyn Fn(u16, &One) -> bool| -> Option<Vec<Option<Candidate>>> {
         let each = (0..).zip(members);
         let all: Vec<Option<Candidate>> = each
@@ -569,5 +609,4 @@ fn candidates(members: &[One], class: Option<&Class>) -> Vec<Option<Candidate>> 
     found(&|at, one| used(one) && in_class(at))
         .or_else(|| found(&|_, one| used(one)))
         .or_else(|| found(&|_, one| one.up))
-        .unwrap_or_else(|| vec![None; members.len()])
 }

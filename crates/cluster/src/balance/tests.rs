@@ -247,17 +247,54 @@ fn nothing_moves_by_plan_while_the_pool_settles_but_a_crash_does() {
 }
 
 #[test]
-fn if_all_are_down_nobody_owns_anything_and_the_first_that_comes_back_owns_all() {
+fn if_all_are_down_the_last_one_keeps_all_until_another_comes_back() {
     let pool = pool(&["r1", "r2"]);
-    pool.set_up(0, false, 0);
-    pool.set_up(1, false, 0);
-    assert_eq!(pool.owner(0, 7, 0), NOBODY);
-    assert_eq!(pool.speaker(), NOBODY);
-    pool.set_up(1, true, MS);
+    assert!(pool.set_up(0, false, 0) > 0);
+    assert_eq!(pool.set_up(1, false, 0), 0);
     assert_eq!(pool.owners(0), vec![1; BUCKETS]);
-    // A drained back end is better than none.
-    pool.intend(1, Intent::Drained, None);
-    assert_eq!(pool.owner(0, 7, MS), 1);
+    assert_eq!((pool.speaker(), pool.turn(0, 5)), (1, 1));
+    assert!(!pool.up(0) && !pool.up(1));
+    // The description is read again meanwhile.
+    let mut new = self::pool(&["r2", "r1"]);
+    new.follow(&pool);
+    assert_eq!(new.owners(0), vec![0; BUCKETS]);
+    assert_eq!(new.speaker(), 0);
+    // What a back end that is down keeps does not wait until it is idle.
+    assert_eq!(pool.set_up(0, true, MS), BUCKETS);
+    assert_eq!(pool.owners(0), vec![0; BUCKETS]);
+    assert_eq!(pool.speaker(), 0);
+    // A drained back end is better than one that is down.
+    pool.intend(0, Intent::Drained, None);
+    assert_eq!(pool.owner(0, 7, MS), 0);
+}
+
+#[test]
+fn back_ends_that_go_down_together_keep_their_buckets_if_no_other_is_up() {
+    let pool = pool(&["r1", "r2", "r3"]);
+    let before = pool.owners(0);
+    assert_eq!(
+        pool.set_states(&[(0, false), (1, false), (2, false)], 0),
+        [0, 0, 0]
+    );
+    assert_eq!(pool.owners(0), before);
+    // Two of them come back: what the third keeps moves to them at once, and nothing else.
+    let third = share(&before, 2);
+    let moved = pool.set_states(&[(0, true), (1, true)], MS);
+    assert_eq!(moved.iter().sum::<usize>(), third);
+    let after = pool.owners(0);
+    assert!(
+        before
+            .iter()
+            .zip(&after)
+            .all(|(old, new)| old == new || *old == 2)
+    );
+    assert_eq!(share(&after, 2), 0);
+    // Two of three go down together: none of their buckets goes to the other one of them first.
+    let before = pool.owners(0);
+    pool.set_up(2, true, 2 * MS);
+    let moved = pool.set_states(&[(0, false), (1, false)], 3 * MS);
+    assert_eq!(moved, [share(&before, 0), share(&before, 1)]);
+    assert_eq!(pool.owners(0), vec![2; BUCKETS]);
 }
 
 #[test]

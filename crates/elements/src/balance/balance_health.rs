@@ -22,7 +22,8 @@
 //!
 //! A back end is down after MISSES lost probes in a row (`silent`), or 12 of the last 32 (`lossy`). It is up again
 //! after ANSWERS returned probes in a row. If it fails again within a minute, twice as many must return, up to 64
-//! times as many. At the start all back ends are up. Probes have the class CS6, and the second input of ToDevice
+//! times as many. At the start all back ends are up; one that is added later is down until it has answered (`new`).
+//! Back ends that go down while no other is up keep their buckets: what is sent to them may arrive. Probes have the class CS6, and the second input of ToDevice
 //! sends them before all waiting packets. If the balancer itself was late, it has sent fewer probes, so this does not
 //! count against back ends.
 //!
@@ -187,15 +188,26 @@ impl Element for BalanceHealth {
 
     fn timer(&mut self, cx: &mut Cx) {
         let now = cx.now();
+        // Changes at one time are applied together: if all back ends seem to be down, no bucket moves.
+        let mut changes = Vec::new();
         for at in 0..self.watches.len() {
             if self.config.kind == Kind::Bfd {
-                self.turn(at, cx);
+                changes.extend(self.check(at, cx));
+                continue;
+            }
+            let (_, change) = self.watches[at].1.probe(cx.read_clock().0);
+            changes.extend(change.map(|change| (at, change)));
+        }
+        self.tell(&changes, cx);
+        for at in 0..self.watches.len() {
+            if self.config.kind == Kind::Bfd {
+                if self.sessions[at].due() <= cx.read_clock().0 {
+                    self.control(at, false, cx);
+                }
                 continue;
             }
             // A back end on the same machine may answer within this call.
-            let (number, change) = self.watches[at].1.probe(cx.read_clock().0);
-            self.tell(at, change, cx);
-            if let Some(packet) = self.packet(at, number) {
+            if let Some(packet) = self.packet(at, self.watches[at].1.sent()) {
                 self.sent += 1;
                 cx.emit(0, packet);
             }
@@ -211,12 +223,22 @@ impl Element for BalanceHealth {
     }
 
     fn take(&mut self, old: BalanceHealth) {
-        for (at, (name, watch)) in old.watches.iter().enumerate() {
-            let own = self.watches.iter().position(|(known, _)| known == name);
-            if let Some(own) = own {
-                self.watches[own].1.follow(watch);
-                self.changes[own] = old.changes[at];
-                self.sessions[own] = old.sessions[at].clone();
+        let mut new = Vec::new();
+        for (own, (name, watch)) in self.watches.iter_mut().enumerate() {
+            let Some(at) = old.watches.iter().position(|(known, _)| known == name) else {
+                new.push(own);
+                continue;
+            };
+            watch.follow(&old.watches[at].1);
+            self.changes[own] = old.changes[at];
+            self.sessions[own] = old.sessions[at].clone();
+        }
+        // New ones first show that they forward, if there is another one until then.
+        let known = (0..self.watches.len()).filter(|own| !new.contains(own));
+        if known.into_iter().any(|own| self.watches[own].1.up()) {
+            for own in new {
+                self.watches[own].1.await_answers();
+                self.shared.pool.set_up(own as u16, false, 0);
             }
         }
     }
@@ -304,8 +326,9 @@ impl BalanceHealth {
         let Some((_, watch)) = self.watches.get_mut(at) else {
             return UNKNOWN;
         };
-        let change = watch.heard(number, cx.read_clock().0);
-        self.tell(at, change, cx);
+        if let Some(change) = watch.heard(number, cx.read_clock().0) {
+            self.tell(&[(at, change)], cx);
+        }
         HEARD
     }
 
@@ -347,19 +370,17 @@ impl BalanceHealth {
         })
     }
 
-    /// Sends the due packets of a BFD session. Its state follows from the packets received since the last call.
-    fn turn(&mut self, at: usize, cx: &mut Cx) {
+    /// Judges a back end with a BFD session by the packets received since the last call.
+    fn check(&mut self, at: usize, cx: &mut Cx) -> Option<(usize, Change)> {
         let now = cx.read_clock().0;
-        if self.sessions[at].checks(now) {
-            let (_, change) = self.watches[at].1.probe(now);
-            if matches!(change, Some(Change::Down(_))) {
-                self.sessions[at].fail();
-            }
-            self.tell(at, change, cx);
+        if !self.sessions[at].checks(now) {
+            return None;
         }
-        if self.sessions[at].due() <= now {
-            self.control(at, false, cx);
+        let (_, change) = self.watches[at].1.probe(now);
+        if matches!(change, Some(Change::Down(_))) {
+            self.sessions[at].fail();
         }
+        change.map(|change| (at, change))
     }
 
     /// Sends a control packet of a BFD session.
@@ -397,20 +418,35 @@ impl BalanceHealth {
         Ok(heard.is_up.then(|| (at, self.watches[at].1.sent())))
     }
 
-    /// Applies and logs a transition of a back end.
-    fn tell(&mut self, at: usize, change: Option<Change>, cx: &mut Cx) {
-        let Some(change) = change else {
+    /// Applies and logs transitions of back ends at one time.
+    fn tell(&mut self, changes: &[(usize, Change)], cx: &mut Cx) {
+        if changes.is_empty() {
             return;
-        };
-        let now = cx.now().0;
-        let (name, watch) = &self.watches[at];
-        let moved = self.shared.pool.set_up(at as u16, watch.up(), now);
-        let line = match change {
-            Change::Up => format!("{name} up"),
-            Change::Down(cause) => format!("{name} down {cause}, {moved} buckets moved at once"),
-        };
+        }
+        let states: Vec<(u16, bool)> = changes
+            .iter()
+            .map(|&(at, change)| (at as u16, change == Change::Up))
+            .collect();
+        let moved = self.shared.pool.set_states(&states, cx.now().0);
+        for (&(at, change), moved) in changes.iter().zip(moved) {
+            let name = &self.watches[at].0;
+            let line = match change {
+                Change::Up => format!("{name} up"),
+                Change::Down(cause) => {
+                    format!("{name} down {cause}, {moved} buckets moved at once")
+                }
+            };
+            self.changes[at] += 1;
+            self.note(line, cx);
+        }
+        if states.iter().any(|(_, up)| !up) && !self.watches.iter().any(|(_, watch)| watch.up()) {
+            self.note("no back end is up: all keep their buckets".to_owned(), cx);
+        }
+    }
+
+    /// Writes a line into the pool's journal and the log.
+    fn note(&self, line: String, cx: &mut Cx) {
         self.shared.note(cx.timestamp(), &line);
-        self.changes[at] += 1;
         cx.defer(move |cx| {
             let line = format!("{}: {line}", cx.name());
             cx.say(&line);
@@ -560,16 +596,47 @@ mod tests {
     }
 
     #[test]
-    fn health_goes_on_over_a_reload() {
+    fn health_goes_on_over_a_reload_and_a_new_back_end_waits_until_it_has_answered() {
         let mut bench = Bench::new(crate::CLASSES, TEXT);
         run(&mut bench, 10, |of| of == 1);
-        let more = TEXT.replace("r1 2:", "r0 2:0:0:0:0:7 10.255.0.17, r1 2:");
+        let more = TEXT.replace("r1 2:", "r7 2:0:0:0:0:7 10.255.0.17, r1 2:");
         bench.reload(&more).expect("it is right");
-        assert_eq!(states(&mut bench), "up up down ");
-        run(&mut bench, 9, |_| true);
-        assert_eq!(states(&mut bench), "up up down ");
-        run(&mut bench, 3, |_| true);
+        assert_eq!(states(&mut bench), "down up down ");
+        assert!(bench.read("health.backends").contains("r7 down new "));
+        run(&mut bench, 9, |of| of != 7);
+        assert_eq!(states(&mut bench), "down up down ");
+        run(&mut bench, 3, |of| of != 7);
+        assert_eq!(states(&mut bench), "down up up ");
+        run(&mut bench, 11, |_| true);
         assert_eq!(states(&mut bench), "up up up ");
+    }
+
+    #[test]
+    fn new_back_ends_in_the_place_of_all_others_are_up_at_once() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        run(&mut bench, 10, |_| true);
+        let others = TEXT.replace("r1 2:", "r5 2:").replace("r2 2:", "r6 2:");
+        bench.reload(&others).expect("it is right");
+        assert_eq!(states(&mut bench), "up up ");
+    }
+
+    #[test]
+    fn back_ends_that_are_silent_all_at_once_keep_their_buckets() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        run(&mut bench, 100, |_| true);
+        let before = bench.read("lb.owners");
+        run(&mut bench, 5, |_| false);
+        assert_eq!(states(&mut bench), "down down ");
+        assert_eq!(bench.read("lb.owners"), before);
+        let journal = bench.read("lb.journal");
+        assert!(
+            journal.contains(" r1 down silent, 0 buckets moved at once\n"),
+            "{journal}"
+        );
+        assert!(
+            journal.ends_with(" no back end is up: all keep their buckets\n"),
+            "{journal}"
+        );
     }
 
     #[test]

@@ -275,7 +275,7 @@ fn a_thousand_random_events_lose_no_packet_without_a_name() {
         for (drop, name) in Drop::ALL {
             let may_be_absent = matches!(
                 drop,
-                Drop::BackPortFull | Drop::FrontPortFull | Drop::NoPort
+                Drop::BackPortFull | Drop::FrontPortFull | Drop::NoPort | Drop::NoBackend
             );
             assert!(
                 may_be_absent || report.dropped(drop) > 0,
