@@ -78,6 +78,12 @@ def changed(bed: Agreed, subnet: int) -> str:
     return str(path)
 
 
+def is_whole(seen: dict) -> bool:
+    """True if there is a leader, all servers are there, and all links are up."""
+    servers = seen.get("servers", [])
+    return seen.get("leader") in NAMES and all(server["there"] and server["links"] == {"all": 3, "down": []} for server in servers)
+
+
 def test_one_apply_changes_all_servers_while_packets_cross(bed):
     with crossing(bed, ("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")) as more_of:
         bed.file.write_text(Path(changed(bed, 1)).read_text())
@@ -86,13 +92,14 @@ def test_one_apply_changes_all_servers_while_packets_cross(bed):
     assert all(f"server {name} uses it" in done.out for name in NAMES), str(done)
     wanted = version(done.out)
     for name in NAMES:
-        seen = bed.shown(name)
-        assert seen["version"] == wanted and seen["leader"] in NAMES, seen
+        # Leases, and links, may lapse for a moment on a machine under load.
+        seen = until(lambda name=name: (seen := bed.shown(name)) and is_whole(seen) and seen, "all servers to be there", 30)
         assert {server["server"]: server["version"] for server in seen["servers"]} == dict.fromkeys(NAMES, wanted)
-        assert all(server["there"] and server["error"] is None for server in seen["servers"]), seen
+        assert seen["version"] == wanted and all(server["error"] is None for server in seen["servers"]), seen
         assert "198.51.1.0/24" in (bed.home(name) / "cluster.toml").read_text()
     text = bed.type("d", "show").out
-    assert f"version {wanted} is wanted" in text and "behind" not in text and "differ" not in text, text
+    assert f"version {wanted} is wanted" in text and "3 of 3 links up" in text, text
+    assert "behind" not in text and "differ" not in text, text
 
 
 def test_a_file_that_one_server_refuses_is_used_by_none(bed):
@@ -156,7 +163,7 @@ def test_a_leader_that_was_paused_leads_no_more_and_what_it_writes_is_refused(be
     finally:
         bed.processes[old].signal(signal.SIGCONT)
     assert seen["epoch"] > before["epoch"]
-    until(lambda: all(server["epoch"] == seen["epoch"] for server in bed.shown(other)["servers"]), "all to know the epoch", 40)
+    until(lambda: all(server["epoch"] >= seen["epoch"] for server in bed.shown(other)["servers"]), "all to know the epoch", 40)
     # The guard at etcd would refuse this write. Servers refuse it as well.
     bed.write(old, "wanted", json.dumps({
         "version": 99, "epoch": before["epoch"], "leader": old, "proposal": "stale", "by": "nobody", "at": 0,

@@ -5,7 +5,7 @@
 
 use crate::Millis;
 use crate::records::{
-    ALIVE, Checked, EPOCH, LEADER, Leader, MEMBER, Member, PROPOSED, Proposal, STATE, State,
+    ALIVE, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, STATE, State,
     VERDICT, Verdict, WANTED, Wanted, put,
 };
 use crate::store::{Answer, Event, Lease, Request, Revision, Unwatched, Write};
@@ -36,6 +36,9 @@ pub struct Kept {
     pub version: u64,
     /// Time at which it took that version, in milliseconds since 1970.
     pub since: u64,
+    /// Digest of that version's text, so that another text in its place is noticed.
+    #[serde(default)]
+    pub digest: String,
     /// True if the server has left the cluster.
     #[serde(default)]
     pub left: bool,
@@ -87,6 +90,7 @@ pub struct Agent {
     /// Last wanted description that was not stale.
     good: Option<Wanted>,
     trouble: Option<String>,
+    links: Option<Links>,
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +119,7 @@ impl Agent {
             failed: None,
             good: None,
             trouble: None,
+            links: None,
         }
     }
 
@@ -293,6 +298,7 @@ impl Agent {
             program: self.own.program.clone(),
             checked: self.checked.clone(),
             error: refused.or_else(|| failed.map(|(_, why, _)| why.clone())),
+            links: self.links.clone(),
         }
     }
 
@@ -482,6 +488,11 @@ impl Agent {
             (Answer::Renewed, Request::Renew(lease)) => self.lease = Some((lease, now + RENEW)),
             (Answer::Renewed | Answer::Expired, _) => self.lease = None,
         }
+    }
+
+    /// Hears how the server's links are.
+    pub fn linked(&mut self, links: Links) {
+        self.links = Some(links);
     }
 
     /// Hears that [`Act::Keep`] is done. If the disk refused, the server does nothing with what it has seen.

@@ -99,6 +99,18 @@ pub struct State {
     pub checked: Option<Checked>,
     /// Reason why it does not run the wanted version.
     pub error: Option<String>,
+    /// Its links to other servers; `None` if it has not looked at them yet.
+    #[serde(default)]
+    pub links: Option<Links>,
+}
+
+/// A server's links to other servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Links {
+    /// Number of links.
+    pub all: usize,
+    /// Servers to which the links lead that are not in use.
+    pub down: Vec<String>,
 }
 
 /// A server's opinion on a proposal.

@@ -27,7 +27,7 @@ use std::time::Duration;
 use subtle::ConstantTimeEq;
 use sync::Lock;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{
@@ -44,6 +44,8 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 /// Time limit for one join, on both sides.
 const LIMIT: Duration = Duration::from_secs(20);
+/// Maximum number of connections at a time; more are closed at once.
+const CLIENTS_MAX: usize = 64;
 /// Maximum length of a request, and of an answer, in bytes.
 const ASKED_MAX: usize = 4096;
 const ANSWER_MAX: usize = 4 << 20;
@@ -166,6 +168,7 @@ pub fn invite(
             changed: Notify::new(),
             say,
         });
+        let room = Arc::new(Semaphore::new(CLIENTS_MAX));
         let over = tokio::time::sleep(limit);
         tokio::pin!(over);
         loop {
@@ -183,10 +186,11 @@ pub fn invite(
                 }
                 accepted = listener.accept() => {
                     // An error of accept(2) is about one connection.
-                    if let Ok((stream, peer)) = accepted {
+                    if let (Ok((stream, peer)), Ok(place)) = (accepted, Arc::clone(&room).try_acquire_owned()) {
                         let (host, tls) = (Arc::clone(&host), tls.clone());
                         tokio::spawn(async move {
                             let _ = timeout(LIMIT, host.serve(stream, peer, tls)).await;
+                            drop(place);
                         });
                     }
                 }

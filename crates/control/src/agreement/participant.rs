@@ -2,18 +2,22 @@
 
 use super::etcd::{Etcd, Line};
 use super::home::{DESCRIPTION, Home};
-use super::{PROGRAM, authority, wall_clock};
+use super::{PROGRAM, authority, hex, wall_clock};
 use crate::description::file;
 use crate::description::source::Source;
 use crate::process::Process;
 use crate::view::ReloadRequest;
 use agree::agent::Identity;
-use agree::records::Wanted;
+use agree::records::{Links, Wanted};
 use agree::{Act, Agent, Kept, Millis, Store};
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
+
+/// Pause between looks at the server's links.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A server that takes part in its cluster's agreement.
 pub struct Participant {
@@ -24,6 +28,7 @@ pub struct Participant {
 
 /// End of an act that takes time.
 enum Done {
+    Looked(Option<Links>),
     Kept(Result<Kept, String>),
     Checked(String, Option<String>),
     Took(u64, Result<Kept, String>),
@@ -36,7 +41,11 @@ impl Participant {
     ///
     /// The server has left, or a file of the folder is missing or wrong; a sentence.
     pub fn new(home: Home) -> Result<Participant, String> {
-        let kept = home.kept()?;
+        let mut kept = home.kept()?;
+        if kept.digest != digest(&home.read(DESCRIPTION)?) {
+            // The server's copy is no version of the cluster, or somebody has changed it: take the wanted one again.
+            kept.version = 0;
+        }
         if kept.left {
             return Err(format!(
                 "server {} has left cluster {}: run `ashlar cluster leave` here, then join again",
@@ -65,6 +74,7 @@ impl Participant {
         };
         let (start, mut told) = (Instant::now(), Told::default());
         let now = || Millis::try_from(start.elapsed().as_millis()).unwrap_or(Millis::MAX);
+        worker.look_at_links();
         loop {
             while let Some(act) = agent.next(now()) {
                 match act {
@@ -88,6 +98,12 @@ impl Participant {
                     Some(Done::Kept(kept)) => agent.kept(kept, now()),
                     Some(Done::Checked(proposal, error)) => agent.checked(proposal, error),
                     Some(Done::Took(version, kept)) => agent.took(version, kept, now()),
+                    Some(Done::Looked(links)) => {
+                        if let Some(links) = links {
+                            agent.linked(links);
+                        }
+                        worker.look_at_links();
+                    }
                     None => return,
                 },
                 () = tokio::time::sleep(wait) => {}
@@ -149,6 +165,17 @@ struct Worker {
 }
 
 impl Worker {
+    /// Looks at the links after a pause.
+    fn look_at_links(&self) {
+        let (process, done) = (Arc::clone(&self.process), self.done.clone());
+        tokio::spawn(async move {
+            tokio::time::sleep(LOOK).await;
+            let links = tokio::task::spawn_blocking(move || links(&process));
+            // Nobody waits when the process ends.
+            let _ = done.send(Done::Looked(links.await.ok().flatten()));
+        });
+    }
+
     fn begin(&self, act: Act, kept: Kept) {
         let (home, process) = (self.home.clone(), Arc::clone(&self.process));
         let done = self.done.clone();
@@ -170,6 +197,31 @@ impl Worker {
     }
 }
 
+fn digest(text: &str) -> String {
+    hex(&Sha256::digest(text))
+}
+
+/// State of the server's links, from its heartbeats.
+fn links(process: &Process) -> Option<Links> {
+    let states = process.router(None).ok()?.read("beat.links", "").ok()?;
+    Some(links_of(&states))
+}
+
+/// Links of a text with a line for each: its number, the peer, and its state.
+fn links_of(states: &str) -> Links {
+    let mut links = Links::default();
+    for line in states.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        if let (Some(peer), Some(state)) = (words.next(), words.next()) {
+            links.all += 1;
+            if state != "up" {
+                links.down.push(peer.to_owned());
+            }
+        }
+    }
+    links
+}
+
 /// Runs a description, then keeps it for the next start.
 fn take(home: &Home, process: &Process, wanted: &Wanted, kept: Kept) -> Result<Kept, String> {
     let Wanted { version, epoch, .. } = *wanted;
@@ -177,6 +229,7 @@ fn take(home: &Home, process: &Process, wanted: &Wanted, kept: Kept) -> Result<K
         let kept = Kept {
             version,
             since: wall_clock(),
+            digest: digest(&wanted.text),
             ..kept
         };
         home.write(DESCRIPTION, &wanted.text)?;
@@ -226,5 +279,21 @@ fn reload(home: &Home, process: &Process, text: &str, dry_run: bool) -> Result<(
     match reply.good {
         true => Ok(()),
         false => Err(reply.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_that_are_not_in_use_are_named_by_their_peers() {
+        let links = links_of("0 a up 0 12us for 3.5s\n1 b down silent for 61s\n2 c up\n");
+        let right = Links {
+            all: 3,
+            down: vec!["b".to_owned()],
+        };
+        assert_eq!(links, right);
+        assert_eq!(links_of(""), Links::default());
     }
 }

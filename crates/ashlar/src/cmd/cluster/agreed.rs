@@ -125,6 +125,13 @@ fn server(view: &View, name: &str, now: u64) -> String {
     {
         let _ = write!(text, ", behind since {}", since(wanted.at, now));
     }
+    if let Some(links) = &state.links {
+        let up = links.all - links.down.len().min(links.all);
+        let _ = write!(text, ", {up} of {} up", lang::count(links.all, "link"));
+        if !links.down.is_empty() {
+            let _ = write!(text, " (not to {})", links.down.join(", "));
+        }
+    }
     let _ = write!(text, ", ashlar {}", state.program);
     text
 }
@@ -167,6 +174,7 @@ fn json(home: &Home, view: &Result<View, String>) -> Result<Value, String> {
             "epoch": state.epoch,
             "program": state.program,
             "error": state.error,
+            "links": state.links,
         })
     };
     Ok(json!({
