@@ -3,7 +3,7 @@
 CARGO ?= cargo
 # Debian's own, which sees the packages that scripts/deps installs.
 PYTHON ?= /usr/bin/python3
-.PHONY: run balance cluster build install quick test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers soak soak-cluster soak-chaos soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
+.PHONY: run balance cluster build install quick test check unit loom system cards bench bench-ipsec bench-routes bench-queues bench-services bench-multicore routers soak soak-cluster soak-chaos soak-agreement soak-cards miri stress fuzz deny eval docs deps deps-test deps-bench deps-eval deps-routes deps-cards clean
 
 # Start here: a router between a client and a server, real traffic, a live table of rates.
 run: deps build
@@ -123,7 +123,8 @@ eval: deps deps-eval build
 	$(PYTHON) eval/run
 
 # The long tests.
-soak: deps deps-test deps-cards build miri stress soak-cluster soak-chaos soak-cards fuzz deny
+soak: deps deps-test deps-cards build miri stress soak-cluster soak-agreement soak-chaos soak-cards fuzz deny
+	SEEDS=10000 $(CARGO) test -p agree --lib --release --locked seeds
 	RUSTFLAGS="--cfg loom" $(CARGO) test -p sync --lib --release --locked --target-dir target/loom -- loom
 	ASHLAR_SOAK=1 $(CARGO) test -p ports --lib --release --locked memif
 
@@ -146,6 +147,10 @@ soak-cluster: build
 # Ten minutes in which something happens to a router under load every second.
 soak-chaos: build
 	$(PYTHON) tests/system/chaos.py
+
+# Ten minutes of chaos among four servers that agree by etcd, and among etcd's members.
+soak-agreement: build
+	$(PYTHON) tests/system/soak_agreement.py
 
 # Ten minutes in which cards and interfaces are unplugged, renamed, made anew and changed under a router, in a guest.
 soak-cards: build deps-cards

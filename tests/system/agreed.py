@@ -37,8 +37,8 @@ def typed() -> list[tuple[str, list[str]]]:
 class Agreed(Rb4):
     """Servers of which each has a folder, its own certificate, and nothing else in common but etcd."""
 
-    def __init__(self, lab: Lab):
-        super().__init__(lab)
+    def __init__(self, lab: Lab, options: str = ""):
+        super().__init__(lab, options=options)
         self.etcd = dict[str, Process]()
         self.tokens = dict[str, str]()
         between = lab.namespace("control")
