@@ -37,8 +37,9 @@ def typed() -> list[tuple[str, list[str]]]:
 class Agreed(Rb4):
     """Servers of which each has a folder, its own certificate, and nothing else in common but etcd."""
 
-    def __init__(self, lab: Lab, options: str = ""):
-        super().__init__(lab, options=options)
+    def __init__(self, lab: Lab):
+        # A machine under load may not run a server for as long as RB4's links wait for a heartbeat.
+        super().__init__(lab, options='heartbeat = "50ms"\ndead = "1s"')
         self.etcd = dict[str, Process]()
         self.tokens = dict[str, str]()
         between = lab.namespace("control")

@@ -20,8 +20,6 @@ from streams import Streams
 # Faults of control alone, during which no packet may be lost; and those of servers, which forward nothing meanwhile.
 CONTROL = ("member killed", "member paused", "majority killed", "cut off")
 SERVERS = ("server paused", "leader paused")
-# A machine under load may not run a server for as long as RB4's usual links wait.
-PATIENT = 'heartbeat = "50ms"\ndead = "1s"'
 ROUTE = '\n[[route]]\nprefix = "198.51.{}.0/24"\nvia = "10.0.1.254"\n'
 
 
@@ -128,7 +126,7 @@ def main() -> int:
     stop_on_signals()
     status = 0
     with Lab() as lab:
-        bed = Agreed(lab, PATIENT)
+        bed = Agreed(lab)
         try:
             inviting = bed.found()
             for name in NAMES[1:]:

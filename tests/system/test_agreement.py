@@ -56,7 +56,7 @@ def try_to_join(bed: Agreed) -> None:
 @contextmanager
 def crossing(bed: Agreed, *pairs: tuple[str, str]):
     """Packets that cross between hosts from `with` to its end; none of them may be lost."""
-    streams = Streams(rate=400, size=200)
+    streams = Streams(rate=200, size=200)
     for a, b in pairs:
         streams.add(f"{a}{b}", bed.hosts[a], bed.hosts[b], 4, host(b, 4))
     with streams:
