@@ -27,7 +27,7 @@ pub enum Cause {
     Silent,
     /// Too many of the last probes were lost.
     Lossy,
-    /// It has not answered enough probes yet.
+    /// Too few probes were answered yet.
     New,
 }
 

@@ -259,7 +259,7 @@ fn if_all_are_down_the_last_one_keeps_all_until_another_comes_back() {
     new.follow(&pool);
     assert_eq!(new.owners(0), vec![0; BUCKETS]);
     assert_eq!(new.speaker(), 0);
-    // What a back end that is down keeps does not wait until it is idle.
+    // Buckets of a back end that is down move without waiting until they are idle.
     assert_eq!(pool.set_up(0, true, MS), BUCKETS);
     assert_eq!(pool.owners(0), vec![0; BUCKETS]);
     assert_eq!(pool.speaker(), 0);

@@ -23,9 +23,10 @@
 //! A back end is down after MISSES lost probes in a row (`silent`), or 12 of the last 32 (`lossy`). It is up again
 //! after ANSWERS returned probes in a row. If it fails again within a minute, twice as many must return, up to 64
 //! times as many. At the start all back ends are up; one that is added later is down until it has answered (`new`).
-//! Back ends that go down while no other is up keep their buckets: what is sent to them may arrive. Probes have the class CS6, and the second input of ToDevice
-//! sends them before all waiting packets. If the balancer itself was late, it has sent fewer probes, so this does not
-//! count against back ends.
+//! Back ends that go down while no other is up keep their buckets: what is sent to them may arrive.
+//!
+//! Probes have the class CS6, and the second input of ToDevice sends them before all waiting packets. If the balancer
+//! itself was late, it has sent fewer probes, so this does not count against back ends.
 //!
 //! Each change is a line of the log and of the pool's `journal`.
 //!
