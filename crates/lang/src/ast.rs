@@ -13,13 +13,18 @@ pub(crate) struct Ident {
 #[derive(Clone, Debug)]
 pub(crate) enum Statement {
     Chain(Chain),
-    ElementClass {
-        name: Ident,
-        class: ClassExpr,
-    },
-    /// Place of the configuration string, without its parentheses.
-    Define(Span),
-    Require(Span),
+    ElementClass { name: Ident, class: ClassExpr },
+    Define(Directive),
+    Require(Directive),
+}
+
+/// `define(...)` or `require(...)`
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Directive {
+    /// The configuration string, without its parentheses.
+    pub(crate) config: Span,
+    /// The last token of the statement.
+    pub(crate) last: Span,
 }
 
 /// `a, b -> c => d`; a declaration is a chain without arrows.
@@ -27,6 +32,10 @@ pub(crate) enum Statement {
 pub(crate) struct Chain {
     pub(crate) first: Vec<Item>,
     pub(crate) rest: Vec<(Arrow, Vec<Item>)>,
+    /// The token behind the last item.
+    pub(crate) next: Span,
+    /// True if the chain goes on with something that could not be parsed.
+    pub(crate) broken: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +101,8 @@ pub(crate) struct Definition {
     pub(crate) formals: Vec<Formal>,
     pub(crate) body: Vec<Statement>,
     pub(crate) span: Span,
+    /// The token behind the body: `}` or `||`.
+    pub(crate) next: Span,
 }
 
 /// `$a`, `KEYWORD $a` or `__REST__ $a`

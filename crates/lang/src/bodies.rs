@@ -49,10 +49,17 @@ impl Parser {
         loop {
             if let Some(span) = self.eat(Token::Ellipsis) {
                 extends = Some(span);
+                let next = self.peek();
+                if definitions.is_empty() || next.token != Token::CloseBrace {
+                    let text = "`...` should occur last, after one or more compounds";
+                    self.report(Diagnostic::error("syntax", text).at(span).help(
+                        "write `elementclass NAME { ... || ... }` with a definition in front",
+                    ));
+                }
             } else {
                 definitions.push(self.definition());
             }
-            if extends.is_some() || self.eat(Token::Bars).is_none() {
+            if self.eat(Token::Bars).is_none() {
                 break;
             }
         }
@@ -96,10 +103,12 @@ impl Parser {
         let start = self.peek().span;
         let formals = self.formals();
         let body = self.statements();
+        let span = start.to(self.last);
         Definition {
             formals,
             body,
-            span: start.to(self.last),
+            span,
+            next: self.peek().span,
         }
     }
 
@@ -117,6 +126,7 @@ impl Parser {
                 .map(|span| self.text(span).to_owned());
             let Some(variable) = self.eat(Token::Variable) else {
                 let _ = self.unexpected("a parameter such as `$a`");
+                self.reword(["expected variable".to_owned()]);
                 break;
             };
             formals.push(Formal {
@@ -130,6 +140,7 @@ impl Parser {
         }
         if self.eat(Token::Bar).is_none() {
             let _ = self.unexpected("`|` after the parameters");
+            self.reword(["expected `,` or `|`".to_owned()]);
         }
         formals
     }

@@ -2,7 +2,7 @@
 
 use crate::ast::{Arrow, Chain, Item, Ports, What};
 use crate::diagnostic::{Diagnostic, count};
-use crate::scope::{Builder, LINKS_MAX};
+use crate::scope::{Builder, LINKS_MAX, Owner};
 use crate::source::Span;
 use crate::template::{NodeId, NodeKind};
 use std::collections::HashSet;
@@ -39,37 +39,42 @@ struct Open {
 
 impl Builder<'_, '_> {
     pub(crate) fn chain(&mut self, chain: &Chain) {
-        if chain.rest.is_empty() {
-            self.declarations(&chain.first);
+        let Some((arrow, _)) = chain.rest.first() else {
+            // Before an arrow with nothing readable behind it, items are no declarations.
+            if matches!(self.map.slice(chain.next), "->" | "=>") {
+                self.places(&chain.first, true, chain.next);
+            } else {
+                self.declarations(chain);
+            }
             return;
-        }
-        let mut left = self.places(&chain.first, true);
+        };
+        let mut left = self.places(&chain.first, true, arrow.span);
         for place in &left {
             self.dangling(place.inputs.as_ref(), "input");
         }
-        let last = chain.rest.len() - 1;
         for (i, (arrow, items)) in chain.rest.iter().enumerate() {
-            let right = self.places(items, false);
-            if i < last {
+            let arrow_behind = chain.rest.get(i + 1).map(|(arrow, _)| arrow.span);
+            let right = self.places(items, false, arrow_behind.unwrap_or(chain.next));
+            if arrow_behind.is_some() {
                 for item in items {
                     self.not_implicit(item);
                 }
-            } else {
+            }
+            self.connect(*arrow, &left, &right);
+            if arrow_behind.is_none() && !chain.broken {
                 for place in &right {
                     self.dangling(place.outputs.as_ref(), "output");
                 }
             }
-            self.connect(*arrow, &left, &right);
             left = right;
         }
     }
 
     /// `a, b :: Class` declares both; an item without a class is an anonymous element.
-    fn declarations(&mut self, items: &[Item]) {
+    fn declarations(&mut self, chain: &Chain) {
+        let (items, next) = (&chain.first, chain.next);
         let mut names = Vec::new();
         for item in items {
-            self.dangling(item.inputs.as_ref(), "input");
-            self.dangling(item.outputs.as_ref(), "output");
             match &item.what {
                 What::Name(name) => names.push(name),
                 What::Declaration {
@@ -78,19 +83,20 @@ impl Builder<'_, '_> {
                     config,
                 } => {
                     for name in names.drain(..) {
-                        self.declare(name, class, *config);
+                        self.declare(name, class, *config, next);
                     }
-                    self.declare(name, class, *config);
+                    self.declare(name, class, *config, next);
                 }
                 _ => {
-                    self.place(item, true);
+                    self.place(item, true, next);
                 }
             }
         }
         for name in names {
             let before = self.template().nodes.len();
-            let node = self.named(name);
-            let broken = matches!(self.template().nodes[node].what, NodeKind::Broken);
+            let node = self.named(name, next);
+            let broken =
+                chain.broken || matches!(self.template().nodes[node].what, NodeKind::Broken);
             if node < before && !broken {
                 let text = format!("this statement about `{}` does nothing", name.name);
                 self.report(
@@ -99,6 +105,12 @@ impl Builder<'_, '_> {
                         .help("connect the element, or remove the statement"),
                 );
             }
+        }
+        for item in items {
+            self.dangling(item.inputs.as_ref(), "input");
+        }
+        for item in items.iter().filter(|_| !chain.broken) {
+            self.dangling(item.outputs.as_ref(), "output");
         }
     }
 
@@ -131,15 +143,18 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn places(&mut self, items: &[Item], first: bool) -> Vec<Place> {
-        items.iter().map(|item| self.place(item, first)).collect()
+    /// The places of a list of items; `next` is the token behind it.
+    fn places(&mut self, items: &[Item], first: bool, next: Span) -> Vec<Place> {
+        let place = |item| self.place(item, first, next);
+        items.iter().map(place).collect()
     }
 
-    fn place(&mut self, item: &Item, first: bool) -> Place {
+    fn place(&mut self, item: &Item, first: bool, next: Span) -> Place {
+        self.read_to = next;
         let (mut group, mut title) = (None, String::new());
         let (enter, leave) = match &item.what {
             What::Name(name) => {
-                let node = self.named(name);
+                let node = self.named(name, next);
                 (node, node)
             }
             What::Declaration {
@@ -147,11 +162,11 @@ impl Builder<'_, '_> {
                 class,
                 config,
             } => {
-                let node = self.declare(name, class, *config);
+                let node = self.declare(name, class, *config, next);
                 (node, node)
             }
             What::Anonymous { class, config } => {
-                let node = self.anonymous(class, *config);
+                let node = self.anonymous(class, *config, next);
                 (node, node)
             }
             What::Implicit(found) => {
@@ -168,8 +183,15 @@ impl Builder<'_, '_> {
                 let since = self.template().links.len();
                 self.statements(statements);
                 self.scope().tunnels.pop();
-                let inputs = self.tunnel_ports(input, true, since, "this group");
-                let outputs = self.tunnel_ports(output, false, since, "this group");
+                self.read_to = item.span.after();
+                let owner = Owner {
+                    text: "this group",
+                    title: "<anonymous group>",
+                    click_at: None,
+                };
+                let inputs = self.tunnel_ports(input, true, since, &owner);
+                let outputs = self.tunnel_ports(output, false, since, &owner);
+                self.read_to = next;
                 group = Some((inputs, outputs));
                 (input, output)
             }
@@ -193,8 +215,15 @@ impl Builder<'_, '_> {
             true => ("starts", "before"),
             false => ("ends", "after"),
         };
+        let mut error = Diagnostic::error(
+            "missing-element",
+            format!("a connection {what} without an element"),
+        );
+        if item.inputs.is_some() || item.outputs.is_some() {
+            error = error.click("stranded port ignored");
+        }
         self.report(
-            Diagnostic::error("missing-element", format!("a connection {what} without an element"))
+            error
                 .at(item.span)
                 .click(format!("syntax error near {found}"))
                 .help(format!("put an element {place} the arrow; only inside `{{ ... }}` and `( ... )` it may be left \
@@ -307,7 +336,7 @@ impl Builder<'_, '_> {
                 true => (place.leave, &place.outputs),
                 false => (place.enter, &place.inputs),
             };
-            fine &= self.faces(place, is_left);
+            self.check_direction(place, is_left);
             let own = place
                 .group
                 .map(|(inputs, outputs)| if is_left { outputs } else { inputs });
@@ -381,46 +410,29 @@ impl Builder<'_, '_> {
         false
     }
 
-    /// Reports a wrong direction: from inside, `input` has no inputs and `output` no outputs.
-    fn faces(&mut self, place: &Place, is_left: bool) -> bool {
+    /// Notes a wrong direction: from inside, `input` has no inputs and `output` no outputs.
+    fn check_direction(&mut self, place: &Place, is_left: bool) {
         let wrong = match self.scope().tunnels.last() {
-            Some(&(input, _)) if !is_left && place.group.is_none() && place.enter == input => {
-                "input"
-            }
+            Some(&(input, _)) if !is_left && place.group.is_none() && place.enter == input => input,
             Some(&(_, output)) if is_left && place.group.is_none() && place.leave == output => {
-                "output"
+                output
             }
-            _ => return true,
+            _ => return,
         };
-        let (text, help) = match wrong {
-            "input" => (
-                "nothing can lead to `input`",
-                "write `input -> ...`; what comes in leaves `input`",
-            ),
-            _ => (
+        let (text, help) = if is_left {
+            (
                 "nothing can come from `output`",
                 "write `... -> output`; what goes out enters `output`",
-            ),
+            )
+        } else {
+            (
+                "nothing can lead to `input`",
+                "write `input -> ...`; what comes in leaves `input`",
+            )
         };
-        let (own, other) = match wrong {
-            "input" => ("input", "output"),
-            _ => ("output", "input"),
-        };
-        // The file itself has no tunnels, a compound element has its own.
-        let own_tunnels = usize::from(self.scope().template != 0);
-        let title = match self.scope().tunnels.len() > own_tunnels {
-            true => self.title("this group"),
-            false => self.title("this compound element"),
-        };
-        self.report(
-            Diagnostic::error("pseudo-element", text)
-                .at(place.span)
-                .click(format!(
-                    "`{title}` pseudoelement `{own}` may only be used as {other}"
-                ))
-                .help(help),
-        );
-        false
+        let error = Diagnostic::error("pseudo-element", text);
+        let misuse = error.at(place.span).help(help);
+        self.scope().misuses.push((wrong, misuse));
     }
 }
 

@@ -57,6 +57,9 @@ pub struct Diagnostic {
     /// Click's wording where it differs from the message, each line with its position if that differs. Empty if Click
     /// does not report the mistake.
     pub click: Option<Vec<(Option<Span>, String)>>,
+    /// End of the text that Click has read when it finds the mistake: Click tells mistakes in this order, and names the
+    /// line. `None` if Click finds the mistake after it has read everything.
+    pub read_to: Option<Span>,
 }
 
 impl Diagnostic {
@@ -72,6 +75,7 @@ impl Diagnostic {
             notes: Vec::new(),
             help: None,
             click: None,
+            read_to: None,
         }
     }
 
@@ -153,6 +157,12 @@ impl Diagnostic {
         self
     }
 
+    /// Sets [`Diagnostic::read_to`] to the end of `span`, unless it is set.
+    pub fn read_to(mut self, span: Span) -> Diagnostic {
+        self.read_to.get_or_insert(span.after());
+        self
+    }
+
     /// Hides the mistake in Click's output: Click has reported it with another one.
     pub fn click_silent(mut self) -> Diagnostic {
         self.click.get_or_insert_default();
@@ -228,6 +238,14 @@ pub fn sort(diagnostics: &mut Vec<Diagnostic>) {
     });
     let mut seen = std::collections::HashSet::new();
     diagnostics.retain(|d| seen.insert((d.span, d.code, d.text())));
+}
+
+/// Sorts by [`Diagnostic::read_to`], those without it last. Keeps the order of equal ones.
+pub fn sort_as_read(diagnostics: &mut [Diagnostic], map: &SourceMap) {
+    diagnostics.sort_by_cached_key(|d| match d.read_to {
+        Some(read_to) => (0, map.reading_order(read_to)),
+        None => (1, Vec::new()),
+    });
 }
 
 fn paragraph(

@@ -1,7 +1,7 @@
 //! `define` and `require`.
 
 use crate::args;
-use crate::ast::Statement;
+use crate::ast::Directive;
 use crate::diagnostic::Diagnostic;
 use crate::graph::Requirement;
 use crate::parser::parse_text;
@@ -11,13 +11,14 @@ use crate::template::Define;
 use std::ops::Range;
 
 impl Builder<'_, '_> {
-    /// Parses a text and keeps the parts that it could not parse.
-    pub(crate) fn read(&mut self, file: FileId) -> Vec<Statement> {
+    /// Parses a text and converts its statements. Its syntax errors follow the mistakes of the statements.
+    pub(crate) fn read(&mut self, file: FileId) {
         let tree = parse_text(file, self.map.shared_text(file));
         self.map.set_directives(file, tree.directives);
-        self.diagnostics.extend(tree.diagnostics);
         self.lost.extend(tree.lost);
-        tree.statements
+        self.declare_ahead(&tree.statements);
+        self.statements(&tree.statements);
+        self.diagnostics.extend(tree.diagnostics);
     }
 
     /// The arguments of a configuration string, each with its place.
@@ -28,7 +29,8 @@ impl Builder<'_, '_> {
     }
 
     /// `define($a 1, $b 2)`
-    pub(crate) fn define(&mut self, config: Span) {
+    pub(crate) fn define(&mut self, Directive { config, last }: Directive) {
+        self.read_to = last;
         for (text, span) in self.arguments(config) {
             let words = args::words(&text);
             if words.is_empty() {
@@ -38,7 +40,7 @@ impl Builder<'_, '_> {
             let Some(name) = first.strip_prefix('$').filter(|name| is_variable(name)) else {
                 self.report(
                     Diagnostic::error("bad-definition", format!("`{first}` is not a variable"))
-                        .click_at(config, "bad `define` declaration: not a variable")
+                        .click("bad `define` declaration: not a variable")
                         .at(words
                             .first()
                             .map_or(config, |word| part(span, word.clone())))
@@ -73,10 +75,22 @@ impl Builder<'_, '_> {
     }
 
     /// `require(package a, library b.click)`
-    pub(crate) fn require(&mut self, config: Span) {
+    pub(crate) fn require(&mut self, Directive { config, last }: Directive) {
         for (text, span) in self.arguments(config) {
+            self.read_to = last;
             let words = args::words(&text);
-            if words.len() > 2 {
+            let mut each = words.iter().map(|word| &text[word.clone()]);
+            let (kind, name) = match (each.next(), each.next(), each.next()) {
+                (None, ..) => continue,
+                (Some(name), None, _) => ("package", Some(name)),
+                (Some(kind), name, None) => (kind, name),
+                (Some(kind), ..) => (kind, None),
+            };
+            let kind = args::unquote(kind);
+            let name = name.map(|name| args::unquote(name).into_owned());
+            let is_kind = |word: &str| matches!(word, "package" | "library");
+            let alone = words.len() == 1 && name.as_deref().is_some_and(is_kind);
+            let Some(name) = name.filter(|_| is_kind(&kind) && !alone) else {
                 self.report(
                     Diagnostic::error("syntax", format!("`{text}` is no requirement"))
                         .at(span)
@@ -84,14 +98,7 @@ impl Builder<'_, '_> {
                         .help("write `require(package NAME, library FILE)`"),
                 );
                 continue;
-            }
-            let mut words = words.iter().map(|word| &text[word.clone()]);
-            let (kind, name) = match (words.next(), words.next()) {
-                (Some(name), None) => ("package", name),
-                (Some(kind), Some(name)) => (kind, name),
-                (None, _) => continue,
             };
-            let (kind, name) = (args::unquote(kind), args::unquote(name).into_owned());
             if kind == "library" && self.scopes.len() > 1 {
                 self.report(
                     Diagnostic::error(
@@ -99,10 +106,11 @@ impl Builder<'_, '_> {
                         "a library cannot be required inside braces",
                     )
                     .at(span)
+                    .click("`require library` must be used at file scope")
                     .help("move the `require` statement out"),
                 );
             } else if kind == "library" && self.loader.is_some() {
-                self.library(&name, span);
+                self.library(&name, span, last);
             } else {
                 let requirement = Requirement {
                     kind: kind.into_owned(),
@@ -115,7 +123,7 @@ impl Builder<'_, '_> {
     }
 
     /// Reads a library's statements here, the first time it is required.
-    fn library(&mut self, name: &str, span: Span) {
+    fn library(&mut self, name: &str, span: Span, last: Span) {
         // A library's own libraries may lie beside it.
         let beside = self.folder.as_ref().filter(|_| !name.starts_with('/'));
         let beside = beside.map(|folder| format!("{folder}/{name}"));
@@ -124,7 +132,7 @@ impl Builder<'_, '_> {
                 return;
             }
             if let Some(text) = self.loader.as_mut().and_then(|load| load(&name)) {
-                return self.read_library(name, text);
+                return self.read_library(name, text, last);
             }
         }
         self.libraries.insert(name.to_owned());
@@ -136,14 +144,13 @@ impl Builder<'_, '_> {
         );
     }
 
-    fn read_library(&mut self, name: String, text: String) {
+    fn read_library(&mut self, name: String, text: String, required: Span) {
         let file = self.map.add(&name, text);
+        self.map.set_required_at(file, required.after());
         let folder = name.rsplit_once('/').map(|(folder, _)| folder.to_owned());
         let outer = std::mem::replace(&mut self.folder, folder);
         self.libraries.insert(name);
-        let statements = self.read(file);
-        self.declare_ahead(&statements);
-        self.statements(&statements);
+        self.read(file);
         self.folder = outer;
     }
 }

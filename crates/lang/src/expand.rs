@@ -11,7 +11,7 @@ use crate::template::{
 };
 use crate::tunnel::{End, TooMany, Wire, Wires};
 use crate::vars::{FrameId, Variables};
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Maximum number of elements, compound ones included. Without a limit, a few bytes of nested compound elements could
@@ -34,8 +34,8 @@ struct Pending<'a> {
     frame: FrameId,
     class: &'a ClassRef,
     config: Config,
-    /// Definition that fits, never `Choice::Base`; `None` after a mistake.
-    choice: Option<Choice>,
+    /// Definition that fits, never `Choice::Base`; or the mistake, if it is not told yet.
+    choice: Result<Choice, Option<Box<Diagnostic>>>,
     name: String,
     /// Number of enclosing compound elements.
     depth: usize,
@@ -54,7 +54,8 @@ struct Expander<'a> {
     /// Names, places and tunnels of compound elements without connections.
     loose: Vec<(String, Span, (usize, usize))>,
     name_bytes: usize,
-    pending: VecDeque<Pending<'a>>,
+    /// Compound elements that are not opened yet, the next one last.
+    pending: Vec<Pending<'a>>,
     diagnostics: Vec<Diagnostic>,
     unused: Vec<Diagnostic>,
     full: bool,
@@ -78,7 +79,7 @@ pub(crate) fn expand<'a>(
         opened: 0,
         loose: Vec::new(),
         name_bytes: 0,
-        pending: VecDeque::new(),
+        pending: Vec::new(),
         diagnostics: Vec::new(),
         unused: Vec::new(),
         full: false,
@@ -126,8 +127,8 @@ impl<'a> Expander<'a> {
             self.variables.set_written(frame, name, *value);
         }
         self.instantiate(0, frame, "", 0, (0, 0));
-        // Breadth first, as Click numbers elements.
-        while let Some(pending) = self.pending.pop_front() {
+        // Depth first, as Click numbers elements; but the elements of a body are numbered together.
+        while let Some(pending) = self.pending.pop() {
             self.open(pending);
         }
     }
@@ -212,6 +213,7 @@ impl<'a> Expander<'a> {
         own: (usize, usize),
     ) {
         let template = &self.program.templates[id];
+        let opened_later = self.pending.len();
         let compound = template.parent.is_some();
         let mut ends = Vec::with_capacity(template.nodes.len());
         for (number, node) in template.nodes.iter().enumerate() {
@@ -245,7 +247,7 @@ impl<'a> Expander<'a> {
                                 template: id,
                                 class,
                                 config,
-                                choice: None,
+                                choice: Err(None),
                                 frame,
                                 name,
                                 depth,
@@ -254,7 +256,7 @@ impl<'a> Expander<'a> {
                             };
                             let arguments = formals::arguments(&pending.config);
                             match self.choose(&pending, &arguments) {
-                                Some(Choice::Base(class)) => {
+                                Ok(Choice::Base(class)) => {
                                     let Pending { name, config, .. } = pending;
                                     let end = self.element(name, &class, config, node);
                                     (end, end)
@@ -262,7 +264,7 @@ impl<'a> Expander<'a> {
                                 choice => {
                                     let tunnels = (self.tunnel(), self.tunnel());
                                     (pending.choice, pending.tunnels) = (choice, tunnels);
-                                    self.pending.push_back(pending);
+                                    self.pending.push(pending);
                                     (End::Tunnel(tunnels.0), End::Tunnel(tunnels.1))
                                 }
                             }
@@ -271,6 +273,9 @@ impl<'a> Expander<'a> {
                 }
             };
             ends.push((enter, leave));
+        }
+        if let Some(inner) = self.pending.get_mut(opened_later..) {
+            inner.reverse();
         }
         self.wire_up(template, &ends);
     }
@@ -321,8 +326,8 @@ impl<'a> Expander<'a> {
             );
             return;
         }
-        match pending.choice.take() {
-            Some(Choice::Template(id, values)) => {
+        match std::mem::replace(&mut pending.choice, Err(None)) {
+            Ok(Choice::Template(id, values)) => {
                 let template = &self.program.templates[id];
                 self.check_ports(&pending, template);
                 self.note_unused(&pending, template);
@@ -339,12 +344,17 @@ impl<'a> Expander<'a> {
                 let prefix = format!("{}/", pending.name);
                 self.instantiate(id, frame, &prefix, pending.depth + 1, pending.tunnels);
             }
-            Some(Choice::Base(_)) | None => {}
+            Ok(Choice::Base(_)) => {}
+            Err(mistake) => self.diagnostics.extend(mistake.map(|mistake| *mistake)),
         }
     }
 
-    /// The definition that fits a use of a class; if none fits, records the mistake and returns None.
-    fn choose(&mut self, pending: &Pending<'a>, arguments: &[Config]) -> Option<Choice> {
+    /// The definition that fits a use of a class; the mistake if none fits.
+    fn choose(
+        &mut self,
+        pending: &Pending<'a>,
+        arguments: &[Config],
+    ) -> Result<Choice, Option<Box<Diagnostic>>> {
         let mut class = pending.class;
         let (mut tried, mut misfits) = (Vec::new(), Vec::new());
         let mut loose = None;
@@ -352,7 +362,7 @@ impl<'a> Expander<'a> {
             let set = &self.program.classes[*set];
             for &id in &set.definitions {
                 if tried.len() == DEFINITIONS_MAX {
-                    return loose; // that there are more was told
+                    return loose.ok_or(None); // that there are more was told
                 }
                 let template = &self.program.templates[id];
                 tried.push(template);
@@ -361,7 +371,7 @@ impl<'a> Expander<'a> {
                     Ok(values) => {
                         let node = pending.node;
                         if (template.inputs, template.outputs) == (node.inputs, node.outputs) {
-                            return Some(Choice::Template(id, values));
+                            return Ok(Choice::Template(id, values));
                         }
                         loose.get_or_insert(Choice::Template(id, values));
                     }
@@ -369,7 +379,7 @@ impl<'a> Expander<'a> {
             }
             match &set.otherwise {
                 Some(next) => class = next,
-                None if loose.is_some() && tried.len() == 1 => return loose,
+                None if loose.is_some() && tried.len() == 1 => return loose.ok_or(None),
                 None => {
                     let node = pending.node;
                     let error = match loose {
@@ -377,7 +387,7 @@ impl<'a> Expander<'a> {
                         Some(_) => no_ports(node, &set.name),
                     };
                     if self.diagnostics.len() >= ERRORS_MAX {
-                        return None;
+                        return Err(None);
                     }
                     let many = arguments.len();
                     let error = formals::no_match(
@@ -388,14 +398,13 @@ impl<'a> Expander<'a> {
                         &tried,
                         self.variables.end_of(node.class_span.file),
                     );
-                    self.diagnostics.push(error);
-                    return None;
+                    return Err(Some(Box::new(error)));
                 }
             }
         }
         match class {
-            ClassRef::Base(base) if loose.is_none() => Some(Choice::Base(base.clone())),
-            _ => loose,
+            ClassRef::Base(base) if loose.is_none() => Ok(Choice::Base(base.clone())),
+            _ => loose.ok_or(None),
         }
     }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// A router as its file describes it: no compound elements, no variables, every name resolved.
 #[derive(Clone, Debug, Default)]
 pub struct Router {
-    /// Elements in Click's order: those of the file first, then those of compound elements.
+    /// Elements in Click's order: those of the file first, then those of each compound element.
     pub elements: Vec<Element>,
     /// The connections, each once, in the order of the file.
     pub connections: Vec<Connection>,
@@ -18,22 +18,8 @@ pub struct Router {
     pub variables: BTreeSet<String>,
     /// Compound elements that the file declares but does not connect.
     pub loose: Vec<Loose>,
-    /// Classes that the file uses without defining them, also in compound elements that nobody uses: name, place and
-    /// kind of the first use.
-    pub classes: Vec<(String, Span, ClassUse)>,
     /// Unused ports of compound elements. Only `ashlar click` reports them.
     pub unused: Vec<Diagnostic>,
-}
-
-/// Kind of use of a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClassUse {
-    /// Class of an element without a name of its own.
-    Element,
-    /// Class behind `::`, or behind `elementclass NAME`.
-    Class,
-    /// Class that gets further definitions: `elementclass NAME { ... || ... }`.
-    Extension,
 }
 
 /// An unconnected compound element, with the inner ends of its ports for a later connection.

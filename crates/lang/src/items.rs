@@ -58,7 +58,6 @@ impl Parser {
             }
         } else {
             outputs = self.ports()?;
-            self.after_element(&what, span)?;
         }
         Ok(Item {
             inputs,
@@ -86,7 +85,10 @@ impl Parser {
             let class = match self.class("a class after `::`") {
                 Ok(class) => class,
                 Err(broken) => {
-                    self.reword(&name.name);
+                    self.reword([
+                        "missing element type in declaration".to_owned(),
+                        format!("unknown element class `{}`", name.name),
+                    ]);
                     return Err(broken);
                 }
             };
@@ -104,28 +106,6 @@ impl Parser {
             },
             None => What::Name(name),
         })
-    }
-
-    fn after_element(&mut self, what: &What, span: Span) -> Parsed<()> {
-        let next = self.peek();
-        if next.token == Token::Colons {
-            return Err(self.stray_colons(next.span));
-        }
-        let configured = match what {
-            What::Declaration { config, .. } | What::Anonymous { config, .. } => config.is_some(),
-            _ => false,
-        };
-        if next.token == Token::OpenParen && configured && !next.starts_line {
-            self.report(
-                Diagnostic::error("syntax", "an element has one configuration string")
-                    .at(next.span)
-                    .click("syntax error near `(`")
-                    .note_at(span, "this element has one already")
-                    .help("separate arguments by commas inside one pair of parentheses"),
-            );
-            return Err(Broken);
-        }
-        Ok(())
     }
 
     /// `[0, 2-4]`
@@ -188,7 +168,7 @@ impl Parser {
 
     fn port(&mut self) -> Parsed<(u32, Span)> {
         let next = self.peek();
-        if next.token != Token::Ident {
+        if next.token != Token::Ident || self.at_keyword() {
             let text = format!("expected a port number, found {}", self.describe(next));
             let help = "write `[0]`, `[0,2]`, `[0-2]` or `[]`";
             let error = Diagnostic::error("bad-port", text).at(next.span).help(help);
@@ -220,7 +200,22 @@ impl Parser {
         self.report(
             Diagnostic::error("syntax", "`::` must follow the name that it declares")
                 .at(span)
+                .click("syntax error near `::`")
                 .help("write `name :: Class(configuration)`, ports before or behind all of it"),
+        );
+        Broken
+    }
+
+    /// Reports a parenthesis behind an element: a second configuration string, or a group without an arrow.
+    pub(crate) fn stray_parenthesis(&mut self, span: Span) -> Broken {
+        self.report(
+            Diagnostic::error("syntax", "an element has one configuration string")
+                .at(span)
+                .click("syntax error near `(`")
+                .help(
+                    "separate arguments by commas inside one pair of parentheses; put `;` before a \
+                     group that starts a statement",
+                ),
         );
         Broken
     }
@@ -244,8 +239,9 @@ impl Parser {
     }
 
     /// A token in Click's messages.
-    fn near(&self, found: Lexeme) -> String {
+    pub(crate) fn near(&self, found: Lexeme) -> String {
         match found.token {
+            Token::Ident => format!("`{}`", self.text(found.span)),
             Token::End => "``".to_owned(),
             Token::Variable => self.describe(found).replace('$', ""),
             _ => self.describe(found),

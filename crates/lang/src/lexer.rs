@@ -144,6 +144,7 @@ impl Lexer {
                     self.diagnostics.push(
                         Diagnostic::error("unclosed-comment", "this comment is never closed")
                             .at(open)
+                            .read_to(open)
                             .help("put `*/` where it ends"),
                     );
                 }
@@ -169,6 +170,7 @@ impl Lexer {
                 Diagnostic::error("directive", "this line is no line directive")
                     .at(whole)
                     .click("unknown preprocessor directive")
+                    .read_to(whole.before())
                     .help("comments start with `//`; of the preprocessor there is only `# 100 \"file\"`"),
             );
             return;
@@ -186,6 +188,11 @@ impl Lexer {
             line: number,
             name: name.filter(|n| !n.is_empty()).map(Arc::from),
         });
+    }
+
+    /// The place behind the token that was read last.
+    pub(crate) fn position(&self) -> Span {
+        self.span(self.at..self.at)
     }
 
     /// Extends a position to the end of the text read so far.
@@ -270,7 +277,9 @@ impl Lexer {
             let guess = self.span(self.at..self.at);
             error = error.note_at(guess, "read on as if it ended here");
         }
-        self.diagnostics.push(error.click_at(end, "expected `)`"));
+        // Click reads on to the end of the text, but finds nothing else on its way.
+        let error = error.click_at(end, "expected `)`").read_to(open);
+        self.diagnostics.push(error);
         self.span(start..start + len)
     }
 }

@@ -9,7 +9,7 @@
 //! 3. `scope`, `names`, `chain`, `directives`, `template`: tree to templates, one for the file and one for each
 //!    definition of a compound element. Names, classes and ports are resolved and checked here, once each, however
 //!    often a compound element is used.
-//! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened breadth first, in
+//! 4. `vars`, `formals`, `expand`, `tunnel`: templates to the graph. Compound elements are opened depth first, in
 //!    Click's order; variables are replaced; connections through ports of compound elements are joined. Sizes that
 //!    could grow exponentially are limited.
 //! 5. `graph`, `print`, `secret`: the result, its canonical text, and that text without keys. `args` and `config`
@@ -45,9 +45,9 @@ mod vars;
 pub use config::Config;
 pub use diagnostic::{
     About, Diagnostic, Severity, click_quotes, count, render, render_all, render_click, sort,
-    to_json,
+    sort_as_read, to_json,
 };
-pub use graph::{ClassUse, Connection, Element, Loose, Port, Requirement, Router};
+pub use graph::{Connection, Element, Loose, Port, Requirement, Router};
 pub use print::print;
 pub use secret::masked;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
@@ -61,7 +61,9 @@ pub fn parse(
     file: FileId,
     definitions: &[(String, String)],
 ) -> (Router, Vec<Diagnostic>) {
-    read(map, file, definitions, None)
+    let (router, mut diagnostics) = read(map, file, definitions, None, None);
+    sort(&mut diagnostics);
+    (router, diagnostics)
 }
 
 /// Like [`parse`]; `library` finds the text of each library by the name that the file requires.
@@ -71,7 +73,23 @@ pub fn parse_with_libraries(
     definitions: &[(String, String)],
     library: &mut dyn FnMut(&str) -> Option<String>,
 ) -> (Router, Vec<Diagnostic>) {
-    read(map, file, definitions, Some(library))
+    let (router, mut diagnostics) = read(map, file, definitions, Some(library), None);
+    sort(&mut diagnostics);
+    (router, diagnostics)
+}
+
+/// Like [`parse_with_libraries`], with the mistakes in the order in which Click finds them. `is_class` is true for
+/// classes that exist; unknown ones are mistakes also in compound elements that nobody uses.
+pub fn parse_as_click(
+    map: &mut SourceMap,
+    file: FileId,
+    definitions: &[(String, String)],
+    library: &mut dyn FnMut(&str) -> Option<String>,
+    is_class: &dyn Fn(&str) -> bool,
+) -> (Router, Vec<Diagnostic>) {
+    let (router, mut diagnostics) = read(map, file, definitions, Some(library), Some(is_class));
+    sort_as_read(&mut diagnostics, map);
+    (router, diagnostics)
 }
 
 fn read(
@@ -79,25 +97,18 @@ fn read(
     file: FileId,
     definitions: &[(String, String)],
     loader: Option<scope::Loader<'_>>,
+    is_class: Option<&dyn Fn(&str) -> bool>,
 ) -> (Router, Vec<Diagnostic>) {
-    let mut builder = scope::Builder::new(map, loader);
-    let statements = builder.read(file);
-    builder.file(&statements);
-    let base = builder.base.into_iter();
-    let mut classes: Vec<_> = base
-        .map(|(name, (span, kind))| (name, span, kind))
-        .collect();
-    classes.sort_by_key(|(_, span, _)| (span.file, span.start));
+    let mut builder = scope::Builder::new(map, loader, is_class);
+    builder.file(file);
     let (program, mut diagnostics) = (builder.program, builder.diagnostics);
     let definitions = command_line(map, definitions, &mut diagnostics);
     let errors = diagnostics.iter().filter(|d| d.is_error());
     let errors: Vec<Span> = errors.filter_map(|d| d.span).collect();
     let variables = vars::Variables::new(map);
     let (mut router, more) = expand::expand(&program, variables, &definitions, &errors);
-    router.classes = classes;
     router.variables = vars::variables(map, &program);
     diagnostics.extend(more);
-    sort(&mut diagnostics);
     (router, diagnostics)
 }
 

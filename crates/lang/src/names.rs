@@ -2,8 +2,7 @@
 
 use crate::ast::{ClassExpr, Ident};
 use crate::diagnostic::Diagnostic;
-use crate::graph::ClassUse;
-use crate::scope::Builder;
+use crate::scope::{Builder, ClassUse};
 use crate::source::Span;
 use crate::template::{ClassRef, Node, NodeId, NodeKind};
 
@@ -14,8 +13,10 @@ impl Builder<'_, '_> {
         name: &Ident,
         class: &ClassExpr,
         config: Option<Span>,
+        next: Span,
     ) -> NodeId {
         let (resolved, class_span) = self.class(class, ClassUse::Class);
+        self.read_to = next;
         let what = match resolved {
             Some(class) => NodeKind::Element { class, config },
             None => NodeKind::Broken,
@@ -34,12 +35,20 @@ impl Builder<'_, '_> {
                 return node;
             }
             let first = first.span;
+            let mut error =
+                Diagnostic::error("redeclared", format!("redeclaration of element `{text}`"));
+            if let Some(config) = config {
+                let ignored = "configuration string ignored on element reference";
+                error = error
+                    .read_to(config.before())
+                    .click_at(config.before(), ignored);
+            }
             self.report(
-                Diagnostic::error("redeclared", format!("redeclaration of element `{text}`"))
+                error
                     .at(name.span)
                     .note_at(first, "declared here first")
                     .help("give one of them another name")
-                    .click(format!("redeclaration of element `{text}`"))
+                    .click_at(name.span, format!("redeclaration of element `{text}`"))
                     .click_at(first, format!("element `{text}` previously declared here")),
             );
             return node;
@@ -52,7 +61,7 @@ impl Builder<'_, '_> {
                     format!("`{text}` cannot be declared here"),
                 )
                 .at(name.span)
-                .click(format!("redeclaration of element `{text}`"))
+                .click_at(name.span, format!("redeclaration of element `{text}`"))
                 .help(format!(
                     "inside braces or a group `{text}` means its own ports; choose another name"
                 )),
@@ -69,13 +78,13 @@ impl Builder<'_, '_> {
     /// Reports an element with the name of a class.
     fn check_class_name(&mut self, name: &Ident) {
         let text = &name.name;
-        if self.find_class(text).is_some() || self.base.contains_key(text) {
+        if self.find_class(text).is_some() || self.is_free_class(text) {
             let mut error =
                 Diagnostic::error("class-as-name", format!("`{text}` is the name of a class"))
                     .at(name.span)
-                    .click(format!("class `{text}` used as element name"))
+                    .click_at(name.span, format!("class `{text}` used as element name"))
                     .help("give the element another name");
-            if let Some(&(first, _)) = self.base.get(text) {
+            if let Some(&first) = self.base.get(text) {
                 error = error.note_at(first, "used as a class here");
             }
             self.report(error);
@@ -102,8 +111,15 @@ impl Builder<'_, '_> {
     }
 
     /// Makes an element without a name: `Class@number`.
-    pub(crate) fn anonymous(&mut self, class: &ClassExpr, config: Option<Span>) -> NodeId {
+    pub(crate) fn anonymous(
+        &mut self,
+        class: &ClassExpr,
+        config: Option<Span>,
+        next: Span,
+    ) -> NodeId {
+        self.read_to = next;
         let (resolved, span) = self.class(class, ClassUse::Element);
+        self.read_to = next;
         let prefix = match class {
             ClassExpr::Named(name) => name.name.clone(),
             ClassExpr::Compound(_) => String::new(),
@@ -129,7 +145,8 @@ impl Builder<'_, '_> {
     }
 
     /// The element to which a bare name refers: a declared one, `input` or `output`, or a new one of that class.
-    pub(crate) fn named(&mut self, ident: &Ident) -> NodeId {
+    pub(crate) fn named(&mut self, ident: &Ident, next: Span) -> NodeId {
+        self.read_to = next;
         let name = ident.name.as_str();
         if let Some(&node) = self.scope().names.get(name) {
             return node;
@@ -142,7 +159,7 @@ impl Builder<'_, '_> {
                 self.report(
                     Diagnostic::error("pseudo-element", format!("`{name}` means nothing here"))
                         .at(ident.span)
-                        .click(format!("undeclared element `{name}`"))
+                        .click_at(ident.span, format!("undeclared element `{name}`"))
                         .help(
                             "`input` and `output` are the ports of a compound element `{ ... }` or \
                              a group `( ... )`",
@@ -159,7 +176,7 @@ impl Builder<'_, '_> {
                 )
                 .at(ident.span)
                 .note_at(declared, "declared here")
-                .click(format!("undeclared element `{name}`"))
+                .click_at(ident.span, format!("undeclared element `{name}`"))
                 .help("move the declaration up, or declare it where it is used first"),
             );
             let node = self.node(name.to_owned(), NodeKind::Broken, declared, declared);
@@ -173,14 +190,14 @@ impl Builder<'_, '_> {
             self.scope().names.insert(name.to_owned(), node);
             return node;
         }
-        self.anonymous(&ClassExpr::Named(ident.clone()), None)
+        self.anonymous(&ClassExpr::Named(ident.clone()), None, next)
     }
 
     /// True if the name is that of an element outside the compound element, or of one whose declaration could not be
     /// parsed.
     fn is_out_of_reach(&mut self, ident: &Ident) -> bool {
         let name = ident.name.as_str();
-        if self.lost.contains(name) {
+        if !self.reads_as_click() && self.lost.contains(name) {
             return true;
         }
         let outer = self.scopes.iter().rev().skip(1);
@@ -194,7 +211,7 @@ impl Builder<'_, '_> {
         self.report(
             Diagnostic::error("out-of-scope", format!("`{name}` cannot be reached from inside these braces"))
                 .at(ident.span)
-                .click(format!("undeclared element `{name}`"))
+                .click_at(ident.span, format!("undeclared element `{name}`"))
                 .note_at(span, "declared here, outside")
                 .help("connect it outside, to a port that leads in through `input` or out through `output`"),
         );

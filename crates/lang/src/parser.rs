@@ -1,6 +1,6 @@
 //! Parser: tokens to a tree, with recovery after mistakes.
 
-use crate::ast::{Arrow, Chain, ClassExpr, Ident, Item, Statement};
+use crate::ast::{Arrow, Chain, ClassExpr, Directive, Ident, Item, Statement};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{ERRORS_MAX, Lexeme, Lexer, Token};
 use crate::source::{FileId, LineDirective, Span};
@@ -103,16 +103,14 @@ impl Parser {
     }
 
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
+        let position = self.lexer.position();
+        self.diagnostics.push(diagnostic.read_to(position));
     }
 
-    /// Gives the last mistake, a missing class of element `name`, Click's words.
-    pub(crate) fn reword(&mut self, name: &str) {
+    /// Gives the last mistake Click's words, one text a line.
+    pub(crate) fn reword(&mut self, words: impl IntoIterator<Item = String>) {
         if let Some(last) = self.diagnostics.last_mut() {
-            last.click = Some(vec![
-                (None, "missing element type in declaration".to_owned()),
-                (None, format!("unknown element class `{name}`")),
-            ]);
+            last.click = Some(words.into_iter().map(|line| (None, line)).collect());
         }
     }
 
@@ -150,13 +148,9 @@ impl Parser {
                 Token::CloseParen if self.open.contains(&Open::Group) => return statements,
                 _ => {}
             }
-            match self.statement() {
-                Ok(Some(statement)) => statements.push(statement),
-                Ok(None) => {}
-                Err(Broken) => {
-                    self.recover(next.span);
-                    self.remember_lost(next.span.to(self.last));
-                }
+            if let Err(Broken) = self.statement(&mut statements) {
+                self.recover(next.span);
+                self.remember_lost(next.span.to(self.last));
             }
         }
     }
@@ -220,31 +214,48 @@ impl Parser {
     fn remember_lost(&mut self, unread: Span) {
         let text: Arc<str> = self.text(unread).into();
         let mut lexer = Lexer::new(unread.file, text);
-        let mut name = None;
+        let mut names = Vec::new();
+        let mut last = Token::End;
         loop {
             let next = lexer.next();
             match next.token {
                 Token::End => return,
-                Token::Ident => name = Some(lexer.text(next.span).to_owned()),
-                Token::Colons | Token::Comma => self.lost.extend(name.take()),
-                _ => name = None,
+                Token::Ident if last != Token::Colons => {
+                    names.push(lexer.text(next.span).to_owned());
+                }
+                Token::Comma => {}
+                Token::Colons => self.lost.append(&mut names),
+                _ => names.clear(),
             }
+            last = next.token;
         }
     }
 
-    fn statement(&mut self) -> Parsed<Option<Statement>> {
+    /// Parses a statement into `statements`. Of a chain that is broken, the part before the mistake is kept.
+    fn statement(&mut self, statements: &mut Vec<Statement>) -> Parsed<()> {
         let next = self.peek();
         if self.at_keyword() {
-            let statement = self.keyword_statement()?;
-            self.end_of_statement(true)?;
-            return Ok(statement);
+            statements.extend(self.keyword_statement()?);
+            return self.end_of_statement(true);
         }
         if !self.starts_item(next.token) && !is_arrow(next.token) {
             return Err(self.unexpected("a statement"));
         }
-        let chain = self.chain()?;
-        self.end_of_statement(false)?;
-        Ok(Some(Statement::Chain(chain)))
+        let mut chain = Chain {
+            first: Vec::new(),
+            rest: Vec::new(),
+            next: next.span,
+            broken: false,
+        };
+        let mut parsed = self.chain(&mut chain);
+        if parsed.is_ok() {
+            parsed = self.end_of_statement(false);
+        }
+        chain.broken = parsed.is_err();
+        if !chain.first.is_empty() {
+            statements.push(Statement::Chain(chain));
+        }
+        parsed
     }
 
     /// Semicolons may be omitted, but within a line an omission is usually a mistake.
@@ -256,6 +267,7 @@ impl Parser {
             }
             Token::End | Token::CloseBrace | Token::Bars | Token::CloseParen => {}
             Token::Colons => return Err(self.stray_colons(next.span)),
+            Token::OpenParen if !self_contained => return Err(self.stray_parenthesis(next.span)),
             token if self.starts_item(token) => {
                 // After `]` an error was reported already: a port without an arrow.
                 let port = self.text(self.last) == "]";
@@ -306,9 +318,16 @@ impl Parser {
             );
             return Err(Broken);
         };
+        let mut last = self.behind();
+        let next = self.peek();
+        // Click reads on to a semicolon before it looks at requirements.
+        if word == "require" && next.token == Token::Semicolon {
+            last = next.span;
+        }
+        let directive = Directive { config, last };
         Ok(match word.as_str() {
-            "define" => Some(Statement::Define(config)),
-            "require" => Some(Statement::Require(config)),
+            "define" => Some(Statement::Define(directive)),
+            "require" => Some(Statement::Require(directive)),
             _ => None,
         })
     }
@@ -316,7 +335,14 @@ impl Parser {
     fn element_class(&mut self) -> Parsed<Statement> {
         let next = self.peek();
         if next.token != Token::Ident || self.at_keyword() {
-            return Err(self.unexpected("the name of the new class"));
+            let near = self.near(next);
+            let broken = self.unexpected("the name of the new class");
+            let mut words = vec!["expected element type name".to_owned()];
+            if next.token != Token::OpenBrace {
+                words.push(format!("syntax error near {near}"));
+            }
+            self.reword(words);
+            return Err(broken);
         }
         let name = self.ident()?;
         let after = self.peek();
@@ -360,6 +386,7 @@ impl Parser {
                 self.report(
                     Diagnostic::error("named-group", "a group in parentheses has no name")
                         .at(next.span)
+                        .click("syntax error near `(`")
                         .help("use braces for a compound element, or leave out the name"),
                 );
                 Err(Broken)
@@ -369,6 +396,7 @@ impl Parser {
                 self.report(
                     Diagnostic::error("variable-class", format!("`{text}` stands for a class"))
                         .at(next.span)
+                        .click(format!("syntax error near `{}`", &text[1..]))
                         .help("variables stand in configuration strings only; write the class"),
                 );
                 Err(Broken)
@@ -378,20 +406,20 @@ impl Parser {
     }
 
     /// `a -> b => c`
-    fn chain(&mut self) -> Parsed<Chain> {
-        let first = self.items(true)?;
-        let mut rest = Vec::new();
+    fn chain(&mut self, chain: &mut Chain) -> Parsed<()> {
+        chain.first = self.items(true)?;
         loop {
             let next = self.peek();
+            chain.next = next.span;
             if !is_arrow(next.token) {
-                return Ok(Chain { first, rest });
+                return Ok(());
             }
             self.bump();
             let arrow = Arrow {
                 many: next.token == Token::DoubleArrow,
                 span: next.span,
             };
-            rest.push((arrow, self.items(false)?));
+            chain.rest.push((arrow, self.items(false)?));
         }
     }
 

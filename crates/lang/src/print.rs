@@ -11,16 +11,17 @@ use std::fmt::Write;
 /// depends only on the order of elements.
 pub fn print(router: &Router) -> String {
     let mut out = String::new();
-    for requirement in &router.requirements {
+    let requirements = router.requirements.iter().map(|requirement| {
         let name = args::quote(&requirement.name);
-        let _ = match requirement.kind.as_str() {
+        match requirement.kind.as_str() {
             // `compact_config` is a request to the driver, not a package.
-            "package" if name == "compact_config" => writeln!(out, "require({name});"),
-            kind => writeln!(out, "require({} {name});", args::quote(kind)),
-        };
-    }
-    if !router.requirements.is_empty() {
-        out.push('\n');
+            "package" if name == "compact_config" => name,
+            kind => format!("{} {name}", args::quote(kind)),
+        }
+    });
+    let requirements: Vec<String> = requirements.collect();
+    if !requirements.is_empty() {
+        let _ = writeln!(out, "require({});\n", requirements.join(", "));
     }
     for element in &router.elements {
         let _ = write!(out, "{} :: {}", element.name, element.class);
@@ -44,17 +45,17 @@ fn print_connections(out: &mut String, router: &Router) {
     let mut edges: Vec<(Port, Port)> = router.connections.iter().map(|c| (c.from, c.to)).collect();
     edges.sort_unstable_by_key(|&(from, to)| (to, from));
     edges.dedup();
-    let mut leaving: HashMap<Port, usize> = HashMap::new();
-    for (edge, (from, to)) in edges.iter().enumerate() {
-        // A connection to an input 0 comes first.
-        let first = leaving.entry(*from).or_insert(edge);
-        if edges[*first].1.port != 0 && to.port == 0 {
-            *first = edge;
-        }
+    let mut leaving: HashMap<Port, Vec<usize>> = HashMap::new();
+    for (edge, (from, _)) in edges.iter().enumerate() {
+        leaving.entry(*from).or_default().push(edge);
     }
+    // The first other connection to an input 0; without one, the last.
     let after = |edge: usize| -> Option<usize> {
         let to = edges[edge].1;
-        leaving.get(&to).copied().filter(|_| to.port == 0)
+        let all = leaving.get(&to).filter(|_| to.port == 0)?;
+        let others = || all.iter().copied().filter(|&other| other != edge);
+        let first = others().find(|&other| edges[other].1.port == 0);
+        first.or_else(|| others().next_back())
     };
     let mut follows = vec![false; edges.len()];
     for edge in 0..edges.len() {

@@ -2,8 +2,7 @@
 
 use crate::ast::{ClassExpr, Compound, Definition, Ident, Statement, What};
 use crate::diagnostic::Diagnostic;
-use crate::graph::ClassUse;
-use crate::source::{SourceMap, Span};
+use crate::source::{FileId, SourceMap, Span};
 use crate::template::{
     ClassRef, ClassSet, INPUT, Link, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
 };
@@ -23,6 +22,17 @@ pub(crate) const DEFINITIONS_MAX: usize = 100;
 const OUT_OF_ORDER: &str = "compound element parameters out of order";
 const ORDER: &str = "(The correct order is `[positional], [keywords], [__REST__]`.)";
 
+/// Kind of use of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClassUse {
+    /// Class of an element without a name of its own.
+    Element,
+    /// Class behind `::`, or behind `elementclass NAME`.
+    Class,
+    /// Class that gets further definitions: `elementclass NAME { ... || ... }`.
+    Extension,
+}
+
 /// State of processing a body.
 pub(crate) struct Scope {
     pub(crate) template: TemplateId,
@@ -31,8 +41,6 @@ pub(crate) struct Scope {
     /// Elements that the body declares anywhere.
     pub(crate) declared: HashMap<String, Span>,
     classes: HashMap<String, ClassRef>,
-    /// Name of the class whose definition this is.
-    pub(crate) class: Option<String>,
     /// Number of elements without pseudo elements; it numbers anonymous elements.
     pub(crate) count: usize,
     /// For each class, the last number given to an anonymous element.
@@ -41,6 +49,40 @@ pub(crate) struct Scope {
     pub(crate) variables: HashMap<String, Span>,
     /// Nodes of `input` and `output`, innermost last.
     pub(crate) tunnels: Vec<(NodeId, NodeId)>,
+    /// Mistakes about a tunnel's node, which Click tells at the end of its body.
+    pub(crate) misuses: Vec<(NodeId, Diagnostic)>,
+}
+
+/// The compound element or group that has a pseudo element, in messages.
+pub(crate) struct Owner<'t> {
+    pub(crate) text: &'t str,
+    /// Click's name of it.
+    pub(crate) title: &'t str,
+    /// Place that Click names; the end of the body if it is `None`.
+    pub(crate) click_at: Option<Span>,
+}
+
+fn unknown_class(class: &Ident, as_what: ClassUse) -> Diagnostic {
+    let Ident { name, span } = class;
+    let words = match as_what {
+        ClassUse::Element => format!("undeclared element `{name}`"),
+        ClassUse::Class => format!("unknown element class `{name}`"),
+        ClassUse::Extension => format!("cannot extend unknown element class `{name}`"),
+    };
+    let error = Diagnostic::error("unknown-class", &*words).at(*span);
+    match as_what {
+        ClassUse::Element => error.click_at(*span, words),
+        ClassUse::Class | ClassUse::Extension => error,
+    }
+}
+
+impl Owner<'_> {
+    fn says(&self, error: Diagnostic, words: String) -> Diagnostic {
+        match self.click_at {
+            Some(place) => error.click_at(place, words),
+            None => error.click(words),
+        }
+    }
 }
 
 pub(crate) struct Builder<'a, 'l> {
@@ -54,13 +96,21 @@ pub(crate) struct Builder<'a, 'l> {
     /// Names that were declared in statements which could not be parsed.
     pub(crate) lost: HashSet<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Classes without a definition in the file, with position and kind of their first use.
-    pub(crate) base: HashMap<String, (Span, ClassUse)>,
+    /// Classes without a definition in the file, with the place of their first use.
+    pub(crate) base: HashMap<String, Span>,
+    /// True for classes that exist, if unknown classes are mistakes of the language.
+    is_class: Option<&'a dyn Fn(&str) -> bool>,
+    /// End of the text that Click has read when it looks at the current part of a statement.
+    pub(crate) read_to: Span,
     pub(crate) links: usize,
 }
 
 impl<'a, 'l> Builder<'a, 'l> {
-    pub(crate) fn new(map: &'a mut SourceMap, loader: Option<Loader<'l>>) -> Builder<'a, 'l> {
+    pub(crate) fn new(
+        map: &'a mut SourceMap,
+        loader: Option<Loader<'l>>,
+        is_class: Option<&'a dyn Fn(&str) -> bool>,
+    ) -> Builder<'a, 'l> {
         Builder {
             map,
             loader,
@@ -71,19 +121,20 @@ impl<'a, 'l> Builder<'a, 'l> {
             lost: HashSet::new(),
             diagnostics: Vec::new(),
             base: HashMap::new(),
+            is_class,
+            read_to: Span::new(FileId::FIRST, 0..0),
             links: 0,
         }
     }
 
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
-        self.diagnostics.push(diagnostic);
+        self.diagnostics.push(diagnostic.read_to(self.read_to));
     }
 
     /// The file itself.
-    pub(crate) fn file(&mut self, statements: &[Statement]) {
+    pub(crate) fn file(&mut self, file: FileId) {
         self.open(Template::default());
-        self.declare_ahead(statements);
-        self.statements(statements);
+        self.read(file);
         self.scopes.pop();
     }
 
@@ -98,11 +149,11 @@ impl<'a, 'l> Builder<'a, 'l> {
             names: HashMap::new(),
             declared: HashMap::new(),
             classes: HashMap::new(),
-            class: None,
             count: 0,
             numbers: HashMap::new(),
             variables,
             tunnels: Vec::new(),
+            misuses: Vec::new(),
         });
         id
     }
@@ -187,6 +238,10 @@ impl<'a, 'l> Builder<'a, 'l> {
         if let Some(class) = self.find_class(name) {
             return Some(class);
         }
+        let read_to = match as_what {
+            ClassUse::Class => ident.span,
+            ClassUse::Element | ClassUse::Extension => self.read_to,
+        };
         if let Some(&node) = self.scope().names.get(name) {
             let first = self.template().nodes[node].span;
             let error = Diagnostic::error(
@@ -197,19 +252,32 @@ impl<'a, 'l> Builder<'a, 'l> {
             .note_at(first, "declared here")
             .help("name the class; the element itself stands without `::` and parentheses");
             self.report(match as_what {
-                ClassUse::Element => {
-                    error.click("configuration string ignored on element reference")
-                }
-                ClassUse::Class | ClassUse::Extension => {
-                    error.click(format!("unknown element class `{name}`"))
-                }
+                ClassUse::Element => error
+                    .click("configuration string ignored on element reference")
+                    .read_to(ident.span),
+                ClassUse::Class | ClassUse::Extension => error
+                    .click(format!("unknown element class `{name}`"))
+                    .read_to(read_to),
             });
             return None;
         }
-        self.base
-            .entry(name.clone())
-            .or_insert((ident.span, as_what));
+        if !self.base.contains_key(name) {
+            self.base.insert(name.clone(), ident.span);
+            if self.is_class.is_some_and(|is_class| !is_class(name)) {
+                self.report(unknown_class(ident, as_what).read_to(read_to));
+            }
+        }
         Some(ClassRef::Base(Rc::from(name.as_str())))
+    }
+
+    /// True if mistakes are told as Click tells them, which keeps no names of broken statements.
+    pub(crate) fn reads_as_click(&self) -> bool {
+        self.is_class.is_some()
+    }
+
+    /// True for the name of a class that the file uses, or that exists.
+    pub(crate) fn is_free_class(&self, name: &str) -> bool {
+        self.base.contains_key(name) || self.is_class.is_some_and(|is_class| is_class(name))
     }
 
     pub(crate) fn find_class(&self, name: &str) -> Option<ClassRef> {
@@ -222,12 +290,22 @@ impl<'a, 'l> Builder<'a, 'l> {
         compound: &Compound,
         name: Option<&Ident>,
     ) -> Option<ClassRef> {
+        let definitions = compound.definitions.iter();
+        let definitions: Vec<TemplateId> = definitions
+            .map(|definition| self.definition(definition, name))
+            .collect();
+        self.read_to = compound.extends.unwrap_or(compound.span.after());
         let otherwise = match (compound.extends, name) {
+            // Behind several definitions Click does not ask for the class.
+            (Some(_), Some(name)) if definitions.len() > 1 && !self.is_free_class(&name.name) => {
+                self.find_class(&name.name)
+            }
             (Some(_), Some(name)) => self.class_named(name, ClassUse::Extension),
             (Some(span), None) => {
                 self.report(
                     Diagnostic::error("nothing-to-extend", "`...` needs a class to extend")
                         .at(span)
+                        .click("cannot extend unknown element class ``")
                         .help("it stands in `elementclass NAME { ... || ... }`; a compound element without a name \
                             extends nothing"),
                 );
@@ -235,10 +313,6 @@ impl<'a, 'l> Builder<'a, 'l> {
             }
             (None, _) => None,
         };
-        let definitions = compound.definitions.iter();
-        let definitions: Vec<TemplateId> = definitions
-            .map(|definition| self.definition(definition, name))
-            .collect();
         let extended = match otherwise {
             Some(ClassRef::Compound(set)) => self.program.classes[set].count,
             _ => 0,
@@ -273,12 +347,17 @@ impl<'a, 'l> Builder<'a, 'l> {
         let input = self.tunnel("input", definition.span);
         let output = self.tunnel("output", definition.span);
         debug_assert_eq!((input, output), (INPUT, OUTPUT));
-        self.scope().class = name.map(|name| name.name.clone());
         self.scope().tunnels.push((input, output));
         self.declare_ahead(&definition.body);
         self.statements(&definition.body);
-        let inputs = self.tunnel_ports(INPUT, true, 0, "this compound element");
-        let outputs = self.tunnel_ports(OUTPUT, false, 0, "this compound element");
+        self.read_to = definition.next;
+        let owner = Owner {
+            text: "this compound element",
+            title: name.map_or("<anonymous>", |name| &name.name),
+            click_at: Some(definition.span),
+        };
+        let inputs = self.tunnel_ports(INPUT, true, 0, &owner);
+        let outputs = self.tunnel_ports(OUTPUT, false, 0, &owner);
         self.template().inputs = inputs;
         self.template().outputs = outputs;
         self.scopes.pop();
@@ -330,7 +409,7 @@ impl<'a, 'l> Builder<'a, 'l> {
             } else {
                 continue;
             };
-            self.report(error.at(formal.span));
+            self.report(error.at(formal.span).read_to(formal.span));
         }
     }
 
@@ -353,8 +432,24 @@ impl<'a, 'l> Builder<'a, 'l> {
         node: NodeId,
         is_input: bool,
         since: usize,
-        owner: &str,
+        owner: &Owner,
     ) -> usize {
+        let title = owner.title;
+        let mut misuses = std::mem::take(&mut self.scope().misuses);
+        let own = misuses.extract_if(.., |(misused, _)| *misused == node);
+        for (at, (_, misuse)) in own.enumerate() {
+            let (this, other) = if is_input {
+                ("input", "output")
+            } else {
+                ("output", "input")
+            };
+            let words = format!("`{title}` pseudoelement `{this}` may only be used as {other}");
+            self.report(match at {
+                0 => owner.says(misuse, words),
+                _ => misuse.click_silent(),
+            });
+        }
+        self.scope().misuses = misuses;
         let template = self.template();
         let mut used: Vec<(u32, Span)> = Vec::new();
         for link in &template.links[since..] {
@@ -375,29 +470,19 @@ impl<'a, 'l> Builder<'a, 'l> {
                 };
                 let error = Diagnostic::error(
                     "unused-port",
-                    format!("{owner} uses its {word} {port}, but {missing} used"),
+                    format!("{} uses its {word} {port}, but {missing} used", owner.text),
                 )
                 .at(span)
                 .help(format!("number the ports of `{word}` from 0 without gaps"));
-                let title = self.title(owner);
                 let each = (expected..port).take(MISSING_MAX as usize);
                 let error = each.fold(error, |error, port| {
-                    error.click(format!("`{title}` {word} {port} missing"))
+                    owner.says(error, format!("`{title}` {word} {port} missing"))
                 });
                 self.report(error);
             }
             expected = port.saturating_add(1).max(expected);
         }
         expected as usize
-    }
-
-    /// Click's title of the class that is being defined, or of a group.
-    pub(crate) fn title(&mut self, owner: &str) -> String {
-        match (owner, &self.scope().class) {
-            ("this group", _) => "<anonymous group>".to_owned(),
-            (_, None) => "<anonymous>".to_owned(),
-            (_, Some(name)) => name.clone(),
-        }
     }
 
     pub(crate) fn link(&mut self, from: (NodeId, u32), to: (NodeId, u32), span: Span) {

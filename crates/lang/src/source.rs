@@ -23,6 +23,11 @@ pub struct Span {
     pub end: u32,
 }
 
+impl FileId {
+    /// The first text of a map.
+    pub(crate) const FIRST: FileId = FileId(0);
+}
+
 impl Span {
     /// The bytes `range` of `file`.
     pub fn new(file: FileId, range: Range<usize>) -> Span {
@@ -95,6 +100,8 @@ struct File {
     /// Number of characters before each block of bytes, to find a column in a long line quickly.
     characters: Vec<u32>,
     directives: Vec<LineDirective>,
+    /// Place that requires this library.
+    required_at: Option<Span>,
     /// Text with keys masked, computed on first use.
     masked: OnceLock<Arc<str>>,
 }
@@ -142,6 +149,7 @@ impl SourceMap {
             lines,
             characters,
             directives: Vec::new(),
+            required_at: None,
             masked: OnceLock::new(),
         });
         FileId(self.files.len() as u32 - 1)
@@ -196,6 +204,25 @@ impl SourceMap {
         if let Some(file) = self.files.get_mut(file.0 as usize) {
             file.directives = directives;
         }
+    }
+
+    /// Notes that a library is read at a place of another text.
+    pub(crate) fn set_required_at(&mut self, library: FileId, place: Span) {
+        if let Some(file) = self.files.get_mut(library.0 as usize) {
+            file.required_at = Some(place);
+        }
+    }
+
+    /// Key that sorts positions as they are read: a library is read where it is required.
+    pub fn reading_order(&self, span: Span) -> Vec<u32> {
+        let mut order = vec![span.start];
+        let mut file = span.file;
+        while let Some(place) = self.files.get(file.0 as usize).and_then(|f| f.required_at) {
+            order.push(place.start);
+            file = place.file;
+        }
+        order.reverse();
+        order
     }
 
     /// The text at a position; empty if the position belongs to another map.

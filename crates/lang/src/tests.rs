@@ -312,8 +312,7 @@ fn names_that_nothing_defines_stay_and_are_listed() {
 #[test]
 fn words_of_a_requirement_are_printed_so_that_they_are_read_as_the_same() {
     for (text, kind, name) in [
-        ("require(\"a b\" 'c,d');", "a b", "c,d"),
-        ("require(\"\" c);", "", "c"),
+        ("require('package' \"a b, c\");", "package", "a b, c"),
         ("require(c);", "package", "c"),
     ] {
         let printed = print(&read(text).0);

@@ -31,9 +31,11 @@ pub(super) fn count(
         }
     }
     let mut counts = Vec::new();
+    let mut limits = Vec::new();
     for (i, (inputs, outputs)) in used.iter().enumerate() {
         let Some(class) = classes[i] else {
             counts.push((inputs.len(), outputs.len()));
+            limits.push((usize::MAX, usize::MAX));
             continue;
         };
         let resources = class.extension::<ResourcesOfClass>();
@@ -52,8 +54,30 @@ pub(super) fn count(
         let n_in = check_side(element, &input, errors);
         let n_out = check_side(element, &output, errors);
         counts.push((n_in, n_out));
+        limits.push((input.most(), output.most()));
+    }
+    if options.as_click {
+        check_each(router, &limits, errors);
     }
     counts
+}
+
+/// Reports connections to ports that do not exist, in the order of connections, as Click does.
+fn check_each(router: &Router, limits: &[(usize, usize)], errors: &mut Vec<Diagnostic>) {
+    for connection in &router.connections {
+        let (to, from) = (connection.to, connection.from);
+        for (side, end, most) in [
+            ("input", to, limits[to.element].0),
+            ("output", from, limits[from.element].1),
+        ] {
+            if end.port >= most {
+                let element = &router.elements[end.element];
+                let text = format!("`{}` has no {side} {}", title(element), end.port);
+                let error = Diagnostic::error("ports", text).at(element.span);
+                errors.push(error.about(title(element), element.span, None));
+            }
+        }
+    }
 }
 
 /// True if an element has no other name than its class and number.
@@ -80,18 +104,29 @@ struct Side<'a> {
     gaps: bool,
 }
 
+impl Side<'_> {
+    /// Maximum number of ports. `+` stands for exactly as many ports as the configuration requests, `*` for at least
+    /// as many.
+    fn most(&self) -> usize {
+        let (_, most) = Ports::range(self.names);
+        self.configured.filter(|_| !self.is_open()).unwrap_or(most)
+    }
+
+    fn is_open(&self) -> bool {
+        self.names.last().is_some_and(|name| name.ends_with('*'))
+    }
+}
+
 fn check_side(element: &lang::Element, side: &Side<'_>, errors: &mut Vec<Diagnostic>) -> usize {
     let Side {
-        name: side,
         names,
         used,
         configured,
         gaps,
+        ..
     } = *side;
-    let (least, most) = Ports::range(names);
-    // `+` stands for exactly as many ports as the configuration requests, `*` for at least as many.
-    let open = names.last().is_some_and(|n| n.ends_with('*'));
-    let most = configured.filter(|_| !open).unwrap_or(most);
+    let (least, _) = Ports::range(names);
+    let (open, most) = (side.is_open(), side.most());
     let mut wrong = |message: String, help: String| {
         errors.push(
             Diagnostic::error("ports", message)
@@ -102,11 +137,12 @@ fn check_side(element: &lang::Element, side: &Side<'_>, errors: &mut Vec<Diagnos
     };
     if let Some(n) = configured.filter(|&n| n > PORTS_MAX) {
         wrong(
-            format!("`{}` cannot have {n} {side}s", title(element)),
+            format!("`{}` cannot have {n} {}s", title(element), side.name),
             format!("its arguments ask for them; an element has {PORTS_MAX} at most"),
         );
         return used.len();
     }
+    let side = side.name;
     let mut unused = 0;
     let plural = |n: usize| {
         if n == 1 {
@@ -115,7 +151,8 @@ fn check_side(element: &lang::Element, side: &Side<'_>, errors: &mut Vec<Diagnos
             format!("{n} {side}s")
         }
     };
-    if used.len() > most {
+    // With Click's order of messages each connection is reported on its own.
+    if used.len() > most && gaps {
         let which = used.len() - 1;
         wrong(
             format!("`{}` has no {side} {which}", title(element)),

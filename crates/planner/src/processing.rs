@@ -185,6 +185,8 @@ fn check_agnostic(
 fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<Diagnostic>) {
     let word = |f: Flow| if f == Flow::Pull { "pull" } else { "push" };
     let mut users: Vec<Option<&lang::Connection>> = vec![None; flow.len()];
+    // Inputs first, each side in the order of its ports, as in Click.
+    let mut reused = Vec::new();
     for c in &router.connections {
         let (from, to) = (
             &router.elements[c.from.element],
@@ -233,15 +235,20 @@ fn check(router: &Router, numbers: &Numbering, flow: &[Flow], errors: &mut Vec<D
                 )
             };
             let message = format!("illegal reuse of `{}` {side} {port}", title(element));
-            errors.push(
-                Diagnostic::error("processing", message)
-                    .at(c.span)
-                    .about(title(element), element.span, None)
-                    .note_at(first.span, "first connected here")
-                    .help(help),
-            );
+            let error = Diagnostic::error("processing", message)
+                .at(c.span)
+                .about(title(element), element.span, None)
+                .note_at(first.span, "first connected here")
+                .help(help);
+            let order = match flow[inp] {
+                Flow::Pull => (0, c.to),
+                _ => (1, c.from),
+            };
+            reused.push((order, error));
         }
     }
+    reused.sort_by_key(|&(order, _)| order);
+    errors.extend(reused.into_iter().map(|(_, error)| error));
 }
 
 /// Elements in topological order of push edges; where there are cycles, in order of first visit.

@@ -4,7 +4,7 @@ use super::options::Listen;
 use control::text_file;
 use engine::plan::Plan;
 use engine::port::PortDirectory;
-use lang::{ClassUse, Config, Diagnostic, SourceMap, Span};
+use lang::{Config, Diagnostic, SourceMap, Span};
 use planner::{Options, Registry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Compiled {
     pub(super) text: String,
     /// Graph of the text, with compound elements expanded.
     pub(super) router: lang::Router,
-    /// Requirements, one per line.
+    /// Requirements: kind and name of each, one a line.
     pub(super) requirements: String,
     /// Further messages.
     pub(super) said: String,
@@ -60,7 +60,11 @@ impl Compiler {
                 .next()
         };
         let (mut router, language) =
-            lang::parse_with_libraries(&mut map, file, &self.definitions, &mut library);
+            lang::parse_as_click(&mut map, file, &self.definitions, &mut library, &|name| {
+                self.registry.get(name).is_some()
+            });
+        // Click looks at connections in this order.
+        router.connections.sort_by_key(|c| (c.to, c.from));
         self.add_sockets(&mut router, &mut map, running.is_some());
         let options = Options {
             as_click: true,
@@ -69,7 +73,7 @@ impl Compiler {
             ..Options::new(1, &*self.ports)
         };
         let (plan, planned) = planner::make(&router, &self.registry, &options);
-        let wrong = in_click_order(&language, &planned, self.unknown_classes(&router), &router);
+        let wrong = in_click_order(&language, &planned, &router, &map);
         if !wrong.is_empty() {
             return Err(lang::render_click(&wrong, &map));
         }
@@ -90,9 +94,14 @@ impl Compiler {
             text += "Router could not be initialized!\n";
             return Err(text);
         }
-        let names = router.requirements.iter().map(|r| format!("{}\n", r.name));
-        let requirements = names.collect();
-        let compact = router.requirements.iter().any(|r| r.name == COMPACT);
+        let is_compact = |r: &lang::Requirement| r.name == COMPACT;
+        // Kind and name have a line each, as in Click.
+        let lines = router.requirements.iter().map(|r| match is_compact(r) {
+            true => format!("{COMPACT}\n\n"),
+            false => format!("{}\n{}\n", r.kind, r.name),
+        });
+        let requirements = lines.collect();
+        let compact = router.requirements.iter().any(is_compact);
         Ok(Compiled {
             plan,
             text: match compact {
@@ -103,21 +112,6 @@ impl Compiler {
             router,
             said: text,
         })
-    }
-
-    /// Mistakes: each class that the text uses, also where nobody uses it, and that does not exist, at its first use.
-    fn unknown_classes(&self, router: &lang::Router) -> Vec<Diagnostic> {
-        let uses = router.classes.iter();
-        let unknown = uses.filter(|(name, ..)| self.registry.get(name).is_none());
-        let mistake = |(name, span, kind): &(String, Span, ClassUse)| {
-            let text = match kind {
-                ClassUse::Element => format!("undeclared element `{name}`"),
-                ClassUse::Class => format!("unknown element class `{name}`"),
-                ClassUse::Extension => format!("cannot extend unknown element class `{name}`"),
-            };
-            Diagnostic::error("unknown-class", text).at(*span)
-        };
-        unknown.map(mistake).collect()
     }
 
     /// The running plan with another configuration string for one element, and its messages.
@@ -182,23 +176,22 @@ impl Compiler {
     }
 }
 
-/// Mistakes of the language: those of the text in its order, then those of its compound elements.
+/// Mistakes of the language as Click finds them: while it reads the text, then while it opens compound elements.
 fn in_click_order(
     language: &[Diagnostic],
     planned: &[Diagnostic],
-    unknown: Vec<Diagnostic>,
     router: &lang::Router,
+    map: &SourceMap,
 ) -> Vec<Diagnostic> {
-    let opened = |d: &Diagnostic| matches!(d.code, "compound-arguments" | "compound-port");
-    let packages = planned.iter().filter(|d| d.code == "no-package");
-    let errors = language.iter().filter(|d| d.is_error());
-    let (mut later, mut wrong): (Vec<Diagnostic>, Vec<Diagnostic>) =
-        errors.chain(packages).cloned().partition(opened);
-    wrong.extend(unknown);
-    lang::sort(&mut wrong);
-    later.extend(router.unused.iter().cloned());
-    lang::sort(&mut later);
-    wrong.append(&mut later);
+    let packages = planned.iter().filter(|d| d.code == "no-package").cloned();
+    let packages = packages.map(|d| match d.span {
+        Some(span) => d.read_to(span),
+        None => d,
+    });
+    let errors = language.iter().filter(|d| d.is_error()).cloned();
+    let mut wrong: Vec<Diagnostic> = packages.chain(errors).collect();
+    lang::sort_as_read(&mut wrong, map);
+    wrong.extend(router.unused.iter().cloned());
     wrong
 }
 

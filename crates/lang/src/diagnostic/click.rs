@@ -29,7 +29,7 @@ pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         };
         let own = [(None, diagnostic.message.clone())];
         for (at, words) in diagnostic.click.as_deref().unwrap_or(&own) {
-            let place = landmark(at.or(place));
+            let place = landmark(at.or(diagnostic.read_to).or(place));
             let message = click_quotes(words);
             let Some((about, doing)) = about.and_then(|a| Some((a, a.doing?))) else {
                 head.clear();

@@ -1,6 +1,7 @@
 //! Forms and mistakes of the language, with the values that Click itself gave.
 
 use super::{as_click, flat, read};
+use crate::{SourceMap, parse_as_click};
 
 #[test]
 fn mistakes_of_statements_have_clicks_words() {
@@ -118,24 +119,107 @@ X@1 :: X(5 6, \"5 6\", $(add 5 6 1), $$a, $$5 6, \"$$a\", 5 6, 5 6, 6, , $(b));
 }
 
 #[test]
-fn classes_that_the_text_does_not_define_are_listed_with_their_first_use() {
-    let (router, _) =
-        read("a :: B; { C -> B }; elementclass D { Idle || ... }; elementclass E F; E");
-    let uses: Vec<_> = router
-        .classes
-        .iter()
-        .map(|(name, _, kind)| (name.as_str(), *kind))
-        .collect();
-    let (class, element) = (crate::ClassUse::Class, crate::ClassUse::Element);
-    let extension = crate::ClassUse::Extension;
-    let found = [
-        ("B", class),
-        ("C", element),
-        ("D", extension),
-        ("Idle", element),
-        ("F", class),
-    ];
-    assert_eq!(uses, found);
+fn mistakes_are_told_as_click_finds_them_with_the_line_that_it_has_read() {
+    for (text, said) in [
+        (
+            "a :: B; { C -> Idle }",
+            "1: unknown element class 'B'\n1: undeclared element 'C'",
+        ),
+        (
+            "elementclass E {\n Idle ||\n ...\n}",
+            "3: cannot extend unknown element class 'E'",
+        ),
+        ("elementclass E { Idle || Idle || ... }", ""),
+        ("Queue :: Idle", "1: class 'Queue' used as element name"),
+        (
+            "a,\nb :: Idle; a[0,1]\n->[0,1]b\n;",
+            "4: syntax error: many-to-many connections require '=>'",
+        ),
+        (
+            "x ->\n b\n\n -> c",
+            "1: undeclared element 'x'\n2: undeclared element 'b'\n4: undeclared element 'c'",
+        ),
+        (
+            "x -> Idle :: a",
+            "1: undeclared element 'x'\n1: unknown element class 'a'\n1: class 'Idle' used as element name",
+        ),
+        (
+            "elementclass A {\n\n input[1] -> output\n}",
+            "3: 'A' input 0 missing",
+        ),
+        (
+            "elementclass A {\n\n output -> Idle\n}",
+            "3: 'A' pseudoelement 'output' may only be used as input",
+        ),
+        (
+            "( Idle -> input\n)",
+            "2: '<anonymous group>' pseudoelement 'input' may only be used as output",
+        ),
+        (
+            "require(library lib); x -> Idle",
+            "1: unknown element class 'L'\n1: undeclared element 'x'",
+        ),
+        ("require(package)", "1: syntax error at requirement"),
+        (
+            "elementclass ;",
+            "1: expected element type name\n1: syntax error near ';'",
+        ),
+        (
+            "Idle -> [1];",
+            "1: stranded port ignored\n1: syntax error near ';'",
+        ),
+        ("Idle() ()", "1: syntax error near '('"),
+        (
+            "e :: Idle; e, c :: Idle -> [",
+            "1: syntax error: expected port number",
+        ),
+        ("Idle(\n...", "2: expected ')'\n2: syntax error near '...'"),
+        (
+            "a :: Idle;\na :: Idle(1)",
+            "2: configuration string ignored on element reference\n2: redeclaration of element 'a'\n1: element 'a' previously declared here",
+        ),
+        (
+            "a -> b ] a :: ",
+            "1: undeclared element 'a'\n1: undeclared element 'b'\n1: syntax error near ']'",
+        ),
+        ("Idle -> [define", "1: syntax error: expected port number"),
+        ("elementclass A { $x Idle }", "1: expected ',' or '|'"),
+        ("elementclass A { $x, Idle | }", "1: expected variable"),
+    ] {
+        let mut map = SourceMap::new();
+        let file = map.add("t.click", text);
+        let mut library = |_: &str| Some("l :: L".to_owned());
+        let known = |name: &str| matches!(name, "Idle" | "Queue");
+        let (_, mistakes) = parse_as_click(&mut map, file, &[], &mut library, &known);
+        let mistakes: Vec<_> = mistakes.into_iter().filter(|d| d.is_error()).collect();
+        let shown = crate::render_click(&mistakes, &map);
+        let shown = shown.replace("t.click:", "").replace("lib:", "");
+        assert_eq!(shown.trim_end(), said, "of {text}");
+    }
+}
+
+#[test]
+fn elements_are_numbered_depth_first() {
+    let (router, _) = read(
+        "elementclass A { input -> x :: { input -> x1 :: Null -> output } -> a1 :: Null -> output }
+         elementclass B { input -> b1 :: Null -> output }
+         Idle -> a :: A -> b :: B -> Discard",
+    );
+    let names: Vec<&str> = router.elements.iter().map(|e| e.name.as_str()).collect();
+    assert_eq!(names, ["Idle@1", "Discard@4", "a/a1", "a/x/x1", "b/b1"]);
+}
+
+#[test]
+fn connections_of_an_element_to_itself_begin_chains() {
+    flat(
+        "a :: Idle[0, 1] => a, [1]a",
+        "
+a :: Idle;
+
+a -> a;
+a [1] -> [1] a;
+",
+    );
 }
 
 #[test]
