@@ -2,6 +2,7 @@
 
 use super::complain;
 use engine::graph::Graph;
+use engine::graph::call::not_found;
 use engine::handler::Use;
 use engine::plan::Plan;
 
@@ -9,16 +10,21 @@ use engine::plan::Plan;
 /// standard error.
 pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
     let plan = std::sync::Arc::clone(graph.plan());
-    let mut paths = Vec::new();
-    let mut named = wanted.len() > 1;
+    let mut text = String::new();
     let mut fine = true;
     for path in wanted {
+        let titled = wanted.len() > 1;
         match expand(&plan, path) {
-            Some(found) => {
-                named |= found.len() > 1;
-                paths.extend(found);
+            Meaning::One => fine &= answer(graph, path, titled, &mut text),
+            Meaning::Several(paths) => {
+                for path in paths {
+                    // Elements without the handler are left out.
+                    if graph.job(|cx| cx.find(&path, Use::Read).is_ok()) {
+                        fine &= answer(graph, &path, true, &mut text);
+                    }
+                }
             }
-            None => {
+            Meaning::Nothing => {
                 let (element, _) = path.split_once('.').unwrap_or((path, ""));
                 let pattern = element.contains(['*', '?', '[']);
                 let matching = if pattern { " matching" } else { "" };
@@ -27,28 +33,29 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
             }
         }
     }
-    let mut text = String::new();
-    for path in paths {
-        match read(graph, &path) {
-            Ok(answer) => {
-                if named {
-                    text += &format!("{path}:\n");
-                }
-                text += &answer;
-                if !(answer.is_empty() || answer.ends_with('\n')) {
-                    text.push('\n');
-                }
-                if named {
-                    text.push('\n');
-                }
-            }
-            Err(wrong) => {
-                complain(&format!("{wrong}\n"));
-                fine = false;
-            }
-        }
-    }
     (text, fine)
+}
+
+/// Adds the answer of a handler to `text`; false if there is none, which is said.
+fn answer(graph: &mut Graph, path: &str, titled: bool, text: &mut String) -> bool {
+    let answer = match read(graph, path) {
+        Ok(answer) => answer,
+        Err(wrong) => {
+            complain(&format!("{wrong}\n"));
+            return false;
+        }
+    };
+    if titled {
+        *text += &format!("{path}:\n");
+    }
+    *text += &answer;
+    if !(answer.is_empty() || answer.ends_with('\n')) {
+        text.push('\n');
+    }
+    if titled {
+        text.push('\n');
+    }
+    true
 }
 
 fn read(graph: &mut Graph, path: &str) -> Result<String, String> {
@@ -59,20 +66,32 @@ fn read(graph: &mut Graph, path: &str) -> Result<String, String> {
     })
 }
 
-/// The handlers that a path means: its element may be a pattern, or a class.
-fn expand(plan: &Plan, path: &str) -> Option<Vec<String>> {
+/// The handlers that a path means.
+enum Meaning {
+    /// The path itself.
+    One,
+    /// Handlers of all elements of a class, or of elements whose names fit a pattern.
+    Several(Vec<String>),
+    /// No element fits.
+    Nothing,
+}
+
+fn expand(plan: &Plan, path: &str) -> Meaning {
     let Some((element, handler)) = path.split_once('.') else {
-        return Some(vec![path.to_owned()]);
+        return Meaning::One;
     };
     if plan.find(element).is_some() {
-        return Some(vec![path.to_owned()]);
+        return Meaning::One;
     }
     let fits = |e: &&engine::plan::PlanElement| {
         e.class.name == element || matches(element.as_bytes(), e.name.as_bytes())
     };
     let found = plan.elements.iter().filter(fits);
     let paths: Vec<String> = found.map(|e| format!("{}.{handler}", e.name)).collect();
-    (!paths.is_empty()).then_some(paths)
+    match paths.is_empty() {
+        true => Meaning::Nothing,
+        false => Meaning::Several(paths),
+    }
 }
 
 /// True if a text fits a pattern of the shell: `*`, `?`, `[a-z]`, `[^a-z]`.
@@ -108,20 +127,31 @@ fn set(pattern: &[u8]) -> Option<(impl Fn(u8) -> bool, &[u8])> {
     Some((is_in, &pattern[end + 1..]))
 }
 
-/// The exit status that a handler's answer means: a number itself, true success, false failure.
-pub(super) fn exit_status(graph: &mut Graph, path: &str) -> Result<u8, String> {
-    let answer = read(graph, path)?;
-    let answer = answer.trim();
-    if let Ok(number) = answer.parse::<i64>() {
-        return Ok((number & 0xff) as u8);
-    }
-    match arguments::units::parse::<bool>(answer) {
-        Ok(true) => Ok(0),
-        Ok(false) => Ok(1),
-        Err(_) => Err(format!(
-            "exit handler value should be integer, not '{answer}'"
-        )),
-    }
+/// Exit status if the handler for it has no answer, or one that means nothing.
+const NO_STATUS: u8 = 255;
+
+/// The exit status that a handler's answer means: a number itself, true success, false failure. Says what is wrong.
+pub(super) fn exit_status(graph: &mut Graph, path: &str) -> u8 {
+    let answer = graph.job(|cx| match cx.find(path, Use::Read) {
+        Ok(_) => cx.read(path, "").map_err(|e| e.to_string()),
+        Err(wrong) => Err(not_found(cx.plan(), "", path, Use::Read, wrong)),
+    });
+    let wrong = match answer {
+        Ok(answer) => {
+            let answer = answer.trim();
+            if let Ok(number) = arguments::units::parse::<i64>(answer) {
+                return (number & 0xff) as u8;
+            }
+            match arguments::units::parse::<bool>(answer) {
+                Ok(true) => return 0,
+                Ok(false) => return 1,
+                Err(_) => "exit handler value should be integer".to_owned(),
+            }
+        }
+        Err(wrong) => wrong,
+    };
+    complain(&format!("{wrong}\n"));
+    NO_STATUS
 }
 
 #[cfg(test)]

@@ -7,8 +7,12 @@ const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 const END: &[u8] = b"`\n";
 
-/// The configuration in a file: a member of an archive, else the file itself. The error is a sentence.
-pub(super) fn configuration(file: &[u8]) -> Result<&[u8], String> {
+/// The configuration in a file: a member of an archive, else the file itself. `name` is its name.
+///
+/// # Errors
+/// The archive is broken, or has no configuration; the text is one or two lines.
+pub(super) fn configuration<'f>(file: &'f [u8], name: &str) -> Result<&'f [u8], String> {
+    let no_config = format!("{name}: archive has no 'config' section");
     let Some(mut rest) = file.strip_prefix(MAGIC) else {
         return Ok(file);
     };
@@ -24,7 +28,11 @@ pub(super) fn configuration(file: &[u8]) -> Result<&[u8], String> {
             _ => None,
         };
         let Some((data, after)) = data else {
-            return Err("archive is corrupt".to_owned());
+            let short = size.unwrap_or(0).saturating_sub(after.len());
+            return Err(match header.ends_with(END) {
+                true => format!("truncated archive, {short} bytes short\n{no_config}"),
+                false => format!("bad archive: missing header magic number\n{no_config}"),
+            });
         };
         // GNU's ar ends names with a slash.
         if name.strip_suffix('/').unwrap_or(&name) == "config" {
@@ -33,7 +41,10 @@ pub(super) fn configuration(file: &[u8]) -> Result<&[u8], String> {
         // Members begin at even places.
         rest = after.get(data.len() % 2..).unwrap_or_default();
     }
-    Err("archive has no 'config' section".to_owned())
+    Err(match rest.is_empty() {
+        true => no_config,
+        false => format!("truncated archive\n{no_config}"),
+    })
 }
 
 #[cfg(test)]
@@ -53,15 +64,15 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_archive_is_the_configuration() {
-        assert_eq!(configuration(b"Idle;"), Ok(&b"Idle;"[..]));
-        assert_eq!(configuration(b""), Ok(&b""[..]));
+        assert_eq!(configuration(b"Idle;", "a.ar"), Ok(&b"Idle;"[..]));
+        assert_eq!(configuration(b"", "a.ar"), Ok(&b""[..]));
     }
 
     #[test]
     fn the_member_config_is_found_among_others() {
         for name in ["config", "config/"] {
             let file = archive(&[("elements.u.cc/", "odd"), (name, "Idle;"), ("x", "y")]);
-            assert_eq!(configuration(&file), Ok(&b"Idle;"[..]));
+            assert_eq!(configuration(&file, "a.ar"), Ok(&b"Idle;"[..]));
         }
     }
 
@@ -70,14 +81,24 @@ mod tests {
         let file = archive(&[("a", "bc"), ("config", "Idle;")]);
         let whole = file.len() - 1;
         for end in MAGIC.len()..whole {
-            assert!(configuration(&file[..end]).is_err(), "{end}");
+            assert!(configuration(&file[..end], "a.ar").is_err(), "{end}");
         }
         assert!(
-            configuration(&file[..whole]).is_ok(),
+            configuration(&file[..whole], "a.ar").is_ok(),
             "the last byte is padding"
         );
         let mut wrong = file.clone();
         wrong[MAGIC.len() + 50] = b'x';
-        assert_eq!(configuration(&wrong), Err("archive is corrupt".to_owned()));
+        let said = |file: &[u8]| configuration(file, "a.ar").unwrap_err();
+        let no_config = "a.ar: archive has no 'config' section";
+        assert_eq!(
+            said(&wrong),
+            format!("truncated archive, 0 bytes short\n{no_config}")
+        );
+        assert_eq!(said(&file[..40]), format!("truncated archive\n{no_config}"));
+        assert_eq!(
+            said(&file[..whole - 3]),
+            format!("truncated archive, 3 bytes short\n{no_config}")
+        );
     }
 }

@@ -45,7 +45,7 @@ pub(crate) fn main(words: impl IntoIterator<Item = OsString>, registry: Registry
         }
         Parsed::Wrong(wrong) => {
             complain(&format!(
-                "click: {wrong}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information.\n"
+                "{wrong}\nUsage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information.\n"
             ));
             return ExitCode::FAILURE;
         }
@@ -104,8 +104,12 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     };
     let plan = Arc::clone(&compiled.plan);
     click.note(compiled, false);
-    if let Some(file) = &options.output {
-        write_flat(file, &click.flat())?;
+    let mut written = true;
+    if let Some(file) = &options.output
+        && let Err(wrong) = write_flat(file, &click.flat())
+    {
+        complain(&wrong);
+        written = false;
     }
     let site = Site {
         worker: 0,
@@ -118,44 +122,38 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
         peers: engine::graph::peers::Peers::new(1),
     };
     let mut graph = engine::graph::single_at(&plan, &site).map_err(|e| e + "\n")?;
+    let began = Instant::now();
     if !options.quit && plan.elements.is_empty() {
         // Nothing could ever happen.
-        let end = "configuration has no elements, exiting";
-        complain(&format!("warning: {name}: {end}\n"));
+        if options.warnings {
+            let end = "configuration has no elements, exiting";
+            complain(&format!("warning: {name}: {end}\n"));
+        }
     } else if !options.quit {
-        graph = run(graph, &click, &ports, options)?;
+        graph = run(graph, &click, &ports)?;
     }
-    answer(&mut graph, options)
-}
-
-fn run(
-    graph: Graph,
-    click: &Click,
-    ports: &Arc<dyn PortDirectory>,
-    options: &Options,
-) -> Result<Graph, String> {
-    let cannot = |e: std::io::Error| format!("cannot run: {e}\n");
-    let mut signals = Signals::new().map_err(cannot)?;
-    let (mut waiter, _waker) = ports::waiter::Waiter::new().map_err(cannot)?;
-    let began = Instant::now();
-    let graph = run::run(graph, click, ports, &mut signals, &mut waiter);
     if options.time {
         print(&times(began));
     }
-    Ok(graph)
+    answer(&mut graph, options, written)
 }
 
-/// The answers that were asked for, and the exit status.
-fn answer(graph: &mut Graph, options: &Options) -> Result<ExitCode, String> {
+fn run(graph: Graph, click: &Click, ports: &Arc<dyn PortDirectory>) -> Result<Graph, String> {
+    let cannot = |e: std::io::Error| format!("cannot run: {e}\n");
+    let mut signals = Signals::new().map_err(cannot)?;
+    let (mut waiter, _waker) = ports::waiter::Waiter::new().map_err(cannot)?;
+    Ok(run::run(graph, click, ports, &mut signals, &mut waiter))
+}
+
+/// The answers that were asked for, and the exit status; `written` is false if the flat configuration was not.
+fn answer(graph: &mut Graph, options: &Options, written: bool) -> Result<ExitCode, String> {
     let (text, fine) = answers::handlers(graph, &options.handlers);
     if !text.is_empty() {
         print(&text);
     }
     match &options.exit_handler {
-        Some(path) => answers::exit_status(graph, path)
-            .map(ExitCode::from)
-            .map_err(|e| e + "\n"),
-        None if fine => Ok(ExitCode::SUCCESS),
+        Some(path) => Ok(ExitCode::from(answers::exit_status(graph, path))),
+        None if fine && written => Ok(ExitCode::SUCCESS),
         None => Ok(ExitCode::FAILURE),
     }
 }
@@ -175,7 +173,7 @@ fn read(input: Option<&Input>) -> Result<(String, String), String> {
             ("<stdin>".to_owned(), bytes)
         }
     };
-    let text = archive::configuration(&bytes).map_err(|wrong| format!("{name}: {wrong}\n"))?;
+    let text = archive::configuration(&bytes, &name).map_err(|wrong| wrong + "\n")?;
     // Click's files may hold any bytes in comments and strings.
     let text = String::from_utf8_lossy(text).into_owned();
     Ok((name, text))

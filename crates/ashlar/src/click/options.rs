@@ -1,7 +1,11 @@
 //! The command line of Click's user-level driver: short options may be bundled (`-qo-`), long ones
 //! shortened, and options, `NAME=value` and the file come in any order.
 
+use arguments::service::Port;
 use std::ffi::OsString;
+use wire::proto;
+
+type TcpPort = Port<{ proto::TCP }>;
 
 /// Source of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +39,6 @@ pub(super) struct Options {
     pub(super) time: bool,
     pub(super) warnings: bool,
     pub(super) clickpath: Option<String>,
-    pub(super) threads: usize,
     /// The first processor to pin to.
     pub(super) affinity: Option<usize>,
     /// Start of simulated time, in seconds.
@@ -70,6 +73,17 @@ struct Known {
     help: &'static str,
 }
 
+impl Known {
+    /// Name of the option that this one is another name of.
+    fn meaning(&self) -> &'static str {
+        match self.long {
+            "cpu" => "affinity",
+            "simulation-time" => "simtime",
+            long => long,
+        }
+    }
+}
+
 const fn known(
     long: &'static str,
     short: Option<char>,
@@ -85,6 +99,9 @@ const fn known(
         help,
     }
 }
+
+/// Long name of `-w`, which is the denial of another option.
+const NO_WARNINGS: &str = "no-warnings";
 
 const KNOWN: &[Known] = &[
     known(
@@ -108,6 +125,7 @@ const KNOWN: &[Known] = &[
         false,
         "N|threads that elements may name (default 1)",
     ),
+    known("cpu", None, Takes::Maybe, true, ""),
     known(
         "affinity",
         Some('a'),
@@ -115,6 +133,7 @@ const KNOWN: &[Known] = &[
         true,
         "[=N]|pin to processors from N on (default 0)",
     ),
+    known("socket", None, Takes::Value, false, ""),
     known(
         "port",
         Some('p'),
@@ -167,13 +186,12 @@ const KNOWN: &[Known] = &[
     ),
     known("warnings", None, Takes::Nothing, true, ""),
     known(
-        "no-warnings",
+        NO_WARNINGS,
         Some('w'),
         Takes::Nothing,
         false,
         "|print no warnings",
     ),
-    known("simulation-time", None, Takes::Maybe, false, ""),
     known(
         "simtime",
         None,
@@ -181,6 +199,7 @@ const KNOWN: &[Known] = &[
         false,
         "[=TIME]|run in simulated time, from TIME on (default 1000000000)",
     ),
+    known("simulation-time", None, Takes::Maybe, false, ""),
     known(
         "clickpath",
         Some('C'),
@@ -230,7 +249,6 @@ pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Parsed {
             .collect(),
         options: Options {
             warnings: true,
-            threads: 1,
             ..Options::default()
         },
         asked: None,
@@ -253,7 +271,8 @@ struct Reader {
 
 impl Reader {
     fn all(&mut self) -> Result<(), String> {
-        while let Some(word) = self.words.pop() {
+        // A request for help or the version is answered before what stands behind it is read.
+        while let Some(word) = self.words.pop().filter(|_| self.asked.is_none()) {
             if word == "--" {
                 while let Some(word) = self.words.pop() {
                     self.word(word)?;
@@ -299,30 +318,40 @@ impl Reader {
         let (option, on) = find_long(name)?;
         let value = match (option.takes, value) {
             (Takes::Nothing, Some(_)) => {
-                return Err(format!("'--{}' can't take an argument", option.long));
+                return Err(of_options(format!(
+                    "'--{}' can't take an argument",
+                    option.long
+                )));
             }
             (Takes::Value, None) => Some(self.next_word(&format!("--{}", option.long))?),
             (_, value) => value,
         };
-        self.set(option, value, on)
+        self.set(option, &format!("--{}", option.long), value, on)
     }
 
     fn short(&mut self, letters: &str) -> Result<(), String> {
         let mut left = letters.chars();
         while let Some(letter) = left.next() {
             let option = KNOWN.iter().find(|k| k.short == Some(letter));
-            let option = option.ok_or_else(|| format!("unrecognized option '-{letter}'"))?;
+            let option =
+                option.ok_or_else(|| of_options(format!("unrecognized option '-{letter}'")))?;
             let value = match (option.takes, left.as_str()) {
                 (Takes::Nothing, _) => None,
                 (Takes::Value, "") => Some(self.next_word(&format!("-{letter}"))?),
-                (Takes::Maybe, "") => None,
+                // A value that may be left out is a number.
+                (Takes::Maybe, rest)
+                    if !rest
+                        .starts_with(['=', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) =>
+                {
+                    None
+                }
                 (_, value) => {
-                    let value = value.to_owned();
+                    let value = value.strip_prefix('=').unwrap_or(value).to_owned();
                     left = "".chars();
                     Some(value)
                 }
             };
-            self.set(option, value, true)?;
+            self.set(option, &format!("-{letter}"), value, true)?;
         }
         Ok(())
     }
@@ -330,56 +359,78 @@ impl Reader {
     fn next_word(&mut self, option: &str) -> Result<String, String> {
         self.words
             .pop()
-            .ok_or_else(|| format!("'{option}' requires an argument"))
+            .ok_or_else(|| of_options(format!("'{option}' requires an argument")))
     }
 
-    fn set(&mut self, option: &Known, value: Option<String>, on: bool) -> Result<(), String> {
+    /// Sets an option, which the command line calls `named`.
+    fn set(
+        &mut self,
+        option: &Known,
+        named: &str,
+        value: Option<String>,
+        on: bool,
+    ) -> Result<(), String> {
         let options = &mut self.options;
-        let number = |value: Option<String>, default: usize| match value {
-            None => Ok(default),
-            Some(text) => text.parse().map_err(|_| {
-                format!(
-                    "'--{}' expects a nonnegative integer, not '{text}'",
-                    option.long
-                )
-            }),
+        let number = |value: Option<String>| match value {
+            None => Ok(0),
+            Some(text) => arguments::units::parse::<i32>(&text)
+                .map_err(|_| of_options(format!("'{named}' expects an integer, not '{text}'"))),
         };
         let text = value.clone().unwrap_or_default();
-        match option.long {
+        match option.meaning() {
             "file" => return self.input(Input::File(text)),
             "expression" => return self.input(Input::Text(text)),
-            "threads" => options.threads = number(value, 1)?.max(1),
-            "affinity" => options.affinity = if on { Some(number(value, 0)?) } else { None },
+            // There is one thread, whatever the number.
+            "threads" => drop(number(value)?),
+            "affinity" => options.affinity = usize::try_from(number(value)?).ok().filter(|_| on),
             "port" => {
-                let port = text.strip_suffix('+').unwrap_or(&text);
-                if port.parse::<u16>().is_err() {
-                    return Err(format!("'--port' expects a TCP port number, not '{text}'"));
-                }
-                options.sockets.push(Listen::Tcp(text));
+                let from = text.strip_suffix('+');
+                let port = match from {
+                    Some(number) => arguments::units::parse::<u16>(number),
+                    None => arguments::units::parse::<TcpPort>(&text).map(|port| port.0),
+                };
+                let lowest = u16::from(from.is_some());
+                let Some(port) = port.ok().filter(|&port| port >= lowest) else {
+                    return Err(of_options(format!(
+                        "'{named}' expects a TCP port number, not '{text}'"
+                    )));
+                };
+                let more = if from.is_some() { "+" } else { "" };
+                options.sockets.push(Listen::Tcp(format!("{port}{more}")));
+            }
+            "socket" => {
+                return Err(of_options(format!(
+                    "'{named}': this program does not take over descriptors; use '--port' or '--unix-socket'"
+                )));
             }
             "unix-socket" => options.sockets.push(Listen::Unix(text)),
             "allow-reconfigure" => options.reconfigure = on,
             "handler" => options.handlers.push(text),
             "exit-handler" => {
                 if options.exit_handler.replace(text).is_some() {
-                    return Err("'--exit-handler' specified twice".to_owned());
+                    return Err("--exit-handler specified twice".to_owned());
                 }
             }
             "output" => {
                 if options.output.replace(text).is_some() {
-                    return Err("'--output' specified twice".to_owned());
+                    return Err("output file specified twice".to_owned());
                 }
             }
             "quit" => options.quit = true,
             "time" => options.time = true,
             "warnings" => options.warnings = on,
             "no-warnings" => options.warnings = false,
-            "simtime" | "simulation-time" => {
+            "simtime" => {
                 let begin = value.map_or(Ok(1e9), |v| v.parse::<f64>().map_err(|_| v));
-                options.simtime = match begin {
-                    Ok(begin) if (0.0..1e10).contains(&begin) => Some(begin),
-                    _ => return Err("'--simtime' expects a time in seconds".to_owned()),
-                };
+                let begin = begin.map_err(|text| {
+                    of_options(format!("'{named}' expects a real number, not '{text}'"))
+                })?;
+                if !(0.0..1e10).contains(&begin) {
+                    return Err(of_options(format!(
+                        "'{named}' expects a time of at most 1e10 seconds"
+                    )));
+                }
+                options.simtime = Some(begin);
             }
             "clickpath" => options.clickpath = Some(text),
             "help" => self.asked = Some(Parsed::Help),
@@ -389,22 +440,41 @@ impl Reader {
     }
 }
 
+/// A mistake of the option parser, as that of Click says it.
+fn of_options(wrong: String) -> String {
+    format!("click: {wrong}")
+}
+
 /// A long option by its name or an unambiguous beginning; false if it is negated.
 fn find_long(name: &str) -> Result<(&'static Known, bool), String> {
-    if let Some(exact) = KNOWN.iter().find(|k| k.long == name) {
-        return Ok((exact, true));
+    let denied = name.strip_prefix("no-");
+    let own = || KNOWN.iter().filter(|known| known.long != NO_WARNINGS);
+    let fits = |known: &&Known| match denied {
+        Some(rest) => known.negates && known.long.starts_with(rest),
+        None => known.long.starts_with(name),
+    };
+    let mut found: Vec<&Known> = own().filter(fits).collect();
+    let exact = found
+        .iter()
+        .find(|known| known.long == denied.unwrap_or(name));
+    if let Some(&exact) = exact {
+        found = vec![exact];
     }
-    if let Some(denied) = name.strip_prefix("no-")
-        && let Some(option) = KNOWN.iter().find(|k| k.negates && k.long == denied)
-    {
-        return Ok((option, false));
+    let same = |known: &&Known| known.meaning() == found[0].meaning();
+    if !found.is_empty() && found.iter().all(same) {
+        return Ok((found[0], denied.is_none()));
     }
-    let mut fits = KNOWN.iter().filter(|k| k.long.starts_with(name));
-    match (fits.next(), fits.next()) {
-        (Some(option), None) => Ok((option, true)),
-        (Some(_), Some(_)) => Err(format!("option '--{name}' is ambiguous")),
-        _ => Err(format!("unrecognized option '--{name}'")),
-    }
+    let no = if denied.is_some() { "no-" } else { "" };
+    let names = found.iter().map(|known| format!("'--{no}{}'", known.long));
+    let names: Vec<String> = names.collect();
+    let possible = match names.as_slice() {
+        [] => return Err(of_options(format!("unrecognized option '--{name}'"))),
+        [one, other] => format!("{one} and {other}"),
+        [first @ .., last] => format!("{}, and {last}", first.join(", ")),
+    };
+    Err(of_options(format!(
+        "option '--{name}' is ambiguous\nclick: (Possibilities are {possible}.)"
+    )))
 }
 
 #[cfg(test)]
@@ -435,7 +505,7 @@ mod tests {
             options.definitions,
             [("A".into(), "1".into()), ("B".into(), "x=y".into())]
         );
-        assert_eq!((options.threads, options.reconfigure), (2, true));
+        assert!(options.reconfigure);
         assert_eq!(options.sockets, [Listen::Tcp("41900+".into())]);
     }
 
@@ -448,6 +518,9 @@ mod tests {
         );
         assert_eq!(options.input, Some(Input::Text("Idle".into())));
         assert_eq!(run("-a1 --no-affinity").affinity, None);
+        assert_eq!(run("--cpu=2 --sim").affinity, Some(2));
+        assert!(run("-aq").quit);
+        assert_eq!(run("-qe=Idle").input, Some(Input::Text("Idle".into())));
     }
 
     #[test]
@@ -457,8 +530,18 @@ mod tests {
             ("--what", "unrecognized option '--what'"),
             ("-q -h", "'-h' requires an argument"),
             ("--quit=1", "can't take an argument"),
-            ("-p http", "expects a TCP port"),
-            ("--a", "ambiguous"),
+            ("-p what", "'-p' expects a TCP port number, not 'what'"),
+            (
+                "--a",
+                "(Possibilities are '--affinity' and '--allow-reconfigure'.)",
+            ),
+            (
+                "--s",
+                "(Possibilities are '--socket', '--simtime', and '--simulation-time'.)",
+            ),
+            ("--no-quit", "unrecognized option '--no-quit'"),
+            ("-j x", "'-j' expects an integer, not 'x'"),
+            ("--socket=3", "does not take over descriptors"),
         ] {
             match parse(line.split(' ').map(OsString::from)) {
                 Parsed::Wrong(said) => assert!(said.contains(wrong), "{line}: {said}"),
