@@ -76,7 +76,7 @@ pub(crate) const HANDLERS: &[Global] = &[
     ),
     read(
         "requirements",
-        "requirements of the configuration, one per line",
+        "requirements of the configuration: kind and name, one a line",
         |click, _| click.state().requirements.clone(),
     ),
     read(

@@ -150,8 +150,8 @@ impl Input {
                 "READDATA" | "WRITEDATA" | "READUNTIL" | "WRITEUNTIL" if handler.is_empty() => {
                     arguments()
                 }
-                "READDATA" | "WRITEDATA" if params.trim().is_empty() => arguments(),
-                "READDATA" | "WRITEDATA" => match params.parse() {
+                "READDATA" | "WRITEDATA" if words(&params) != 1 => arguments(),
+                "READDATA" | "WRITEDATA" => match params.trim_end().parse() {
                     Ok(length) if length <= DATA_MAX => {
                         self.begin(word == "READDATA", handler, Until::Length(length));
                         continue;
@@ -165,11 +165,15 @@ impl Input {
                 }
                 "READ" | "GET" if !handler.is_empty() => Command::Read(handler, params),
                 "WRITE" | "SET" if !handler.is_empty() => Command::Write(handler, params),
-                "CHECKREAD" if !handler.is_empty() => Command::CheckRead(handler),
-                "CHECKWRITE" if !handler.is_empty() => Command::CheckWrite(handler),
-                "QUIT" | "CLOSE" | "EXIT" => Command::Quit,
-                "READ" | "GET" | "WRITE" | "SET" | "CHECKREAD" | "CHECKWRITE" => arguments(),
-                "LLRPC" => Command::Wrong(501, "Command 'LLRPC' unimplemented".to_owned()),
+                "READ" | "GET" | "WRITE" | "SET" => arguments(),
+                "CHECKREAD" | "CHECKWRITE" | "LLRPC" if words(rest) != 1 => arguments(),
+                "CHECKREAD" => Command::CheckRead(handler),
+                "CHECKWRITE" => Command::CheckWrite(handler),
+                "QUIT" | "CLOSE" if handler.is_empty() => Command::Quit,
+                "QUIT" | "CLOSE" => {
+                    self.farewell = true;
+                    Command::Wrong(500, "Bad command syntax".to_owned())
+                }
                 _ => Command::Wrong(501, format!("Command '{word}' unimplemented")),
             });
         }
@@ -249,6 +253,10 @@ fn either(read: bool, handler: String, data: String) -> Command {
         true => Command::Read(handler, data),
         false => Command::Write(handler, data),
     }
+}
+
+fn words(text: &str) -> usize {
+    text.split_ascii_whitespace().count()
 }
 
 fn arguments() -> Command {

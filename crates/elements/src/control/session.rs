@@ -187,6 +187,7 @@ fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
     Some(match command {
         Command::Read(name, argument) => {
             let path = path(&name, rules, cx);
+            let cx = &mut cx.for_client(&path);
             let found = find(&path, &name, Use::Read, only(&name, "write"), (rules, cx));
             match found.and_then(|()| call(&path, &argument, Use::Read, cx)) {
                 Ok(value) => protocol::data(&format!("Read handler '{name}' OK"), &value),
@@ -195,6 +196,7 @@ fn serve(command: Command, rules: &Rules, cx: &mut JobCx) -> Option<Vec<u8>> {
         }
         Command::Write(name, value) => {
             let path = path(&name, rules, cx);
+            let cx = &mut cx.for_client(&path);
             let found = find(&path, &name, Use::Write, only(&name, "read"), (rules, cx));
             match found.and_then(|()| call(&path, &value, Use::Write, cx)) {
                 Ok(_) => protocol::answer(200, &format!("Write handler '{name}' OK")),
@@ -215,20 +217,23 @@ fn check(name: &str, wanted: Use, word: &str, rules: &Rules, cx: &mut JobCx) -> 
         Use::Write => "writable",
     };
     let unable = (511, format!("Handler '{name}' not {able}"));
-    match find(&path, name, wanted, unable, (rules, cx)) {
+    let cx = cx.for_client(&path);
+    match find(&path, name, wanted, unable, (rules, &cx)) {
         Ok(()) => protocol::answer(200, &format!("{word} handler '{name}' OK")),
         Err(wrong) => refuse(wrong, word, name),
     }
 }
 
-/// A name as the router knows it: elements may be named by number, from 1. A dot alone stands before the router's own
-/// handlers.
+/// A name as the router knows it: elements may be named by number, from 1. A dot alone, and the number 0, stand before
+/// the router's own handlers.
 fn path(name: &str, rules: &Rules, cx: &JobCx) -> String {
     if !rules.proxy.is_empty() {
         return format!("{}.{name}", rules.proxy);
     }
-    if let Some(own) = name.strip_prefix('.') {
-        return own.to_owned();
+    for root in [".", "0."] {
+        if let Some(own) = name.strip_prefix(root) {
+            return own.to_owned();
+        }
     }
     let numbered = name.split_once('.').and_then(|(element, handler)| {
         let number: usize = element.parse().ok()?;
@@ -252,14 +257,13 @@ fn find(
     unable: (u16, String),
     (rules, cx): (&Rules, &JobCx),
 ) -> Result<(), (u16, String)> {
-    let denied = || Err((530, format!("Permission denied for '{name}'")));
-    if wanted == Use::Write && rules.read_only {
-        return denied();
-    }
     match cx.find(path, wanted) {
         // Inner handlers do not exist for clients, as in Click.
         Ok(Found::Own(_, _, info)) if info.inner => {
             Err((511, format!("No handler named '{name}'")))
+        }
+        Ok(_) if wanted == Use::Write && rules.read_only => {
+            Err((530, format!("Permission denied for '{name}'")))
         }
         Ok(_) => Ok(()),
         Err(AskError::NoElement(_)) => {

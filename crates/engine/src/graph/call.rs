@@ -216,6 +216,15 @@ impl JobCx<'_> {
         &self.core.plan
     }
 
+    /// Context for a call of a handler by a client: a name without an element is that of the router's own handler.
+    pub fn for_client(&mut self, path: &str) -> JobCx<'_> {
+        JobCx {
+            nodes: &mut *self.nodes,
+            core: &mut *self.core,
+            this: self.this.filter(|_| path.contains('.')),
+        }
+    }
+
     /// Name of the element whose job this is; empty if there is none.
     pub fn name(&self) -> &str {
         self.this.map_or("", |n| &self.core.plan.elements[n].name)
@@ -317,14 +326,22 @@ impl JobCx<'_> {
     /// Resolves a handler name as written in this job's element.
     pub fn find<'p>(&self, path: &'p str, wanted: Use) -> Result<Found<'p>, AskError> {
         let found = find(&self.core.plan, self.name(), path, wanted)?;
-        if let Found::Global(name) = found
-            && !self.core.root.has(name, wanted)
-        {
-            return Err(AskError::NoHandler(format!(
+        let Found::Global(name) = found else {
+            return Ok(found);
+        };
+        let has = |wanted| self.core.root.has(name, wanted);
+        match wanted {
+            _ if has(wanted) => Ok(found),
+            Use::Read if has(Use::Write) => {
+                Err(AskError::Refused(format!("`{name}` can only be written")))
+            }
+            Use::Write if has(Use::Read) => {
+                Err(AskError::Refused(format!("`{name}` can only be read")))
+            }
+            _ => Err(AskError::NoHandler(format!(
                 "the router has no handler `{name}`"
-            )));
+            ))),
         }
-        Ok(found)
     }
 
     /// Reads `element.handler` from all copies of the element, on any worker, or reads a handler of the router.
