@@ -49,13 +49,18 @@ impl Config {
             "an instruction",
             "instructions of the script",
         );
-        let (program, wrong) = Program::parse(instructions.iter().map(|a| &a.raw));
+        let kind = kind.or(default);
+        let (program, wrong) = match instructions.is_empty() && kind == Some(Type::Driver) {
+            // Without instructions the driver runs as it does without a script.
+            true => Program::parse([&"wait_stop".to_owned()]),
+            false => Program::parse(instructions.iter().map(|a| &a.raw)),
+        };
         for (at, mistake) in wrong {
             args.error_with_help(&instructions[at], mistake.message, mistake.help);
         }
         Config {
             program: Arc::new(program),
-            kind: kind.or(default),
+            kind,
         }
     }
 
