@@ -2,7 +2,8 @@
 
 Shows: what leaves by each port with its time and annotations, what handlers answer, and whether a configuration is taken
 are the same. `CLICK_BIN` names Click's user-level program; without it all classes are skipped. `CLICK_CASES` is the number
-of cases of a class, `CLICK_SEED` their seed. Classes in DIFFERENT still differ, as docs/click-compared.md says.
+of cases of a class, `CLICK_SEED` their seed. Classes in DIFFERENT still differ, as docs/click-compared.md says. Random texts of
+the language, command lines and dialogues with control sockets are run in the same way.
 """
 
 import os
@@ -11,9 +12,9 @@ from pathlib import Path
 import pytest
 from click_peer.classes import DIFFERENT, SPECS
 from click_peer.peers import Peers
-from click_peer.runs import compare
+from click_peer.runs import compare, run_case, told
 from click_peer.table import row_classes
-from click_peer.texts import text_difference
+from click_peer.texts import TEXTS, text_difference
 from topology import ASHLAR, ROOT
 
 pytestmark = pytest.mark.ashlar
@@ -56,6 +57,17 @@ def test_a_text_means_the_same_as_in_click(text, tmp_path):
     peers = Peers(CLICK, ASHLAR, str(tmp_path))
     of_click, of_ashlar = peers.run(["-q", *options, "-h", "flatconfig", "case.click"], written)
     assert text_difference(of_click, of_ashlar, True) is None
+
+
+@pytest.mark.skipif(not CLICK, reason="CLICK_BIN names no program of Click's")
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "graphs"])
+def test_texts_command_lines_and_dialogues_do_as_in_click(name, tmp_path):
+    peers, taken = Peers(CLICK, ASHLAR, str(tmp_path)), 0
+    for number in range(CASES):
+        counts, case, found = run_case(peers, name, SEED, number)
+        taken += counts["taken"]
+        assert found is None, told(peers, case, SEED, number, found)
+    assert taken > 0
 
 
 def test_the_page_counts_cases_of_every_class():

@@ -4,7 +4,7 @@
     python3 -m click_peer --click CLICK --ashlar ASHLAR --cases 100 --seeds 1-5 Strip Paint
 
 Without classes it takes all. `language` stands for random texts of the language, `graphs` for random graphs of several
-elements with scripts. `--results FILE` keeps the counts of each class under each seed. A class and seed that are
+elements with scripts, `options` for command lines, and `control` for dialogues with control sockets. `--results FILE` keeps the counts of each class under each seed. A class and seed that are
 in the file do not run again, so that a run may be stopped and resumed. `--page FILE` puts the table into a page.
 `--case N` runs one case alone and prints it.
 """

@@ -7,7 +7,7 @@ from .tokens import fewer_tokens
 
 ELEMENTS = ("a", "b", "c", "d", "e", "f")
 COMPOUNDS = ("A", "B", "C", "Counter", "Null")
-ANY = ("Idle", "Idle", "Idle", "Idle", "Hub", "Tee", "Switch", "Null", "PushNull", "Counter", "Queue", "Print", "Discard",
+ANY = ("Idle", "Idle", "Idle", "Idle", "Tee", "Switch", "Null", "PushNull", "Counter", "Queue", "Print", "Discard",
        "InfiniteSource", "Strip(14)", "Message(hi)", "Paint", "Unqueue")
 """Classes: most of them take any number of ports, so that many random configurations are right."""
 VARIABLES = ("x", "y", "z", "w1")
@@ -150,7 +150,7 @@ class Scope:
         """At most one port of an element."""
         r = self.r
         if self.odd():
-            return r.choice(["[0,1]", "[]", "[1,0]", "[0x1]", "[0 1]", "[1-0]", "[0,0]", "[a]", "[-1]"])
+            return r.choice(["[0,1]", "[]", "[1,0]", "[0x1]", "[0 1]", "[0,0]", "[a]", "[-1]"])
         return r.choice(["", "", "", "", f"[{r.choice([0, 0, 1, 1, 2, 3])}]", "[ 1 ]", " [0]", "[0x1]", "[01]"])
 
     def ports(self, width):

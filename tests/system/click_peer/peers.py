@@ -27,16 +27,18 @@ class Result:
 class Run:
     """A program that runs."""
 
-    def __init__(self, program, arguments, folder, name):
+    def __init__(self, program, arguments, folder, name, stdin=os.devnull):
         self.out, self.err = (open(os.path.join(folder, f"{name}.{kind}"), "w+b") for kind in ("out", "err"))
-        self.process = subprocess.Popen(
-            [*program, *arguments], stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err, cwd=folder)
+        with open(os.path.join(folder, stdin), "rb") as given:
+            self.process = subprocess.Popen([*program, *arguments], stdin=given, stdout=self.out, stderr=self.err, cwd=folder)
 
     def result(self):
         """Waits for the end of the run."""
-        end = os.pidfd_open(self.process.pid)
-        ended, _, _ = select.select([end], [], [], LIMIT_S)
-        os.close(end)
+        ended = self.process.poll() is not None
+        if not ended:
+            end = os.pidfd_open(self.process.pid)
+            ended, _, _ = select.select([end], [], [], LIMIT_S)
+            os.close(end)
         if not ended:
             self.process.kill()
         status = self.process.wait()
