@@ -28,7 +28,6 @@ DIFFERENT = {
     "ip6ndsolicitor": "BADADDRS may be a list here, as the manual says",
     "ip6print": "IP6Print is missing",
     "schedorder1": "SchedOrderTest is missing",
-    "wifi/srcr": "classes within a compound element that nobody uses need not exist",
 }
 
 # Numbers that both draw: a port of a range, a time that Click's reading of the clock moves.

@@ -102,7 +102,7 @@ def instruction(r, labels):
         return f"wait {r.choice(['0.1', '0.01', '0.5', '1ms', '1', '0'])}"
     if draw < 0.75:
         return r.choice(["write c0.reset", "write q0.reset", "write c1.reset_counts", "write q0.capacity 2", "write src.active true",
-                         "write src.active false", "write s.run", "write s.step", "write c0.nothing 1", "write nothing.x 1",
+                         "write src.active false", "write s.run", "write c0.nothing 1", "write nothing.x 1",
                          "write src.reset", "write q0.length 3"])
     if draw < 0.82:
         return r.choice(["read c0.count", "read q0.length", "read c0.byte_count", "read q0.drops", "read c0.nothing", "read src.count", "readq c0.config",

@@ -132,7 +132,7 @@ def settled(text):
 
 
 def run_line(peers, case):
-    """What Click says of a command line, and what `ashlar click` does, each in a folder of its own."""
+    """Output of Click for a command line, and that of `ashlar click`, each in a folder of its own."""
     running = []
     for at, program in enumerate(peers.programs):
         folder = os.path.join(peers.folder, f"line{at}")

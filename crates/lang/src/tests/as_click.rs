@@ -176,7 +176,8 @@ fn mistakes_are_told_as_click_finds_them_with_the_line_that_it_has_read() {
         ("Idle(\n...", "2: expected ')'\n2: syntax error near '...'"),
         (
             "a :: Idle;\na :: Idle(1)",
-            "2: configuration string ignored on element reference\n2: redeclaration of element 'a'\n1: element 'a' previously declared here",
+            "2: configuration string ignored on element reference\n\
+             2: redeclaration of element 'a'\n1: element 'a' previously declared here",
         ),
         (
             "a -> b ] a :: ",
