@@ -2,6 +2,7 @@
 
 use crate::ast::{Arrow, Chain, Item, Ports, What};
 use crate::diagnostic::{Diagnostic, count};
+use crate::names::List;
 use crate::scope::{Builder, LINKS_MAX, Owner};
 use crate::source::Span;
 use crate::template::{NodeId, NodeKind};
@@ -72,7 +73,8 @@ impl Builder<'_, '_> {
 
     /// `a, b :: Class` declares both; an item without a class is an anonymous element.
     fn declarations(&mut self, chain: &Chain) {
-        let (items, next) = (&chain.first, chain.next);
+        let items = &chain.first;
+        let list = self.list(chain.next);
         let mut names = Vec::new();
         for item in items {
             match &item.what {
@@ -83,18 +85,18 @@ impl Builder<'_, '_> {
                     config,
                 } => {
                     for name in names.drain(..) {
-                        self.declare(name, class, *config, next);
+                        self.declare(name, class, *config, list);
                     }
-                    self.declare(name, class, *config, next);
+                    self.declare(name, class, *config, list);
                 }
                 _ => {
-                    self.place(item, true, next);
+                    self.place(item, true, list);
                 }
             }
         }
         for name in names {
             let before = self.template().nodes.len();
-            let node = self.named(name, next);
+            let node = self.named(name, chain.next);
             let broken =
                 chain.broken || matches!(self.template().nodes[node].what, NodeKind::Broken);
             if node < before && !broken {
@@ -145,11 +147,18 @@ impl Builder<'_, '_> {
 
     /// The places of a list of items; `next` is the token behind it.
     fn places(&mut self, items: &[Item], first: bool, next: Span) -> Vec<Place> {
-        let place = |item| self.place(item, first, next);
+        let list = self.list(next);
+        let place = |item| self.place(item, first, list);
         items.iter().map(place).collect()
     }
 
-    fn place(&mut self, item: &Item, first: bool, next: Span) -> Place {
+    fn list(&mut self, next: Span) -> List {
+        let nodes = self.template().nodes.len();
+        List { next, nodes }
+    }
+
+    fn place(&mut self, item: &Item, first: bool, list: List) -> Place {
+        let next = list.next;
         self.read_to = next;
         let (mut group, mut title) = (None, String::new());
         let (enter, leave) = match &item.what {
@@ -162,7 +171,7 @@ impl Builder<'_, '_> {
                 class,
                 config,
             } => {
-                let node = self.declare(name, class, *config, next);
+                let node = self.declare(name, class, *config, list);
                 (node, node)
             }
             What::Anonymous { class, config } => {

@@ -6,6 +6,15 @@ use crate::scope::{Builder, ClassUse};
 use crate::source::Span;
 use crate::template::{ClassRef, Node, NodeId, NodeKind};
 
+/// A list of items in a chain.
+#[derive(Clone, Copy)]
+pub(crate) struct List {
+    /// The token behind it.
+    pub(crate) next: Span,
+    /// Number of nodes before it.
+    pub(crate) nodes: NodeId,
+}
+
 impl Builder<'_, '_> {
     /// Declares a new element. The name is checked, and not used if it is invalid.
     pub(crate) fn declare(
@@ -13,10 +22,10 @@ impl Builder<'_, '_> {
         name: &Ident,
         class: &ClassExpr,
         config: Option<Span>,
-        next: Span,
+        list: List,
     ) -> NodeId {
         let (resolved, class_span) = self.class(class, ClassUse::Class);
-        self.read_to = next;
+        self.read_to = list.next;
         let what = match resolved {
             Some(class) => NodeKind::Element { class, config },
             None => NodeKind::Broken,
@@ -37,7 +46,7 @@ impl Builder<'_, '_> {
             let first = first.span;
             let mut error =
                 Diagnostic::error("redeclared", format!("redeclaration of element `{text}`"));
-            if let Some(config) = config {
+            if let Some(config) = config.filter(|_| node < list.nodes) {
                 let ignored = "configuration string ignored on element reference";
                 error = error
                     .read_to(config.before())
