@@ -257,6 +257,17 @@ enum Scheme {
     Hardware,
 }
 
+impl Scheme {
+    /// Name for programs that read the table.
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Software(IN_LINE) => "inline",
+            Scheme::Software(_) => "queues",
+            Scheme::Hardware => "hardware",
+        }
+    }
+}
+
 /// A router with this cost per packet.
 fn forwards(port: &str, cost: u64) -> String {
     format!("FromDevice({port}) -> Cost({cost}) -> ToDevice({port})")
@@ -295,7 +306,7 @@ fn looks() -> String {
 }
 
 /// Greatest deviation of the two from the ideal, over loads from half to three times the worker's capacity. Adds a
-/// line to the table for each.
+/// line to the table for each, which eval/routers/run reads: scheme, load, both rates, and both ideal rates.
 fn error(scheme: Scheme, table: &mut String) -> f64 {
     let each = [0.5, 0.9, 1.1, 1.5, 2.0, 3.0].map(|offered| {
         let looks = match scheme {
@@ -308,7 +319,12 @@ fn error(scheme: Scheme, table: &mut String) -> f64 {
         let is = two_to_one(scheme, offered);
         let _ = writeln!(
             table,
-            "{scheme:?}, offered {offered:.1}: {is:.3?}, ideal {ideal:.3?}"
+            "shares {} {offered} {:.4} {:.4} {:.4} {:.4}",
+            scheme.name(),
+            is[0],
+            is[1],
+            ideal[0],
+            ideal[1]
         );
         let errors = is.iter().zip(ideal).map(|(is, ideal)| (is - ideal).abs());
         errors.fold(0.0, f64::max)

@@ -17,7 +17,7 @@ LOADS = ["0.5", "0.9", "1.1", "1.5", "2", "3"]
 # Packets of one router in a row.
 RUNS = ["32", "1"]
 TITLES = {
-    "cost": "ports of its own, and shares", "two-to-one": "shares 2:1", "neighbour": "a neighbour that takes all", "overload": "a neighbour's overload",
+    "cost": "ports of its own, and shares", "two-to-one": "shares 2:1", "virtual": "shares 2:1, in virtual time", "neighbour": "a neighbour that takes all", "overload": "a neighbour's overload",
     "isolated": "routers that are processes, by links", "direct": "routers that are processes, with devices", "namespaces": "Linux namespaces", "many": "many routers"}
 PAPER_XEN = 0.05
 CACHE_KIB = 1024  # the second level
@@ -68,6 +68,22 @@ def shares(raw, scheme):
 def memory(raw, n):
     """KiB that each of n routers takes beside the first one."""
     return (raw["many"][n]["memory of all"] - raw["many"][n]["memory of 1"]) / (int(n) - 1)
+
+
+SCHEMES = {"inline": "in line (a)", "queues": "queues (b)", "hardware": "the port's own queues (c)"}
+
+
+def in_virtual_time(raw):
+    """Table of what two routers forward, by scheme and load."""
+    of = raw["virtual"]
+    rows = [[load, *(" + ".join(f"{rate:.2f}" for rate in of[f"{scheme} {load}"][:2]) for scheme in SCHEMES)] for load in LOADS]
+    return table(["offered", *SCHEMES.values()], rows)
+
+
+def deviation(raw, scheme):
+    """Greatest difference from the ideal rates, in percent of the worker's capacity."""
+    of = [rates for name, rates in raw["virtual"].items() if name.startswith(f"{scheme} ")]
+    return 100 * max(abs(is_ - ought) for rates in of for is_, ought in zip(rates[:2], rates[2:], strict=True))
 
 
 def look_ups(raw):
@@ -145,8 +161,11 @@ def values(raw):
     claim(proportion["queues"] > 1.5 > 1 > proportion["inline"], "queues hold 2:1 at three times the load, and in-line sharing does not")
     carried = sum(curves["inline"]["3"]) / 3
     losses = [max(0, (1 - b / a) * 100) for a, b in zip(raw["neighbour"]["alone"], raw["neighbour"]["beside"], strict=True)]
-    return {
-        "looks": look_ups(raw), "shares": table(["offered", "in line", "queues"], rows), "overload": overload(raw), "linux": beside_linux(raw), "hosts": hosts(raw),
+    claim(deviation(raw, "queues") <= 1 and deviation(raw, "hardware") <= 1, "queues are within 1 % of the ideal")
+    last = {scheme: raw["virtual"][f"{scheme} 3"] for scheme in SCHEMES}
+    beyond = {f"virtual {scheme}": f"{rates[0] / rates[1]:.1f}:1" for scheme, rates in last.items()}
+    return beyond | {
+        "virtual": in_virtual_time(raw), "inline misses": f"{deviation(raw, 'inline'):.0f}", "looks": look_ups(raw), "shares": table(["offered", "in line", "queues"], rows), "overload": overload(raw), "linux": beside_linux(raw), "hosts": hosts(raw),
         "isolated": table(["routers", "Mpps", "over one in the process"], [["in the process", mpps(own["shared"]), "1"], *(
             [f"{n} isolated", mpps(of), f"{middle(of) / middle(own['shared']):.2f}"] for n, of in by_number(raw, "isolated"))]),
         "shared/none": spread(ratios), "cost goal": ": missed" if middle(ratios) < 0.95 else ": met", "own": f"{middle(cost['own'], 1e6):.1f}", "falls": shared_core(by_number(raw, "isolated")), "direct falls": shared_core(by_number(raw, "direct")),
@@ -167,7 +186,13 @@ def values(raw):
 
 
 def draw(axes, raw):
-    common, many, two, own, mapped, linux = axes
+    common, many, ideal, two, own, mapped, linux = axes
+    for scheme, style in (("inline", "--"), ("queues", "-")):
+        for at, what in ((0, "high"), (1, "low")):
+            ideal.plot([float(load) for load in LOADS], [raw["virtual"][f"{scheme} {load}"][at] for load in LOADS], style, color=plot.COLORS[at], marker="o",
+                       label=f"{what}, {scheme}")
+    ideal.set(title="Figures 17, 18 in virtual time", xlabel="offered, of the worker's capacity", ylabel="forwarded, of the worker's capacity", ylim=0)
+    ideal.legend()
     plot.groups(common, ["Figures 14 (left), 20"], {"ports of its own": [middle(raw["cost"]["own"], 1e6)], "shares of two ports": [middle(raw["cost"]["shared"], 1e6)]}, "Mpps")
     common.set(title="one common domain, one core")
     numbers = sorted({int(name.split()[1]) for name in raw["namespaces"] if name.startswith("namespaces ")})
@@ -185,7 +210,7 @@ def draw(axes, raw):
         of = shares(raw, scheme)
         for at, name, color in ((0, "high", plot.COLORS[0]), (1, "low", plot.COLORS[1])):
             two.plot(loads, [of[load][at] for load in LOADS], style, color=color, marker="o", label=f"{name}, {scheme}")
-    two.set(title="Figures 17, 18: shares 2:1, 60 % of the load low", xlabel="offered, in the unit of the page", ylabel="forwarded, in the unit of the page", ylim=0)
+    two.set(title="The same live", xlabel="offered, in the unit of the page", ylabel="forwarded, in the unit of the page", ylim=0)
     two.legend()
     for axis, points, base, title in (
             (own, by_number(raw, "isolated"), raw["isolated"]["shared"], "Figures 14, 19, 21: isolated, by links, on one core"),
@@ -213,7 +238,9 @@ def rows():
         row("direct", "Virtual Routers Figure 14 and 3.3.3: isolated over common, direct mapping", "1.0 with Xen, about 7 Mpps on six cores", f"{found['direct/process']}; {found['apart mpps']} Mpps on two cores"),
         row("cost", "Virtual Routers Figure 20: one common domain", "close to 7 Mpps on six cores", f"{found['common mpps']} Mpps on one core"),
         row("many", "Virtual Routers Figure 16: many routers", "flat until caches overflow", found["cache"]),
-        row("two-to-one", "Virtual Routers Figures 17 and 18: 2:1 at three times the load", "missed in line, held by queues", f"{found['inline 3']} in line ({found['inline carried']} of the load carried), {found['queues 3']} by queues"),
+        row("virtual", "Virtual Routers Figures 15, 17, 18: 2:1 at three times the capacity, in virtual time", "missed in line, held by a card's queues",
+            f"{found['virtual inline']} in line, {found['virtual queues']} by queues, {found['virtual hardware']} by the port's own queues"),
+        row("two-to-one", "Virtual Routers Figure 18, live", "held", f"{found['queues 3']} by queues"),
         row("isolated", "Virtual Routers Figure 19: domains behind a shared one", "0.05 Mpps", f"{found['isolated mpps']} Mpps"),
         row("isolated", "Virtual Routers Figure 21: domains on one core, by links", "falls with their number", found["falls"]),
         row("direct", "Virtual Routers Figure 21: domains on one core, direct mapping", "falls with their number", found["direct falls"]),
@@ -223,5 +250,5 @@ def rows():
 def write_page():
     """Makes plot and page of raw.json."""
     raw = load()
-    plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (25, 3.6), 6)
+    plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (29, 3.6), 7)
     (HERE / "README.md").write_text(figure.fill(figure.page_text(HERE), values(raw)))
