@@ -281,8 +281,10 @@ impl Graph {
 
     #[inline(always)] // once for a task that is alone, once for others
     fn run_task(&mut self, index: usize) -> Did {
-        let task = &self.core.tasks[index];
+        let task = &mut self.core.tasks[index];
         let node = task.node;
+        // This run answers what woke the task; only what comes during it asks for another one.
+        task.stats.woken = false;
         // Reading the counter costs as much as an element does, so a sample is measured.
         let measured = task.stats.runs.is_multiple_of(MEASURED_ONE_IN);
         if measured || !self.core.overflows.is_empty() {
