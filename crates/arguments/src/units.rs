@@ -121,25 +121,28 @@ impl FromArg for bool {
 /// overflow. Sizes that determine memory have a lower limit, see [`Capacity`].
 pub const SIZE_MAX: usize = u32::MAX as usize;
 
-/// Parses a decimal, `0x` or octal (`0` first) number, as Click does.
+/// Parses a decimal, `0x`, `0b` or octal (`0` first) number, as Click does.
 fn integer(raw: &str) -> Option<i128> {
     let (negative, digits) = match raw.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, raw.strip_prefix('+').unwrap_or(raw)),
     };
     let digits = &*ungrouped(digits)?;
-    let value = match digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
-        Some(hex) => i128::from_str_radix(hex, 16).ok()?,
-        None if digits.len() > 1 && digits.starts_with('0') => {
-            i128::from_str_radix(digits, 8).ok()?
-        }
-        None if digits.starts_with(|c: char| c.is_ascii_digit()) => digits.parse().ok()?,
-        None => return None,
+    let (radix, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &digits[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &digits[2..]),
+        [b'0', _, ..] => (8, digits),
+        _ => (10, digits),
     };
+    // A second sign is none of a number.
+    if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
+        return None;
+    }
+    let value = i128::from_str_radix(digits, radix).ok()?;
     Some(if negative { -value } else { value })
 }
 
-/// A whole number in a list of words, written as in arguments: decimal, `0x` or octal (`0` first). `None` if the word
+/// A whole number in a list of words, written as in arguments: decimal, `0x`, `0b` or octal (`0` first). `None` if the word
 /// is no number, or one that the type cannot hold.
 pub fn whole<T: TryFrom<i128>>(word: &str) -> Option<T> {
     integer(word).and_then(|value| T::try_from(value).ok())
@@ -410,6 +413,10 @@ mod tests {
             parse::<Duration>("+1_0.5 ms"),
             Ok(Duration::from_micros(10_500))
         );
+        assert_eq!(parse::<u32>("0b1_1"), Ok(3));
+        for wrong in ["0b2", "0b", "0x+1", "0x", "+-1", "08"] {
+            assert!(parse::<u32>(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["_10", "10_", "1__0", "_", "x_1"] {
             assert!(
                 parse::<u32>(wrong).is_err() && parse::<Duration>(wrong).is_err(),

@@ -1,7 +1,8 @@
 //! The functions that every script offers as handlers: arithmetic, comparison, texts.
 
-use super::number::{Number, boolean, integer};
+use super::number::{Number, boolean};
 use super::sprintf::sprintf;
+use arguments::units::whole;
 use lang::args::{quote, unquote, unquoted_words, words};
 use std::cmp::Ordering;
 
@@ -28,65 +29,59 @@ pub(crate) fn pure(name: &str, argument: &str) -> Option<Result<String, String>>
         "sprintf" => sprintf(&unquoted_words(argument)),
         "first" => Ok(first(argument).to_owned()),
         "length" => Ok(argument.len().to_string()),
-        "unquote" => Ok(unquote(argument).into_owned()),
-        "htons" | "ntohs" => swap(argument, 0xffff, |v| u64::from((v as u16).to_be())),
-        "htonl" | "ntohl" => swap(argument, 0xffff_ffff, |v| u64::from((v as u32).to_be())),
+        "unquote" => Ok(unquote(argument.trim_end()).into_owned()),
+        "htons" | "ntohs" => swap(argument, |v| u32::from((v as u16).to_be())),
+        "htonl" | "ntohl" => swap(argument, u32::to_be),
         _ => return None,
     })
 }
 
-fn numbers(argument: &str) -> Result<Vec<Number>, String> {
-    numbers_by(argument, Number::parse)
-}
-
-fn numbers_by(argument: &str, parse: fn(&str) -> Option<Number>) -> Result<Vec<Number>, String> {
-    let words = unquoted_words(argument);
-    let all: Option<Vec<_>> = words.iter().map(|word| parse(word)).collect();
-    all.ok_or_else(|| "expected list of numbers".to_owned())
-}
-
-/// Operand of a division: a real number, so that `010` is ten, as in Click.
-fn operand(word: &str) -> Option<Number> {
-    let decimal = word.parse().ok().map(Number::Int);
-    decimal.or_else(|| Number::parse(word))
-}
-
-fn one_number(argument: &str) -> Result<Number, String> {
-    match numbers(argument).as_deref() {
-        Ok([number]) => Ok(*number),
-        _ => Err("expected one number".to_owned()),
+/// The only word of an argument. White space behind it is part of it, as in Click, so that it is no number.
+fn only_word(argument: &str) -> Option<String> {
+    match <[String; 1]>::try_from(unquoted_words(argument)) {
+        Ok([word]) if !argument.ends_with(char::is_whitespace) => Some(word),
+        _ => None,
     }
 }
 
 fn fold(name: &str, argument: &str) -> Result<String, String> {
-    let all = match name {
-        "div" | "idiv" => numbers_by(argument, operand)?,
-        _ => numbers(argument)?,
-    };
+    // Only real numbers are divided, as in Click.
+    let real = matches!(name, "div" | "idiv");
+    let all = Number::parse_all(&unquoted_words(argument), real);
+    let all = all.ok_or_else(|| "expected list of numbers".to_owned())?;
     let Some((&first, others)) = all.split_first() else {
         let sum = matches!(name, "add" | "sub");
         return Ok(if sum { "0" } else { "1" }.to_owned());
     };
-    if name == "idiv" && others.iter().any(|n| n.real() == 0.0) {
-        // Click's result on this kind of processor.
-        return Ok(i64::MIN.to_string());
-    }
-    let exact = |a: i64, b: i64| (a.checked_rem(b)? == 0).then(|| a.checked_div(b))?;
     let step = |a: Number, b: Number| match name {
         "add" => a.apply(b, i64::checked_add, |a, b| a + b),
         "sub" => a.apply(b, i64::checked_sub, |a, b| a - b),
         "mul" => a.apply(b, i64::checked_mul, |a, b| a * b),
-        "div" => a.apply(b, exact, |a, b| a / b),
-        "idiv" => a.apply(b, i64::checked_div, |a, b| a / b),
+        "div" | "idiv" => Number::Real(a.real() / b.real()),
         "min" if b.compare(a) == Ordering::Less => b,
         "max" if b.compare(a) == Ordering::Greater => b,
         _ => a,
     };
     let result = others.iter().fold(first, |a, b| step(a, *b));
     Ok(match result {
-        Number::Real(value) if name == "idiv" => Number::Real(value.trunc()).to_string(),
+        Number::Real(value) if name == "idiv" => truncated(value).to_string(),
         result => result.to_string(),
     })
+}
+
+/// The integer part of a number, if 64 bits can hold it; else Click's result on this kind of processor.
+fn truncated(value: f64) -> i64 {
+    let bound = -(i64::MIN as f64);
+    if (-bound..bound).contains(&value) {
+        value as i64
+    } else {
+        i64::MIN
+    }
+}
+
+fn one_number(argument: &str) -> Result<Number, String> {
+    let number = only_word(argument).and_then(|word| Number::parse(&word));
+    number.ok_or_else(|| "expected one number".to_owned())
 }
 
 fn sign(name: &str, number: Number) -> Number {
@@ -99,13 +94,25 @@ fn sign(name: &str, number: Number) -> Number {
 }
 
 fn remainder(name: &str, argument: &str) -> Result<String, String> {
-    let all = numbers(argument).map_err(|_| "expected two numbers".to_owned())?;
-    match (name, all.as_slice()) {
-        (_, [Number::Int(_), Number::Int(0)]) => Ok(String::new()),
-        (_, [Number::Int(a), Number::Int(b)]) => Ok(a.wrapping_rem(*b).to_string()),
-        ("rem", [_, b]) if b.real() == 0.0 => Err("division by zero".to_owned()),
-        ("rem", [a, b]) => Ok(Number::Real(a.real() % b.real()).to_string()),
+    let words = unquoted_words(argument);
+    let both = match words.as_slice() {
+        [a, b] => two_numbers(a, b),
+        _ => None,
+    };
+    match (name, both) {
+        (_, Some((Number::Int(_), Number::Int(0)))) => Ok(String::new()),
+        (_, Some((Number::Int(a), Number::Int(b)))) => Ok(a.wrapping_rem(b).to_string()),
+        ("rem", Some((_, b))) if b.real() == 0.0 => Err("division by zero".to_owned()),
+        ("rem", Some((a, b))) => Ok(Number::Real(a.real() % b.real()).to_string()),
         _ => Err("expected two numbers".to_owned()),
+    }
+}
+
+/// Two numbers: both integers, or both real, as in Click.
+fn two_numbers(a: &str, b: &str) -> Option<(Number, Number)> {
+    match (whole(a), whole(b)) {
+        (Some(a), Some(b)) => Some((Number::Int(a), Number::Int(b))),
+        _ => Some((Number::parse_real(a)?, Number::parse_real(b)?)),
     }
 }
 
@@ -114,9 +121,9 @@ fn compare(name: &str, argument: &str) -> Result<String, String> {
     let [a, b] = words.as_slice() else {
         return Err("expected two numbers".to_owned());
     };
-    let order = match (Number::parse(a), Number::parse(b)) {
-        (Some(a), Some(b)) => a.compare(b),
-        _ => a.as_bytes().cmp(b.as_bytes()),
+    let order = match two_numbers(a, b) {
+        Some((a, b)) => a.compare(b),
+        None => a.as_bytes().cmp(b.as_bytes()),
     };
     let holds = match name {
         "eq" => order.is_eq(),
@@ -130,10 +137,11 @@ fn compare(name: &str, argument: &str) -> Result<String, String> {
 }
 
 fn logic(name: &str, argument: &str) -> Result<String, String> {
-    let words = unquoted_words(argument);
-    if name == "not" && words.len() != 1 {
-        return Err("syntax error".to_owned());
-    }
+    let words = match name {
+        "not" => only_word(argument).map(|word| vec![word]),
+        _ => Some(unquoted_words(argument)),
+    };
+    let words = words.ok_or_else(|| "syntax error".to_owned())?;
     // The first word that decides ends the search, as in Click: words behind it may be anything.
     let decisive = matches!(name, "or" | "nor");
     let mut found = false;
@@ -170,23 +178,18 @@ fn member(argument: &str) -> String {
     found.unwrap_or(false).to_string()
 }
 
-fn swap(argument: &str, max: i128, swap: fn(u64) -> u64) -> Result<String, String> {
-    let words = unquoted_words(argument);
-    let value = match words.as_slice() {
-        [word] => integer(word).filter(|v| (0..=max).contains(v)),
-        _ => None,
-    };
-    value
-        .map(|v| swap(v as u64).to_string())
-        .ok_or_else(|| format!("expected integer between 0 and {max}"))
+/// A number with its bytes in the other order, of its last 16 or 32 bits. Negative numbers are two's complements.
+fn swap(argument: &str, swap: fn(u32) -> u32) -> Result<String, String> {
+    let bounds = i64::from(i32::MIN)..=i64::from(u32::MAX);
+    let value = only_word(argument).and_then(|word| whole(&word));
+    let value = value.filter(|value| bounds.contains(value));
+    let value = value.ok_or_else(|| "expected one integer of 32 bits".to_owned())?;
+    Ok(swap(value as u32).to_string())
 }
 
 /// `random`: a number up to C's `RAND_MAX`, below a bound, or between two.
 pub(crate) fn random(argument: &str, draw: &mut dyn FnMut() -> u32) -> Result<String, String> {
-    let bounds: Option<Vec<i64>> = unquoted_words(argument)
-        .iter()
-        .map(|w| integer(w).and_then(|v| i64::try_from(v).ok()))
-        .collect();
+    let bounds: Option<Vec<i64>> = unquoted_words(argument).iter().map(|w| whole(w)).collect();
     let (low, high) = match bounds.as_deref() {
         Some([]) => return Ok((draw() & RANDOM_MAX).to_string()),
         Some([n]) => (0, n.saturating_sub(1)),
@@ -262,6 +265,17 @@ mod tests {
             ("idiv 7 2", "3"),
             ("idiv 7.5 2", "3"),
             ("idiv 010 2", "5"),
+            ("idiv 7 2 0.5", "7"),
+            ("div 10000000000000", "1e+13"),
+            ("div 0 -1", "-0"),
+            ("div 1 -0", "-inf"),
+            ("add 010 1e3 010", "1018"),
+            ("mul 2.5 -0", "-0"),
+            ("max 2.5 010", "10"),
+            ("max 010 2.5", "8"),
+            ("add 0b11 1_0", "13"),
+            ("rem 010 2.5", "0"),
+            ("rem 010 3", "2"),
             ("div 010", "10"),
             ("mod 7 3", "1"),
             ("rem 7 3", "1"),
@@ -273,7 +287,7 @@ mod tests {
             ("add 0x10 010", "24"),
             ("add 9223372036854775807 1", "9.22337203685e+18"),
             ("mod -9223372036854775808 -1", "0"),
-            ("idiv -9223372036854775808 -1", "9.22337203685e+18"),
+            ("idiv -9223372036854775808 -1", "-9223372036854775808"),
         ]);
         check(&[("div 1 0", "inf"), ("mod 1 0", ""), ("mul", "1")]);
         check(&[("idiv 1 0", "-9223372036854775808")]);
@@ -294,6 +308,9 @@ mod tests {
             ("le 9 8", "false"),
             ("ge 8 8", "true"),
             ("eq \"a b\" 'a b'", "true"),
+            ("eq 010 8", "true"),
+            ("eq 010 8.0", "false"),
+            ("lt 010 9.5", "false"),
         ]);
         assert_eq!(refused("eq 1"), "expected two numbers");
     }
@@ -346,10 +363,24 @@ mod tests {
             ("htons 1", "256"),
             ("ntohl 16777216", "1"),
         ]);
-        assert_eq!(
-            refused("htons 65536"),
-            "expected integer between 0 and 65535"
-        );
+        check(&[
+            ("ntohl -1", "4294967295"),
+            ("htonl -7", "4194303999"),
+            ("htonl 3232235521", "16820416"),
+            ("htons -7", "63999"),
+            ("htons 65536", "0"),
+            ("ntohs 70000", "28689"),
+        ]);
+        for call in [
+            "htons 4294967296",
+            "htonl -2147483649",
+            "htonl 1 ",
+            "neg 1 ",
+            "abs 1 2",
+        ] {
+            assert!(refused(call).starts_with("expected one "), "{call}");
+        }
+        assert_eq!(refused("not 1 "), "syntax error");
         assert_eq!(shift("foo bar  baz"), ("foo".into(), "bar  baz".into()));
         assert_eq!(shift(""), (String::new(), String::new()));
         assert_eq!(quoted("a b"), "\"a b\"");

@@ -24,6 +24,9 @@ impl Machine {
         if let Some(result) = functions::pure(name, argument) {
             return Some(result);
         }
+        if name == "run" {
+            return Some(self.run_handler(name, argument, false, host));
+        }
         let argument = argument.trim();
         Some(match name {
             "random" => functions::random(argument, &mut || host.random()),
@@ -33,9 +36,7 @@ impl Machine {
             "cat" => host.load(&file(argument)),
             "catq" => host.load(&file(argument)).map(|t| functions::quoted(&t)),
             "kill" => kill(argument, host),
-            "get" => self
-                .get(argument)
-                .ok_or_else(|| format!("undefined variable '{argument}'")),
+            "get" => self.named(argument),
             "shift" => {
                 let name = if argument.is_empty() {
                     "args"
@@ -46,10 +47,21 @@ impl Machine {
                 self.set(name, rest);
                 Ok(first)
             }
-            "run" => self.run_handler("run", argument, false, host),
             _ if self.exports(name) => Ok(self.get(name).unwrap_or_default()),
             _ => return None,
         })
+    }
+
+    /// The variable that a word names: none of the arguments by number, and no other special one.
+    fn named(&self, argument: &str) -> Result<String, String> {
+        match argument.split_whitespace().count() {
+            0 => return Err("no variable".to_owned()),
+            1 => {}
+            _ => return Err("too many arguments".to_owned()),
+        }
+        let args = || self.get(argument).filter(|_| argument == "args");
+        let value = self.variable(argument).or_else(args);
+        value.ok_or_else(|| format!("undefined variable '{argument}'"))
     }
 
     /// Writes one of the script's own handlers; `None` if it has no such one.

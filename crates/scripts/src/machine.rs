@@ -68,6 +68,11 @@ impl Depth {
         DEPTH.set((depth + 1, runs + 1));
         Some(Depth)
     }
+
+    /// True if a script runs inside another one, whose messages these are.
+    fn is_nested() -> bool {
+        DEPTH.get().0 > 1
+    }
 }
 
 impl Drop for Depth {
@@ -163,7 +168,8 @@ impl Machine {
         let program = Arc::clone(&self.program);
         for insn in &program.code {
             if let Insn::Set { name, .. } = insn {
-                self.set(name, String::new());
+                let mut variables = self.variables.borrow_mut();
+                variables.insert(name.clone(), String::new());
             }
         }
         for insn in &program.code {
@@ -241,11 +247,20 @@ impl Machine {
         }
     }
 
-    /// The value of a variable.
+    /// The value of a variable. One that the script sets hides an argument or another value of that name.
     pub fn get(&self, name: &str) -> Option<String> {
+        self.variable(name).or_else(|| self.special(name))
+    }
+
+    /// The value of a variable that was set, or that the script sets.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.variables.borrow().get(name).cloned()
+    }
+
+    fn special(&self, name: &str) -> Option<String> {
         let frame = self.frame.borrow();
         let call = &frame.call;
-        let special = match name {
+        match name {
             "?" => Some(self.status.get().to_string()),
             "0" => Some(call.name.clone()),
             "#" => Some(lang::args::unquoted_words(&call.args).len().to_string()),
@@ -261,13 +276,12 @@ impl Machine {
                         .unwrap_or_default()
                 })
             }
-        };
-        special.or_else(|| self.variables.borrow().get(name).cloned())
+        }
     }
 
     /// Sets a variable.
     pub fn set(&self, name: &str, value: String) {
-        if name == "args" {
+        if name == "args" && self.variable(name).is_none() {
             self.frame.borrow_mut().call.args = value;
         } else {
             self.variables.borrow_mut().insert(name.to_owned(), value);
@@ -296,7 +310,7 @@ impl Machine {
             }
             contexts.len()
         });
-        if depth == 0 && !self.bare.get() {
+        if depth == 0 && !self.bare.get() && !Depth::is_nested() {
             tell(0, &self.heading());
             depth = 1;
         }

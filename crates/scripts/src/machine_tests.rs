@@ -396,6 +396,48 @@ fn variables_are_shifted_and_read_as_the_tests_of_click_do() {
 }
 
 #[test]
+fn a_variable_that_is_set_hides_an_argument() {
+    let (mut world, script) = (
+        world(),
+        machine(&["print [$1 $#]", "set 1 5", "print [$1 $#]"]),
+    );
+    script.init(&mut world);
+    let call = Call {
+        args: "a b".to_owned(),
+        ..Call::default()
+    };
+    script.run(call, &mut world).expect("no error");
+    assert_eq!(world.out, "[ 2]\n[5 2]\n", "as in Click");
+}
+
+#[test]
+fn get_reads_variables_only() {
+    let call = Call {
+        args: "a b".to_owned(),
+        ..Call::default()
+    };
+    for (name, said) in [
+        ("1", "undefined variable '1'"),
+        ("#", "undefined variable '#'"),
+        ("", "no variable"),
+        ("x y", "too many arguments"),
+    ] {
+        let (mut world, script) = (world(), machine(&[&format!("print $(get {name})")]));
+        script.run(call.clone(), &mut world).expect("no error");
+        assert!(world.said.contains(said), "{name}: {}", world.said);
+    }
+    let (mut world, script) = (
+        world(),
+        machine(&["print $(get args)", "print $(length a )"]),
+    );
+    script.run(call, &mut world).expect("no error");
+    assert_eq!(
+        world.out, "a b\n2\n",
+        "white space at an argument's end stays, as in Click"
+    );
+}
+
+#[test]
 fn a_handler_that_fails_is_said_and_one_that_is_not_there_stays_as_written() {
     let mut world = world();
     let script = machine(&[

@@ -1,6 +1,7 @@
 //! Numbers of scripts: integers stay integers, everything else is a double, printed with up to 12
 //! digits.
 
+use arguments::units::whole;
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -12,13 +13,27 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// A decimal, `0x` or octal integer, or a decimal fraction.
+    /// An integer as in arguments, or a real number.
     pub(crate) fn parse(text: &str) -> Option<Number> {
-        if let Some(value) = integer(text) {
-            return Some(match i64::try_from(value) {
-                Ok(value) => Number::Int(value),
-                Err(_) => Number::Real(value as f64),
-            });
+        let int = whole(text).map(Number::Int);
+        int.or_else(|| Number::parse_real(text))
+    }
+
+    /// The numbers of a list, all of them `real` if asked. Once a word is no integer, all behind it are real: `010` is
+    /// eight in front of it, and ten behind it, as in Click.
+    pub(crate) fn parse_all(words: &[String], mut real: bool) -> Option<Vec<Number>> {
+        let parse = |word: &String| {
+            let int = whole(word).filter(|_| !real).map(Number::Int);
+            real = int.is_none();
+            int.or_else(|| Number::parse_real(word))
+        };
+        words.iter().map(parse).collect()
+    }
+
+    /// A real number: a decimal fraction, or a hexadecimal integer.
+    pub(crate) fn parse_real(text: &str) -> Option<Number> {
+        if let Some(value) = whole::<i128>(text).filter(|_| text.contains(['x', 'X'])) {
+            return Some(Number::Real(value as f64));
         }
         let numeric = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');
         if !text.bytes().all(numeric) {
@@ -70,31 +85,15 @@ impl std::fmt::Display for Number {
     }
 }
 
-/// Parses a decimal, `0x` or octal integer.
-pub(crate) fn integer(text: &str) -> Option<i128> {
-    let (negative, digits) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (radix, digits) = match digits
-        .strip_prefix("0x")
-        .or_else(|| digits.strip_prefix("0X"))
-    {
-        Some(hex) => (16, hex),
-        None if digits.len() > 1 && digits.starts_with('0') => (8, &digits[1..]),
-        None => (10, digits),
-    };
-    if !digits.starts_with(|c: char| c.is_ascii_hexdigit()) {
-        return None;
-    }
-    let value = i128::from_str_radix(digits, radix).ok()?;
-    Some(if negative { -value } else { value })
-}
-
 /// A double with `digits` significant digits, the shorter of plain and exponent form, as C's `%g`.
 pub(crate) fn general(value: f64, digits: usize) -> String {
     if !value.is_finite() {
-        return value.to_string().to_ascii_lowercase();
+        let sign = if value.is_nan() && value.is_sign_negative() {
+            "-"
+        } else {
+            ""
+        };
+        return format!("{sign}{}", value.to_string().to_ascii_lowercase());
     }
     let digits = digits.max(1);
     let scientific = format!("{value:.*e}", digits - 1);
@@ -140,7 +139,8 @@ mod tests {
 
     #[test]
     fn integers_are_decimal_hex_or_octal() {
-        for (text, value) in [("10", 10), ("0xA", 10), ("012", 10), ("-3", -3), ("+4", 4)] {
+        let integers = [("10", 10), ("0xA", 10), ("012", 10), ("-3", -3), ("+4", 4)];
+        for (text, value) in [integers.as_slice(), &[("0b11", 3), ("1_0", 10)]].concat() {
             assert_eq!(Number::parse(text), Some(Number::Int(value)), "{text}");
         }
         for text in ["", "10x", "0x", "-", "1.2.3", "inf", "nan", "--1", "0x-1"] {
@@ -148,6 +148,9 @@ mod tests {
         }
         assert_eq!(Number::parse("2.5"), Some(Number::Real(2.5)));
         assert_eq!(Number::parse(".5"), Some(Number::Real(0.5)));
+        assert_eq!(Number::parse_real("010"), Some(Number::Real(10.0)));
+        assert_eq!(Number::parse_real("0x10"), Some(Number::Real(16.0)));
+        assert_eq!(Number::parse_real("1_0"), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `sprintf`: C's format strings, with words as arguments.
 
-use super::number::{Number, general, integer};
+use super::number::{Number, general};
+use arguments::units::whole;
 
 /// Widest field and highest precision.
 const WIDTH_MAX: usize = 1000;
@@ -74,7 +75,7 @@ fn field<'a>(
     }
     let mut size = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
         let value = if chars.next_if_eq(&'*').is_some() {
-            integer(next()?).ok_or_else(|| "expected width".to_owned())?
+            whole(next()?).ok_or_else(|| "expected width".to_owned())?
         } else {
             let mut value = 0i128;
             while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
@@ -102,20 +103,17 @@ impl Field {
                 self.pad("", &argument.chars().take(most).collect::<String>(), false)
             }
             'c' => {
-                let code = integer(argument).and_then(|v| u8::try_from(v).ok());
-                let c = code.map(char::from).ok_or_else(|| bad("integer"))?;
+                let c = whole(argument).map(|code: u8| char::from(code));
+                let c = c.ok_or_else(|| bad("integer"))?;
                 self.pad("", &c.to_string(), false)
             }
             'd' | 'i' => {
-                let value = integer(argument).and_then(|v| i64::try_from(v).ok());
-                let value = value.ok_or_else(|| bad("integer"))?;
+                let value: i64 = whole(argument).ok_or_else(|| bad("integer"))?;
                 self.digits(self.sign(value < 0), value.unsigned_abs().to_string())
             }
             'u' | 'x' | 'X' | 'o' => {
-                let value = integer(argument).and_then(|v| {
-                    let signed = i64::try_from(v).ok().map(|v| v as u64);
-                    signed.or(u64::try_from(v).ok())
-                });
+                let signed = whole(argument).map(|value: i64| value as u64);
+                let value = signed.or_else(|| whole(argument));
                 let value = value.ok_or_else(|| bad("integer"))?;
                 let prefix = |text| {
                     if self.alternate && value != 0 {

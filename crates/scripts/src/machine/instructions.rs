@@ -187,9 +187,12 @@ impl Values for Scope<'_> {
     }
 
     fn call(&mut self, text: &str) -> Option<String> {
-        let (handler, argument) = split(text);
+        // White space behind the argument is part of it, as in Click.
+        let text = text.trim_start();
+        let (handler, _) = split(text);
+        let argument = text[handler.len()..].trim_start();
         let exists = self.0.offers(&handler, Use::Read) || self.1.offers(&handler, Use::Read);
-        match self.0.read(&handler, &argument, self.1) {
+        match self.0.read(&handler, argument, self.1) {
             Ok(value) => Some(value),
             Err(wrong) => {
                 self.0.complain(&wrong, self.1);
