@@ -380,14 +380,27 @@ impl<R: BufRead> Reader<R> {
         self.must_fill(into).map(|()| true)
     }
 
-    fn must_fill(&mut self, into: &mut [u8]) -> Result<(), String> {
-        self.at += into.len() as u64;
-        self.file.read_exact(into).map_err(|e| match e.kind() {
-            ErrorKind::UnexpectedEof => {
-                format!("the file ends in the middle of a record, {}", self.place())
+    fn must_fill(&mut self, mut into: &mut [u8]) -> Result<(), String> {
+        while !into.is_empty() {
+            match self.file.read(into) {
+                Ok(0) => return Err(self.ends_in_record()),
+                Ok(read) => {
+                    self.at += read as u64;
+                    into = &mut into[read..];
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => (),
+                Err(e) => return Err(format!("cannot be read {}: {e}", self.place())),
             }
-            _ => format!("cannot be read {}: {e}", self.place()),
-        })
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn ends_in_record(&self) -> String {
+        format!(
+            "the file ends in the middle of a record, at byte {}",
+            self.at
+        )
     }
 }
 

@@ -6,7 +6,7 @@ use arguments::units::FromArg;
 use arguments::{Args, Names};
 use std::time::Duration;
 
-/// A moment: nanoseconds since the Unix epoch. Written as seconds with a fraction.
+/// A moment: nanoseconds since the Unix epoch, or after another moment. Written as a span that is not negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(pub i64);
 
@@ -33,12 +33,15 @@ impl Span {
 }
 
 impl FromArg for Moment {
-    const KIND: &'static str = "a time in seconds such as 996033261.451094";
+    const KIND: &'static str = "a time such as 996033261.451094, 1.5s, 20ms or 3 min";
 
-    fn from_arg(raw: &str, _: &Names) -> Result<Moment, String> {
+    fn from_arg(raw: &str, names: &Names) -> Result<Moment, String> {
         // Underscores group digits, as in other numbers; Click's times may have them at ends, too.
-        let nanos = record::time(&raw.replace('_', "")).map(Moment);
-        nanos.ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
+        let text = raw.strip_prefix('+').unwrap_or(raw).replace('_', "");
+        let span = Some(text).filter(|text| !text.starts_with('-'));
+        let span = span.and_then(|text| Span::from_arg(&text, names).ok());
+        span.map(|span| Moment(span.0))
+            .ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
 
     fn stand_in() -> Moment {
@@ -134,7 +137,7 @@ impl Window {
         };
         let start = moment("START", "first timestamp in the window");
         let end = moment("END", "first timestamp after the window");
-        let mut span = |name, doc| -> Option<Span> { args.key_maybe(name, doc) };
+        let mut span = |name, doc| -> Option<Moment> { args.key_maybe(name, doc) };
         let start_after = span("START_AFTER", "the same, from the first timestamp on");
         let end_after = span("END_AFTER", "the same, from the first timestamp on");
         let interval = span("INTERVAL", "the same, from the start on");
@@ -247,10 +250,11 @@ impl Window {
         self.end = Edge::At(end);
     }
 
-    /// Moves the end, if there is one.
+    /// Moves the end. If there is none, FromDump's is a time since the epoch then, as in Click.
     pub fn extend(&mut self, by: i64) {
         self.passed = false;
         match &mut self.end {
+            Edge::Open if self.from_first_inside => self.end = Edge::At(by),
             Edge::Open => {}
             Edge::At(t) | Edge::AfterFirst(t) | Edge::AfterStart(t) | Edge::Interval(t) => {
                 *t = t.saturating_add(by);
@@ -323,7 +327,11 @@ mod tests {
         assert!(span("soon").is_err());
         let moment = |text: &str| Moment::from_arg(text, &Names::default());
         assert_eq!(moment("1_000.5"), Ok(Moment(1_000_500_000_000)));
-        assert!(moment("_").is_err());
+        assert_eq!(moment("+1e3"), Ok(Moment(1_000_000_000_000)));
+        assert_eq!(moment("1.5 min"), Ok(Moment(90_000_000_000)));
+        for wrong in ["_", "-1", "-1e1", "+-1", "--1", "x", "1 2"] {
+            assert!(moment(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(show(1_500_000_000), "1.500000");
     }
 }

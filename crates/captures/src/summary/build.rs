@@ -79,13 +79,19 @@ const MAX: usize = 65_535;
 /// Bounds of a packet's parts, in bytes from the IP header.
 struct Layout {
     hl: usize,
+    /// Flags and offset of the IP header.
+    fragment: u16,
     /// Length of the transport header; 0 without one.
     transport: usize,
     protocol: u8,
+    /// Start of the payload.
+    payload_at: usize,
     /// Bytes that the record has.
     data: usize,
     /// Bytes that the packet had, as the IP header says.
     ip_len: usize,
+    /// Bytes of the packet that is made, at most.
+    most: usize,
 }
 
 impl Layout {
@@ -93,31 +99,52 @@ impl Layout {
         let options = record.ip_opt.len().min(40);
         let hl = usize::from(record.ip_hl.unwrap_or(0)).max(IP_MIN + options);
         let protocol = record.protocol.unwrap_or(defaults.protocol);
-        let first = record.fragment.unwrap_or(0) & 0x1fff == 0;
+        let fragment = record.fragment.or(record.fragment_mark).unwrap_or(0);
+        let first = fragment & 0x1fff == 0;
         let transport = match protocol {
             proto::TCP if first => {
                 let options = record.tcp_opt.len().min(40);
                 usize::from(record.tcp_off.unwrap_or(0)).max(20 + options)
             }
-            proto::UDP | proto::ICMP if first => 8,
+            proto::UDP | proto::UDP_LITE | proto::ICMP if first => 8,
+            proto::DCCP if first => 12,
             _ => 0,
         };
         let head = hl + transport;
-        let data = head + record.payload.len();
-        // The payload of ICMP begins behind the IP header, as in ToIPSummaryDump.
-        let before = if protocol == proto::ICMP { hl } else { head };
-        let from_payload = record.payload_len.map(|len| before + len as usize);
+        // The payload of ICMP and DCCP begins behind the IP header, as in ToIPSummaryDump.
+        let payload_at = match protocol {
+            proto::ICMP | proto::DCCP => hl,
+            _ => head,
+        };
+        let data = head.max(payload_at + record.payload.len());
+        let from_payload = record.payload_len.map(|len| payload_at + len as usize);
+        let from_data = match record.payload.len() {
+            0 => head,
+            len => payload_at + len,
+        };
         let from_udp = record.udp_len.filter(|_| protocol == proto::UDP && first);
         let from_udp = from_udp.map(|len| hl + usize::from(len));
-        let from_wire = record.wire_len.map(|len| len as usize);
-        let ip_len = record.ip_len.map(|len| len as usize);
-        let said = ip_len.or(from_payload).or(from_udp).or(from_wire);
+        // A length of 0 is none, as in Click.
+        let whole = [record.ip_len, record.wire_len].map(|len| len.filter(|len| *len > 0));
+        let whole = whole.into_iter().flatten().next().map(|len| len as usize);
+        let said = whole.or(from_payload).or(from_udp);
+        let ip_len = said.unwrap_or(from_data).min(MAX);
+        // A header may not fit into the IP packet. It is there as a whole all the same, behind the packet's end, unless
+        // the IP length is given without what makes such a header: as in Click.
+        let least = if whole.is_none() || record.tells_header(protocol) {
+            head
+        } else {
+            hl
+        };
         Layout {
             hl,
+            fragment,
             transport,
             protocol,
+            payload_at,
             data,
-            ip_len: said.unwrap_or(data).min(MAX),
+            ip_len,
+            most: ip_len.max(least),
         }
     }
 }
@@ -131,7 +158,7 @@ pub fn packet(record: &Record, defaults: &Defaults, checksums: bool) -> Result<P
     } else {
         layout.data
     };
-    let kept = bytes.min(layout.ip_len.max(layout.hl));
+    let kept = bytes.min(layout.most);
     let mut packet = Packet::new().ok_or(Fault::NoBuffer)?;
     let link = record.eth_src.is_some() || record.eth_dst.is_some();
     if link {
@@ -143,14 +170,12 @@ pub fn packet(record: &Record, defaults: &Defaults, checksums: bool) -> Result<P
     }
     let data = packet.put(bytes).ok_or(Fault::TooLong)?;
     data.fill(0);
-    let head = layout.hl + layout.transport;
-    data[head..head + record.payload.len()].copy_from_slice(&record.payload);
     let dst = fill_ip(data, record, defaults, &layout, checksums);
     fill_transport(data, record, defaults, &layout);
+    data[layout.payload_at..][..record.payload.len()].copy_from_slice(&record.payload);
     if checksums {
         sum_transport(data, &layout);
     }
-    // No bytes stand behind the IP packet's end, even where a header does not fit.
     packet.truncate(kept + if link { 14 } else { 0 });
     // The link header is in the packet only to be remembered as its MAC header.
     let _ = packet.pull(if link { 14 } else { 0 });
@@ -186,14 +211,12 @@ fn fill_ip(
     data[IP_MIN..IP_MIN + record.ip_opt.len()].copy_from_slice(&record.ip_opt);
     let dst = record.dst.or(defaults.flow.dst);
     let dst = dst.unwrap_or(Ipv4Addr::UNSPECIFIED);
-    let tos = record.tos.unwrap_or(0);
-    let dscp = record.dscp.map_or(tos & 0xfc, |dscp| dscp << 2);
     let mut ip = Ipv4::new_unchecked(data);
     ip.set_header_len(layout.hl);
-    ip.set_tos(dscp | record.ecn.unwrap_or(tos & 3));
+    ip.set_tos(record.tos.unwrap_or(0));
     ip.set_total_len(layout.ip_len as u16);
     ip.set_ident(record.ip_id.unwrap_or(0));
-    ip.set_fragment_word(record.fragment.unwrap_or(0));
+    ip.set_fragment_word(layout.fragment);
     ip.set_ttl(record.ttl.unwrap_or(100));
     ip.set_protocol(layout.protocol);
     ip.set_src(
@@ -241,7 +264,11 @@ fn fill_transport(data: &mut [u8], record: &Record, defaults: &Defaults, layout:
             udp.set_dst_port(dport);
             udp.set_len(record.udp_len.unwrap_or(len));
         }
-        _ => fill_icmp(segment, record),
+        proto::ICMP => fill_icmp(segment, record),
+        _ => {
+            segment[..2].copy_from_slice(&sport.to_be_bytes());
+            segment[2..4].copy_from_slice(&dport.to_be_bytes());
+        }
     }
 }
 
@@ -266,7 +293,7 @@ fn fill_icmp(segment: &mut [u8], record: &Record) {
 /// Sets the checksum of a transport header that is there as a whole, and not a fragment.
 fn sum_transport(data: &mut [u8], layout: &Layout) {
     let ip = Ipv4::new_unchecked(&*data);
-    let len = layout.ip_len.saturating_sub(layout.hl);
+    let len = layout.most - layout.hl;
     if layout.transport == 0 || ip.is_fragment() || len < layout.transport {
         return;
     }
@@ -278,6 +305,7 @@ fn sum_transport(data: &mut [u8], layout: &Layout) {
             let sum = pseudo + checksum::sum(segment);
             Udp::new_unchecked(segment).set_checksum(checksum::finish_udp(sum));
         }
-        _ => Icmp::new_unchecked(segment).fill_checksum(),
+        proto::ICMP => Icmp::new_unchecked(segment).fill_checksum(),
+        _ => {}
     }
 }

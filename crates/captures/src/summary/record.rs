@@ -3,7 +3,7 @@
 use super::{Field, Stamp, ip_options, names, tcp_options};
 use arguments::icmp;
 use std::net::Ipv4Addr;
-use wire::EtherAddr;
+use wire::{EtherAddr, proto};
 
 /// The values of a line; missing ones are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,13 +14,13 @@ pub struct Record {
     pub(super) dst: Option<Ipv4Addr>,
     /// Flags and offset as in the header.
     pub(super) fragment: Option<u16>,
+    /// The same as `ip_frag` tells it; an offset takes precedence.
+    pub(super) fragment_mark: Option<u16>,
     pub(super) ip_len: Option<u32>,
     pub(super) protocol: Option<u8>,
     pub(super) ip_hl: Option<u8>,
     pub(super) ip_id: Option<u16>,
     pub(super) tos: Option<u8>,
-    pub(super) dscp: Option<u8>,
-    pub(super) ecn: Option<u8>,
     pub(super) ttl: Option<u8>,
     pub(super) ip_sum: Option<u16>,
     pub(super) ip_opt: Vec<u8>,
@@ -73,6 +73,20 @@ impl Record {
         self.ip_opt = std::mem::take(ip_opt);
         self.tcp_opt = std::mem::take(tcp_opt);
         self.payload = std::mem::take(payload);
+    }
+
+    /// True if a field is there that no other transport protocol has, and that Click makes a whole header for.
+    pub(super) fn tells_header(&self, protocol: u8) -> bool {
+        match protocol {
+            proto::TCP => !self.tcp_opt.is_empty(),
+            proto::UDP => self.udp_len.is_some(),
+            proto::ICMP => {
+                let fields = [self.icmp_id, self.icmp_seq, self.icmp_mtu];
+                let typed = self.icmp_type.is_some() || self.icmp_code.is_some();
+                typed || fields.iter().any(Option::is_some)
+            }
+            _ => false,
+        }
     }
 
     /// Times of a line's last and first packet, in nanoseconds.
@@ -130,15 +144,19 @@ impl Record {
         match field {
             Field::IpSrc => self.src = Some(word.parse().ok()?),
             Field::IpDst => self.dst = Some(word.parse().ok()?),
-            Field::IpFrag => self.fragment = Some(fragment_mark(word)?),
+            Field::IpFrag => self.fragment_mark = Some(fragment_mark(word)?),
             Field::IpFragoff => self.fragment = Some(fragment(word, old_offsets)?),
             Field::IpLen => self.ip_len = Some(word.parse().ok()?),
             Field::IpProto => self.protocol = Some(names::protocol(word)?),
             Field::IpHl => self.ip_hl = Some(header_len(word)?),
             Field::IpId => self.ip_id = Some(word.parse().ok()?),
             Field::IpTos => self.tos = Some(word.parse().ok()?),
-            Field::IpDscp => self.dscp = Some(word.parse().ok().filter(|n| *n < 64)?),
-            Field::IpEcn => self.ecn = Some(names::ecn(word)?),
+            // Parts of the type of service; of several columns the last one counts.
+            Field::IpDscp => {
+                let dscp: u8 = word.parse().ok().filter(|n| *n < 64)?;
+                self.tos = Some(dscp << 2 | self.tos.unwrap_or(0) & 3);
+            }
+            Field::IpEcn => self.tos = Some(names::ecn(word)? | self.tos.unwrap_or(0) & 0xfc),
             Field::IpTtl => self.ttl = Some(word.parse().ok()?),
             Field::IpSum => self.ip_sum = Some(word.parse().ok()?),
             Field::IpOpt => self.ip_opt = ip_options::parse(word)?,
@@ -155,7 +173,12 @@ impl Record {
             Field::TcpAck => self.ack = Some(word.parse().ok()?),
             Field::TcpOff => self.tcp_off = Some(header_len(word)?),
             Field::TcpFlags => self.flags = Some(names::flags(word)?),
-            Field::TcpOpt => self.tcp_opt = tcp_options::parse(word)?,
+            Field::TcpOpt => {
+                let all = tcp_options::parse(word)?;
+                if !all.is_empty() {
+                    self.tcp_opt = all;
+                }
+            }
             // These columns have some options only; a column with all options takes precedence.
             Field::TcpNtopt | Field::TcpSack => {
                 let some = tcp_options::parse(word)?;
@@ -317,7 +340,7 @@ impl Record {
             Field::IpSrc => self.src = Some(Ipv4Addr::from(number as u32)),
             Field::IpDst => self.dst = Some(Ipv4Addr::from(number as u32)),
             Field::IpFragoff => self.fragment = Some(number as u16),
-            Field::IpFrag => self.fragment = fragment_mark(&char::from(bytes[0]).to_string()),
+            Field::IpFrag => self.fragment_mark = fragment_mark(&char::from(bytes[0]).to_string()),
             Field::IpOpt => self.ip_opt = list(bytes),
             Field::TcpOpt => self.tcp_opt = list(bytes),
             Field::TcpNtopt | Field::TcpSack if self.tcp_opt.is_empty() => {

@@ -20,18 +20,12 @@ pub struct View<'a> {
     body: &'a [u8],
     /// Transport protocol, if this is no later fragment.
     protocol: Option<u8>,
-    /// The sound header of that protocol.
-    transport: Transport<'a>,
+    /// The ICMP header.
+    icmp: Option<Icmp<&'a [u8]>>,
     /// Length of the TCP or UDP header, in bytes. An ICMP header is part of the payload, as in Click.
     transport_len: usize,
     /// Fault of the headers.
     bad: Option<&'static str>,
-}
-
-enum Transport<'a> {
-    Tcp(Tcp<&'a [u8]>),
-    Icmp(Icmp<&'a [u8]>),
-    None,
 }
 
 /// Two bytes at `at`, if they are there.
@@ -54,7 +48,7 @@ impl<'a> View<'a> {
             ip: None,
             body: &[],
             protocol: None,
-            transport: Transport::None,
+            icmp: None,
             transport_len: 0,
             bad: None,
         };
@@ -110,12 +104,11 @@ impl<'a> View<'a> {
                     return Err("bad TCP header length");
                 }
                 self.transport_len = tcp.header_len();
-                self.transport = Transport::Tcp(tcp);
                 if body.len() < self.transport_len {
                     return Err("truncated TCP header");
                 }
             }
-            proto::UDP => {
+            proto::UDP | proto::UDP_LITE => {
                 self.transport_len = 8;
                 if body.len() < 8 {
                     return Err("truncated UDP header");
@@ -125,7 +118,7 @@ impl<'a> View<'a> {
                 if body.len() < 8 {
                     return Err("truncated ICMP header");
                 }
-                self.transport = Transport::Icmp(Icmp::new_unchecked(body));
+                self.icmp = Some(Icmp::new_unchecked(body));
             }
             _ => {}
         }
@@ -148,18 +141,8 @@ impl<'a> View<'a> {
         self.body.get(self.transport_len..)
     }
 
-    fn tcp(&self) -> Option<&Tcp<&'a [u8]>> {
-        match &self.transport {
-            Transport::Tcp(tcp) => Some(tcp),
-            _ => None,
-        }
-    }
-
     fn icmp(&self) -> Option<&Icmp<&'a [u8]>> {
-        match &self.transport {
-            Transport::Icmp(icmp) => Some(icmp),
-            _ => None,
-        }
+        self.icmp.as_ref()
     }
 
     /// The transport header from its start, as far as it was captured.
@@ -175,7 +158,7 @@ impl<'a> View<'a> {
     }
 
     fn port(&self, at: usize) -> Option<u16> {
-        self.short(&[proto::TCP, proto::UDP, proto::DCCP], at)
+        self.short(&[proto::TCP, proto::UDP, proto::DCCP, proto::UDP_LITE], at)
     }
 
     /// Two bytes of a transport header that may be cut off behind them.
@@ -203,9 +186,18 @@ impl<'a> View<'a> {
         Some(u16::from(bytes[0] & 1) << 8 | u16::from(bytes[1]))
     }
 
+    /// Length of a TCP header that may be cut off behind the byte that tells it.
+    fn tcp_header_len(&self) -> Option<usize> {
+        let byte = self.tcp_start()?.get(12)?;
+        Some(usize::from(byte >> 4) * 4)
+    }
+
+    /// Options of a TCP header; none if it says so, also if it is cut off.
     fn tcp_options(&self) -> Option<&'a [u8]> {
-        self.tcp()?;
-        self.body.get(20..self.transport_len)
+        match self.tcp_header_len()? {
+            20 => Some(&[]),
+            len => self.body.get(20..len),
+        }
     }
 
     fn ip_options(&self) -> Option<&'a [u8]> {
@@ -213,9 +205,9 @@ impl<'a> View<'a> {
         self.packet.network().get(20..hl)
     }
 
-    /// A query's identifier and sequence number.
+    /// A query's identifier and sequence number; those of address masks have none here, as in Click.
     fn icmp_query(&self) -> Option<&Icmp<&'a [u8]>> {
-        let query = |m: &&Icmp<&[u8]>| matches!(m.kind(), 0 | 8 | 13..=18);
+        let query = |m: &&Icmp<&[u8]>| matches!(m.kind(), 0 | 8 | 13..=16);
         self.icmp().filter(query)
     }
 
@@ -299,7 +291,7 @@ impl<'a> View<'a> {
             Field::Dport => u64::from(self.port(2)?),
             Field::TcpSeq => u64::from(self.tcp_long(4)?),
             Field::TcpAck => u64::from(self.tcp_long(8)?),
-            Field::TcpOff => self.tcp()?.header_len() as u64,
+            Field::TcpOff => self.tcp_header_len()? as u64,
             Field::TcpFlags => u64::from(self.tcp_flags()?),
             Field::TcpWindow => u64::from(self.tcp_short(14)?),
             Field::TcpUrp => u64::from(self.tcp_short(18)?),

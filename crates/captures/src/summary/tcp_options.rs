@@ -1,6 +1,6 @@
 //! TCP options as text: `mss1400;wscale10;sackok;sack95-98;ts669063908:38382731`.
 
-use super::options::{Opt, append, number, parse_plain, push_plain, word32};
+use super::options::{NOP, Opt, append, number, parse_plain, push_plain, word32};
 use std::io::Write as _;
 use wire::tcp::{
     OPT_MSS as MSS, OPT_SACK as SACK, OPT_SACK_PERMITTED as SACK_OK, OPT_TIMESTAMPS as TIMESTAMP,
@@ -112,6 +112,10 @@ fn parse_one(word: &str, bytes: &mut Vec<u8>) -> Option<()> {
         append(bytes, WSCALE, &[shift])
     } else if let Some((value, echo)) = word.strip_prefix("ts").and_then(|t| t.split_once(':')) {
         let times: [u32; 2] = [value.parse().ok()?, echo.parse().ok()?];
+        // In front of all others it is aligned as RFC 7323, appendix A, asks.
+        if bytes.is_empty() {
+            bytes.extend([NOP; 2]);
+        }
         append(bytes, TIMESTAMP, times.map(u32::to_be_bytes).as_flattened())
     } else {
         parse_plain(word, bytes)

@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(seen("udp[0:2]"), [0x1234]);
         assert_eq!(seen("ip fragoff"), [0, 0, 1, 0]);
         assert_eq!(seen("data[0:2]"), [0x3031, 0x5859]);
-        assert_eq!(seen("transp[0]"), [0x12, 0, 0]);
+        assert_eq!(seen("transp[0]"), [0x12, 0, u32::from(b'z')]);
         assert_eq!(seen("ip{124:8}"), [0x40, 0x50, 0x60, 0x90]);
     }
 

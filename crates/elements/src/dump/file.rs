@@ -1,9 +1,35 @@
 //! Files that dump elements read and write. `-` is the standard input or output.
 
+use arguments::Names;
 use arguments::show::reason;
+use arguments::units::FromArg;
+use lang::args::{quote, unquoted_words};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Cursor, Read, Write};
 use std::process::{Child, Stdio};
+
+/// Name of a file: one word, or text in quotes.
+pub(super) struct Filename(pub(super) String);
+
+impl FromArg for Filename {
+    const KIND: &'static str = "a file's name; one with spaces needs quotes";
+    const QUOTED: bool = true;
+
+    fn from_arg(raw: &str, _: &Names) -> Result<Filename, String> {
+        match <[String; 1]>::try_from(unquoted_words(raw)) {
+            Ok([name]) => Ok(Filename(name)),
+            Err(_) => Err(format!("must be {}, not `{raw}`", Self::KIND)),
+        }
+    }
+
+    fn stand_in() -> Filename {
+        Filename(String::new())
+    }
+
+    fn show(&self) -> String {
+        quote(&self.0)
+    }
+}
 
 /// Bytes buffered before the operating system is asked.
 const BUFFER: usize = 64 * 1024;

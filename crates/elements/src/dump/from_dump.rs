@@ -17,7 +17,7 @@
 //! - `STOP`: true to stop the router at the end of the file or window. Default false.
 //! - `TIMING`: true if packets keep the delays between their timestamps. Default false.
 //! - `SAMPLE`: probability with which a packet is emitted. Default 1.
-//! - `FORCE_IP`: true to emit only IPv4 packets, with their network header annotation set; others leave by
+//! - `FORCE_IP`: true to emit only IPv4 and IPv6 packets, with their network header annotation set; others leave by
 //!   output 1. Default false; true if the file has IP packets without link header.
 //! - `START`, `START_AFTER`: start, as a timestamp, or as a time after the first timestamp.
 //! - `END`, `END_AFTER`, `INTERVAL`: end, as a timestamp, as a time after the first timestamp, or as a time
@@ -27,13 +27,13 @@
 //! - `FILEPOS`: start, as the offset of a packet's record in the uncompressed file.
 //! - `MMAP`: accepted for compatibility with Click.
 
-use super::file::Input;
+use super::file::{Filename, Input};
 use super::link::{Encap, mark_ip};
 use super::playback::{self, Manner, Next, Playback, Plays};
 use crate::complain::complain;
 use crate::prelude::*;
 use crate::source::end::End;
-use captures::when::{Place, Span, Window};
+use captures::when::{Moment, Place, Window};
 use captures::{ETHERNET, Reader};
 use engine::notify::Notifies;
 use engine::port::Slot;
@@ -101,23 +101,15 @@ impl FromDump {
     /// Reads the next packet of the file; `None` at its end, or if there is no buffer.
     fn read(&mut self) -> Option<Packet> {
         loop {
+            self.packet_at = self.playback.position;
             let dump = self.dump.as_mut()?;
-            let starts = dump.file.position();
-            let record = match dump.file.next(&mut self.frame) {
-                Ok(Some(record)) => record,
-                Ok(None) => {
-                    self.packet_at = starts;
-                    self.dump = None;
-                    return None;
-                }
-                Err(wrong) => {
-                    complain(&format!("{}: {wrong}", dump.name));
-                    self.dump = None;
-                    return None;
-                }
-            };
-            self.packet_at = starts;
+            let read = dump.file.next(&mut self.frame);
             self.playback.position = dump.file.position();
+            let read = read.inspect_err(|wrong| complain(&format!("{}: {wrong}", dump.name)));
+            let Ok(Some(record)) = read else {
+                self.dump = None;
+                return None;
+            };
             self.encap = Encap::of(record.link);
             let mut packet = Packet::new()?;
             let Some(data) = packet.put(self.frame.len()) else {
@@ -185,12 +177,14 @@ impl Plays for FromDump {
             if !taken {
                 continue;
             }
-            let Some(packet) = self.mark_ip(packet, cx) else {
-                continue;
+            let packet = match self.playback.hold(packet, cx) {
+                Next::Packet(packet) => packet,
+                later => return later,
             };
-            let next = self.playback.hold(packet, cx);
-            self.count += u64::from(matches!(next, Next::Packet(_)));
-            return next;
+            if let Some(packet) = self.mark_ip(packet, cx) {
+                self.count += 1;
+                return Next::Packet(packet);
+            }
         }
     }
 
@@ -224,14 +218,14 @@ impl Element for FromDump {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let filename = args.required("FILENAME", "the file; - is the standard input");
+        let Filename(filename) = args.required("FILENAME", "the file; - is the standard input");
         let end = End::parse(args);
         let _: bool = args.key("MMAP", false, "accepted for compatibility with Click");
         Config {
             filename,
             end,
             manner: Manner::parse(args),
-            force_ip: args.key("FORCE_IP", false, "true to emit only IPv4 packets"),
+            force_ip: args.key("FORCE_IP", false, "true to emit only IP packets"),
             window: Window::configure(args, false),
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
             opened: Slot::default(),
@@ -309,15 +303,15 @@ impl Element for FromDump {
         ),
         Handler::show(
             "packet_filepos",
-            "where the last packet's record starts; at the end, the file's length",
+            "where the last record that was asked for starts; at the end, the file's length",
             |e| &e.packet_at,
         ),
         Handler::set(
             "extend_interval",
             "moves the end by a time",
             |e, value, cx| {
-                let by = arguments::units::parse::<Span>(value)?.0;
-                if e.window.has_end() {
+                let by = arguments::units::parse::<Moment>(value)?.0;
+                if e.window.has_end() || e.config.end.acts() {
                     e.window.extend(by);
                     e.playback.active = true;
                     playback::wake(cx);
@@ -339,10 +333,18 @@ impl Element for FromDump {
 
 impl Resources for FromDump {
     fn initialize(config: &Config) -> Result<(), String> {
-        config.opened.give(match config.filepos {
+        let dump = match config.filepos {
             Some(at) => Dump::open_at(&config.filename, at)?,
             None => Dump::open(&config.filename)?,
-        });
+        };
+        let link = dump.file.link().filter(|_| config.force_ip);
+        if let Some(unknown) = link.filter(|link| !Encap::of(*link).is_known()) {
+            let name = &config.filename;
+            return Err(format!(
+                "{name}: unknown linktype {unknown}; can't force IP packets"
+            ));
+        }
+        config.opened.give(dump);
         Ok(())
     }
 }

@@ -98,10 +98,13 @@ fn an_extended_window_goes_on() {
 fn an_end_with_a_call_is_passed_and_counts_once() {
     let file = capture("dump-j", ", ENCAP IP");
     let options = ", END 10.5, END_CALL s.run";
-    let mut bench = dump(&file, options, "Discard; s :: Script(TYPE PASSIVE)");
-    bench.run();
-    assert_eq!(bench.read("f.active"), "true", "as in Click");
-    assert_eq!(bench.read("f.count"), "3", "as in Click");
+    for way in ["Discard", "Unqueue -> Discard"] {
+        let to = format!("{way}; s :: Script(TYPE PASSIVE)");
+        let mut bench = dump(&file, options, &to);
+        bench.run();
+        assert_eq!(bench.read("f.active"), "true", "as in Click");
+        assert_eq!(bench.read("f.count"), "3", "as in Click");
+    }
     let _ = std::fs::remove_file(file);
 }
 
@@ -111,6 +114,111 @@ fn extending_a_window_without_an_end_does_nothing() {
     let mut bench = dump(&file, ", ACTIVE false", "Discard");
     bench.write("f.extend_interval", "5");
     assert_eq!(bench.read("f.active"), "false");
+    let _ = std::fs::remove_file(file);
+}
+
+/// A script that counts its runs: its answer is the number of the run.
+const COUNTS: &str = "s :: Script(TYPE PASSIVE, init n 0, set n $(add $n 1), return $n)";
+
+#[test]
+fn an_end_without_a_window_can_be_extended() {
+    let file = capture("dump-k", ", ENCAP IP");
+    let options = ", ACTIVE false, END_CALL s.run";
+    let mut bench = dump(&file, options, &format!("Discard; {COUNTS}"));
+    bench.run();
+    bench.write("f.extend_interval", "10.5");
+    bench.run();
+    assert_eq!(bench.read("f.count"), "3");
+    let runs = bench.read("s.run");
+    assert_eq!(
+        runs, "3",
+        "the window's end, the file's, and this one, as in Click"
+    );
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn an_end_is_told_once_also_to_those_who_pull() {
+    let file = capture("dump-l", ", ENCAP IP");
+    let options = ", SAMPLE 0, END_CALL s.run";
+    let mut bench = dump(&file, options, &format!("Unqueue -> Discard; {COUNTS}"));
+    bench.run();
+    bench.write("f.active", "true");
+    bench.run();
+    assert_eq!(bench.read("s.run"), "3", "one for each end, and this one");
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn a_file_that_is_cut_off_is_read_up_to_its_end() {
+    let file = capture("dump-m", ", ENCAP IP");
+    let whole = std::fs::read(&file).expect("it was written");
+    // A record has a header of 16 bytes, and here a packet of 40.
+    let second = 24 + 56;
+    for (kept, starts) in [
+        (second + 7, second),
+        (second + 30, second),
+        (27, 24),
+        (24, 24),
+    ] {
+        std::fs::write(&file, &whole[..kept]).expect("it can be written");
+        let mut bench = dump(&file, "", "Discard");
+        assert_eq!(bench.read("f.packet_filepos"), "0");
+        bench.run();
+        assert_eq!(bench.read("f.filepos"), kept.to_string());
+        assert_eq!(bench.read("f.packet_filepos"), starts.to_string());
+        bench.write("f.active", "true");
+        bench.run();
+        assert_eq!(
+            bench.read("f.packet_filepos"),
+            kept.to_string(),
+            "as in Click"
+        );
+    }
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn ipv6_packets_are_ip_too() {
+    let file = tempfile("dump-n");
+    let out = std::fs::File::create(&file).expect("it can be written");
+    let head = captures::Head {
+        link: 101,
+        ..captures::Head::default()
+    };
+    let mut writer = captures::Writer::with(out, head).expect("it can be written");
+    let packet = [[0x60].as_slice(), &[0; 39]].concat();
+    for len in [40, 39] {
+        writer.write(0, &packet[..len]).expect("it can be written");
+    }
+    drop(writer);
+    let mut bench = dump(&file, "", "out :: Collect; f[1] -> other :: Collect");
+    bench.run();
+    assert_eq!(bench.take("other").len(), 1);
+    let packets = bench.take_packets("out");
+    assert_eq!(
+        (packets.len(), packets[0].anno.transport),
+        (1, packets[0].anno.network + 40)
+    );
+    let _ = std::fs::remove_file(file);
+}
+
+#[test]
+fn arguments_that_fit_no_file_are_refused() {
+    let said = testkit::errors(crate::CLASSES, "FromDump(a b) -> Discard");
+    assert!(said.contains("quotes"), "{said}");
+    let file = tempfile("dump-o");
+    let head = captures::Head {
+        link: 999,
+        ..captures::Head::default()
+    };
+    let out = std::fs::File::create(&file).expect("it can be written");
+    drop(captures::Writer::with(out, head));
+    let text = format!("FromDump({}, FORCE_IP true) -> Discard", file.display());
+    let started = std::panic::catch_unwind(|| Bench::strict(crate::CLASSES, &text));
+    let said = started.err().and_then(|e| e.downcast::<String>().ok());
+    let said = said.expect("the router does not start");
+    assert!(said.contains("unknown linktype 999"), "{said}");
     let _ = std::fs::remove_file(file);
 }
 
@@ -166,7 +274,9 @@ fn delays_are_kept_and_what_is_not_ip_goes_aside() {
     );
     let mut bench = Bench::strict(crate::CLASSES, &text);
     bench.run();
-    assert_eq!(bench.take("other").len(), 3);
+    assert_eq!(bench.take("other").len(), 1, "they keep their delays, too");
+    bench.advance(Duration::from_secs(1));
+    assert_eq!(bench.take("other").len(), 2);
     let text = format!(
         "FromDump({}, TIMING true) -> out :: Collect",
         file.display()

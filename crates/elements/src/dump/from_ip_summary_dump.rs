@@ -34,7 +34,7 @@
 //!
 //! The handlers `filesize` and `filepos` count bytes of the dump.
 
-use super::file::Input;
+use super::file::{Filename, Input};
 use super::playback::{self, Manner, Next, Playback, Plays};
 use crate::complain::complain;
 use crate::prelude::*;
@@ -226,11 +226,11 @@ impl Element for FromIpSummaryDump {
 
     fn configure(args: &mut Args) -> Config {
         let data: Option<Bytes> = args.key_maybe("DATA", "the dump itself");
-        let filename = if data.is_some() {
+        let Filename(filename) = if data.is_some() {
             // A file name in addition to DATA is ignored.
             args.optional(
                 "FILENAME",
-                String::new(),
+                Filename::stand_in(),
                 "the dump; - is the standard input",
             )
         } else {

@@ -286,11 +286,83 @@ fn a_header_that_is_cut_off_has_the_fields_that_are_there() {
         "7 3 - 20 -\n",
         "as in Click"
     );
+    let fields = "tcp_off tcp_opt tcp_sack tcp_window";
+    let cut = |bytes: usize| through(tcp, "", &format!("-> Truncate({bytes})"), fields);
+    assert_eq!(cut(33), "20 . . -\n", "as in Click");
+    assert_eq!(cut(32), "- - - -\n", "as in Click");
+    let masks = "!data ip_proto icmp_type icmp_flowid icmp_seq\nI 17 3 4\nI 15 3 4\n";
+    let shown = through(masks, "", "", "icmp_flowid icmp_seq");
+    assert_eq!(shown, "- -\n3 4\n", "as in Click");
     let icmp = "!data ip_proto icmp_type\nI 8\n";
     assert_eq!(
         through(icmp, "", "-> Truncate(21)", "icmp_type icmp_code"),
         "8 -\n"
     );
+}
+
+#[test]
+fn columns_that_tell_the_same_count_as_in_click() {
+    let shown = |fields: &str, line: &str, shown: &str| {
+        through(&format!("!data {fields}\n{line}\n"), "", "", shown)
+    };
+    for (fields, line) in [
+        ("ip_frag ip_fragoff", "f 8+"),
+        ("ip_fragoff ip_frag", "8+ f"),
+    ] {
+        assert_eq!(shown(fields, line, "ip_fragoff"), "8+\n", "{fields}");
+    }
+    assert_eq!(shown("ip_fragoff ip_frag", "- F", "ip_frag"), "F\n");
+    assert_eq!(shown("ip_dscp ip_tos", "10 255", "ip_tos"), "255\n");
+    assert_eq!(shown("ip_tos ip_dscp", "255 10", "ip_tos"), "43\n");
+    assert_eq!(shown("ip_ecn ip_tos", "ce 252", "ip_tos"), "252\n");
+    assert_eq!(shown("ip_tos ip_ecn", "252 ce", "ip_tos"), "255\n");
+    assert_eq!(shown("wire_len payload_len", "50 100", "ip_len"), "50\n");
+    assert_eq!(shown("ip_len", "0", "ip_len"), "40\n");
+}
+
+#[test]
+fn an_icmp_header_is_whole_where_its_payload_is_shorter() {
+    let text = "FromIPSummaryDump(DATA \"!data ip_proto icmp_type payload_len ip_len
+I 8 3 -\nI 8 - 23\n\", CHECKSUM true) -> out :: Collect";
+    let mut bench = Bench::strict(crate::CLASSES, text);
+    bench.run();
+    let packets = bench.take("out");
+    assert_eq!((packets[0].len(), packets[0][3]), (28, 23));
+    assert_eq!(packets[0][20..], [8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
+    assert_eq!((packets[1].len(), packets[1][3]), (28, 23));
+    let text = "FromIPSummaryDump(DATA \"!data ip_proto sport ip_len
+I 1 23\nU 1 23\nI 1 0\nI 1 -\n\", CHECKSUM true) -> out :: Collect";
+    let mut bench = Bench::strict(crate::CLASSES, text);
+    bench.run();
+    let lengths: Vec<_> = bench.take("out").iter().map(Vec::len).collect();
+    assert_eq!(lengths, [23, 23, 28, 28], "as in Click");
+}
+
+#[test]
+fn the_payload_of_icmp_stands_over_its_header() {
+    let text = "FromIPSummaryDump(DATA \"!data ip_proto icmp_type icmp_seq payload
+I 8 2 abc\nI - - abcdefghij\n\") -> out :: Collect";
+    let mut bench = Bench::strict(crate::CLASSES, text);
+    bench.run();
+    let packets = bench.take("out");
+    assert_eq!(
+        (packets[0][3], &packets[0][20..]),
+        (23, b"abc\0\0\0\0\x02".as_slice())
+    );
+    assert_eq!(
+        (packets[1][3], &packets[1][20..]),
+        (30, b"abcdefghij".as_slice())
+    );
+}
+
+#[test]
+fn timestamps_of_tcp_are_aligned() {
+    let text =
+        "FromIPSummaryDump(DATA \"!data tcp_opt\nts1:2\n\", CHECKSUM true) -> out :: Collect";
+    let mut bench = Bench::strict(crate::CLASSES, text);
+    bench.run();
+    let options = bench.take("out")[0][40..].to_vec();
+    assert_eq!(options, [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2]);
 }
 
 #[test]

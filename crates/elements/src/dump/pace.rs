@@ -54,7 +54,13 @@ impl Sample {
     pub(super) fn parse(args: &mut Args) -> Sample {
         let probability: f64 = args.key("SAMPLE", 1.0, "probability to take a packet");
         let sample = Sample::of(probability);
-        if probability > 1.0 {
+        if probability.is_sign_negative() || probability >= 16.0 {
+            // Click's fixed-point numbers end at 16.
+            args.error_in_whole(
+                "SAMPLE must lie between 0 and 1",
+                "leave it out to take all packets",
+            );
+        } else if probability > 1.0 {
             args.say(Severity::Warning, "SAMPLE probability reduced to 1");
         } else if sample.0 == 0 {
             let word = "SAMPLE probability is 0; emitting no packets";
@@ -96,6 +102,15 @@ mod tests {
             assert_eq!(sample.show(), text);
         }
         assert_eq!(Sample::of(7.5), Sample(ONE));
+    }
+
+    #[test]
+    fn a_probability_is_no_other_number() {
+        for value in ["-5", "-0", "1e3"] {
+            let text = format!("FromIPSummaryDump(DATA \"\", SAMPLE {value}) -> Discard");
+            let said = testkit::errors(crate::CLASSES, &text);
+            assert!(said.contains("SAMPLE must lie between"), "{said}");
+        }
     }
 
     #[test]

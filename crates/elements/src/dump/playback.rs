@@ -116,7 +116,9 @@ pub(super) fn pull(e: &mut impl Plays, max: usize, into: &mut Batch, cx: &mut Cx
         match e.next(cx) {
             Next::Packet(packet) => into.push(packet),
             Next::End => {
-                e.end(cx);
+                if e.end(cx) == Did::Work {
+                    continue;
+                }
                 cx.note_empty();
                 return cx.wake_self();
             }

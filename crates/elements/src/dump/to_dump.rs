@@ -21,7 +21,7 @@
 //! - `UNBUFFERED`: true if each batch is written to the file at once. Default false.
 //! - `NANO`: true if timestamps have nanoseconds instead of microseconds. Default false.
 
-use super::file::Output;
+use super::file::{Filename, Output};
 use super::link::Encap;
 use super::sink::{self, Sink, Writes};
 use crate::prelude::*;
@@ -134,7 +134,7 @@ impl Element for ToDump {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let filename = args.required("FILENAME", "the file; - is the standard output");
+        let Filename(filename) = args.required("FILENAME", "the file; - is the standard output");
         let snap = args.optional("SNAPLEN", 2000, "most bytes of a packet; 0 = all");
         let encap: Option<String> = args.maybe("ENCAP", "first header of packets");
         let from: Option<String> =

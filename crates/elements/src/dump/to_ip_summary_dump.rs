@@ -36,7 +36,7 @@
 //! - `CAREFUL_TRUNC`: true to write a `!bad` line for a packet with missing bytes. Default true.
 //! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.
 
-use super::file::Output;
+use super::file::{Filename, Output};
 use super::sink::{self, Sink, Writes};
 use crate::prelude::*;
 use arguments::show::reason;
@@ -174,7 +174,7 @@ impl Element for ToIpSummaryDump {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let filename = args.required("FILENAME", "the file; - is the standard output");
+        let Filename(filename) = args.required("FILENAME", "the file; - is the standard output");
         let doc = "names of fields, separated by spaces";
         let fields: Option<Columns> = args.key_maybe("FIELDS", doc);
         let contents = args.key_maybe("CONTENTS", "the older name of FIELDS");

@@ -28,6 +28,11 @@ impl End {
         End { stop, call }
     }
 
+    /// True if the end does something.
+    pub(crate) fn acts(&self) -> bool {
+        self.stop || self.call.is_some()
+    }
+
     /// Handles the end of a source: stops the router, or writes the handler after the element has returned.
     pub(crate) fn reached(&self, cx: &mut Cx) {
         if self.stop {

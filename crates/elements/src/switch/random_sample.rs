@@ -63,6 +63,10 @@ impl Element for RandomSample {
         let drop: Option<f64> = args.key_maybe("DROP", "the probability not to pass");
         let active = args.key("ACTIVE", true, "if false, every packet passes");
         let p: Option<f64> = args.maybe("P", "the probability to pass");
+        let negative = [p, sample, drop]
+            .iter()
+            .flatten()
+            .any(|n| n.is_sign_negative());
         let given = [p, sample, drop.map(|q| 1.0 - q)];
         let sample = given.into_iter().flatten().last();
         if given.iter().flatten().count() != 1 {
@@ -70,7 +74,7 @@ impl Element for RandomSample {
                 "must specify exactly one of `P`, `SAMPLE` and `DROP`",
                 "write RandomSample(0.1)",
             );
-        } else if sample.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
+        } else if negative || sample.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
             args.error_in_whole(
                 "the sampling probability must lie between 0 and 1",
                 "write RandomSample(0.1)",
