@@ -2,15 +2,15 @@
 
 Shows: what leaves by each port with its time and annotations, what handlers answer, and whether a configuration is taken
 are the same. `CLICK_BIN` names Click's user-level program; without it all classes are skipped. `CLICK_CASES` is the number
-of cases of a class, `CLICK_SEED` their seed. Classes in DIFFERENT still differ, as docs/click-compared.md says. Random texts of
-the language, command lines and dialogues with control sockets are run in the same way.
+of cases of a class, `CLICK_SEED` their seed. Random texts of the language, command lines and dialogues with control sockets
+are run in the same way.
 """
 
 import os
 from pathlib import Path
 
 import pytest
-from click_peer.classes import DIFFERENT, SPECS
+from click_peer.classes import SPECS
 from click_peer.peers import Peers
 from click_peer.runs import compare, run_case, told
 from click_peer.table import row_classes
@@ -43,7 +43,7 @@ SEED = int(os.environ.get("CLICK_SEED", "1"))
 
 
 @pytest.mark.skipif(not CLICK, reason="CLICK_BIN names no program of Click's")
-@pytest.mark.parametrize("name", [name for name in SPECS if name not in DIFFERENT])
+@pytest.mark.parametrize("name", SPECS)
 def test_a_class_does_as_in_click(name, tmp_path):
     difference, counts = compare(Peers(CLICK, ASHLAR, str(tmp_path)), name, SEED, CASES)
     assert difference is None, f"{difference}\n{dict(counts)}"

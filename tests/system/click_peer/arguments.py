@@ -90,6 +90,9 @@ def without(args, *keywords):
 
 def allowed(spec, out):
     """Arguments without combinations that this program refuses on purpose, as docs/click.md says."""
+    out = [arg for arg in out if arg not in ('INTERFACES ""', "LENGTH -5")]
+    if spec.name == "ICMPRewriter":
+        out = [arg.replace('""', "x") for arg in out]
     if has(out, "INTERFACES"):
         out = without(out, "BADSRC", "GOODDST")
     if has(out, "VLAN_ID"):
@@ -128,6 +131,8 @@ def arguments(r, spec, inputs, outputs):
     out = allowed(spec, out)
     if r.random() < 0.01 and spec.name not in ("StaticThreadSched", "Suppressor"):
         # An argument by place may stand behind keywords here, but not in all classes of Click: docs/click.md.
-        by_place = spec.name in ("CoDel", "ScheduleInfo", "Script") or any("[" in arg for arg in spec.args)
+        by_place = spec.name in ("CoDel", "RandomSource", "ScheduleInfo", "Script", "ToDump") or any("[" in arg for arg in spec.args)
+        # One that is required may have been left out.
+        by_place = by_place or any(re.match(r"[A-Z_]+ ", arg) for arg in out[:1])
         out.append(r.choice(["NOTHING 1", ""] + ["5", "x"] * (not by_place)))
     return out

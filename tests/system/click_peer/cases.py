@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .arguments import arguments
 from .classes import (
-    AFTER, BAD_OPTIONS, BEFORE, BESIDE, MERGED, PULLERS, PUSHED, RANDOM_BYTES, SPECS, SQUARE, Spec, UNFRAGMENTED,
+    AFTER, BAD_OPTIONS, BEFORE, BESIDE, MERGED, NEAT_OPTIONS, PULLERS, PUSHED, RANDOM_BYTES, SPECS, SQUARE, Spec, UNFRAGMENTED,
     UNIVERSAL, UNREAD, UNTIMED, WHOLE,
 )
 from .files import files_of
@@ -58,7 +58,8 @@ class Case:
             queue = f"q{i} :: Queue(100) -> " if pull_in else ""
             lines.append(f"i{i} :: Null -> {before}{queue}[{i}]e;")
         for o in range(self.outputs):
-            after = f"{AFTER[spec.name]} -> " if spec.name in AFTER else ""
+            behind = AFTER.get((spec.name, o), AFTER.get(spec.name))
+            after = f"{behind} -> " if behind else ""
             pulled = pull_out and (o == 0 or spec.processing != "a")
             puller = f"{PULLERS.get(spec.name, 'Unqueue')} -> " if pulled else ""
             label = "o" if spec.name in MERGED else f"o{o}"
@@ -182,7 +183,7 @@ def make(r, spec, handlers):
     r.whole = spec.name in WHOLE
     r.fragments = spec.name not in UNFRAGMENTED
     r.options = spec.name != "IPOutputCombo"
-    r.any_timestamps = spec.name != "IPGWOptions"
+    r.any_timestamps = spec.name not in NEAT_OPTIONS
     r.bad_options = spec.name in BAD_OPTIONS
     before = elements_before(r, spec)
     packets = random_packets(r, spec, inputs)
@@ -194,7 +195,7 @@ def make(r, spec, handlers):
         unread.add("drop_details")
     steps = random_steps(r, Calls(r, spec, handlers, unread, outputs), inputs, len(packets))
     pull = r.random() < 0.15 and not (spec.name in PUSHED and outputs > 1)
-    return Case(spec, tuple(args), inputs, outputs, pull, tuple(before), tuple(packets), tuple(steps), files_of(r, spec))
+    return Case(spec, tuple(args), inputs, outputs, pull, tuple(before), tuple(packets), tuple(steps), files_of(r, spec, args))
 
 
 def case_of(name, seed, number, handlers):

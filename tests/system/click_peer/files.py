@@ -8,8 +8,8 @@ START_S = 1_000_000_000
 """Begin of simulated time."""
 
 
-def capture(r):
-    """A file as tcpdump writes it, now and then of another kind, with lengths that are wrong, or cut off."""
+def capture(r, whole):
+    """A file as tcpdump writes it, now and then of another kind, with lengths that are wrong, or, unless `whole`, cut off."""
     magic, fraction = r.choice([(0xA1B2C3D4, 1_000_000)] * 3 + [(0xA1B23C4D, 1_000_000_000)])
     order = r.choice("<<>")
     link = r.choice([1, 1, 1, 101, 101, 12, 0, 113, 9])
@@ -22,7 +22,7 @@ def capture(r):
         length = len(data) + r.choice([0, 0, 0, 5, 1000])
         data = data[:snap]
         out += struct.pack(f"{order}IIII", now // fraction, now % fraction, len(data), max(length, len(data))) + data
-    return out[: r.randrange(len(out))] if r.random() < 0.05 else out
+    return out[: r.randrange(len(out))] if r.random() < 0.05 and not whole else out
 
 
 FIELDS = {
@@ -67,7 +67,7 @@ def summary(r):
     if "ip_len" in fields:
         fields = [field for field in fields if field not in ("payload", "payload_len")]
     lines = ["!IPSummaryDump 1.3"] * (r.random() < 0.8)
-    if "ip_proto" in fields or "payload_len" in fields:
+    if "payload_len" in fields:
         fields = [field for field in fields if field != "payload"]
     lines.append(f"!data {' '.join(fields)}")
     for _ in range(r.choice([0, 1, 3, 8])):
@@ -78,6 +78,10 @@ def summary(r):
     return ("\n".join(lines) + "\n").encode()
 
 
-def files_of(r, spec):
+def files_of(r, spec, args):
     """Name and bytes of each file that an element of the class reads."""
-    return {"FromDump": (("in.pcap", capture(r)),), "FromIPSummaryDump": (("in.txt", summary(r)),)}.get(spec.name, ())
+    if spec.name == "FromDump":
+        # Positions behind a packet that is cut off and not taken differ: docs/click.md.
+        skips = any(arg.startswith(("START", "SAMPLE")) for arg in args)
+        return (("in.pcap", capture(r, skips)),)
+    return (("in.txt", summary(r)),) if spec.name == "FromIPSummaryDump" else ()

@@ -166,9 +166,18 @@ SCRIPT = [
 
 
 def sum_of(r):
-    """Words that handlers of scripts calculate with."""
-    numbers = ["0", "1", "2", "3", "7", "10", "-1", "-7", "0x10", "010", "2.5", "-0.5", "1e3", "x", "", "4294967296", "65536", "true"]
-    return " ".join(r.choice(numbers) for _ in range(r.choice([0, 1, 2, 2, 2, 3]))).strip()
+    """Words that handlers of scripts calculate with. Products of two large numbers differ: docs/click.md."""
+    numbers = ["0", "1", "2", "3", "7", "10", "-1", "-7", "0x10", "010", "2.5", "-0.5", "1e3", "x", "", "true", "0b11", "1_0", "-0"]
+    words = [r.choice(numbers) for _ in range(r.choice([0, 1, 2, 2, 2, 3]))]
+    if words and r.random() < 0.15:
+        words[r.randrange(len(words))] = r.choice(["4294967296", "65536", "-65537", "2147483648"])
+    return " ".join(words)
+
+
+def swapped(r):
+    """Words of `htonl` and the like. Numbers above 31 bits differ: docs/click.md."""
+    words = [r.choice(["0", "1", "256", "0x10", "-1", "-7", "65535", "65536", "70000", "2147483647", "x", "2.5", "0b11", "1 ", "010"])]
+    return " ".join(words * r.choice([1, 1, 1, 2, 0]))
 
 
 def truths(r):
@@ -319,6 +328,8 @@ KINDS = {
     "rewriter": one_of("rw", "rw", "rw", "rw", bad=("e", "nothing")),
     "capture": one_of("in.pcap"),
     "summary": one_of("in.txt"),
+    # 0 stands for any protocol in Click: docs/click.md.
+    "summary_proto": one_of(1, 2, 6, 17, 33, 50, 136, 255, "0x11", "017", bad=(256, -1)),
     "read_fields": lambda r: " ".join(r.sample(
         ["timestamp", "ip_src", "ip_dst", "ip_proto", "ip_len", "ip_id", "sport", "dport", "tcp_seq", "payload_len", "count", "link"],
         r.choice([1, 3, 5]))),
@@ -330,6 +341,7 @@ KINDS = {
     "passive": one_of("PASSIVE"),
     "instruction": one_of(*SCRIPT),
     "sum": sum_of,
+    "swapped": swapped,
     "truths": truths,
     "yeses": one_of("true", "1", "yes", "true 1", "yes true t", ""),
     "unicast_eth": lambda r: r.choice(["00:00:c0:ae:67:ef", "02:00:00:00:00:01", "00-00-C0-AE-67-EF", "n1", "n1:eth", "n3"]),
