@@ -158,8 +158,9 @@ def test_a_leader_that_was_paused_leads_no_more_and_what_it_writes_is_refused(be
     try:
         def followed():
             seen = bed.shown(other)
-            return seen.get("leader") not in (None, old) and seen
-        seen = until(followed, "another leader", 40)
+            gone = next((server for server in seen.get("servers", []) if server["server"] == old), {})
+            return seen.get("leader") not in (None, old) and gone.get("away_since") and seen
+        seen = until(followed, "another leader, which says who is away", 40)
     finally:
         bed.processes[old].signal(signal.SIGCONT)
     assert seen["epoch"] > before["epoch"]

@@ -5,10 +5,10 @@
 
 use crate::Millis;
 use crate::records::{
-    ALIVE, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, STATE, State,
-    VERDICT, Verdict, WANTED, Wanted, put,
+    ALIVE, AWAY, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, STATE,
+    State, VERDICT, Verdict, WANTED, Wanted, put,
 };
-use crate::store::{Answer, Event, Lease, Request, Revision, Unwatched, Write};
+use crate::store::{Answer, Change, Event, Lease, Request, Revision, Unwatched, Write};
 use crate::view::View;
 use serde::{Deserialize, Serialize};
 
@@ -91,6 +91,7 @@ pub struct Agent {
     good: Option<Wanted>,
     trouble: Option<String>,
     links: Option<Links>,
+    began: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -101,8 +102,8 @@ struct Waiting {
 }
 
 impl Agent {
-    /// Agent of a server that has kept this.
-    pub fn new(own: Identity, kept: Kept) -> Agent {
+    /// Agent of a server that has kept this. Its time begins at `began`, in milliseconds since 1970.
+    pub fn new(own: Identity, kept: Kept, began: u64) -> Agent {
         Agent {
             own,
             kept,
@@ -120,6 +121,7 @@ impl Agent {
             good: None,
             trouble: None,
             links: None,
+            began,
         }
     }
 
@@ -227,7 +229,7 @@ impl Agent {
         let write = member
             .or_else(|| self.presence(view, lease))
             .or_else(|| self.campaign(view, lease))
-            .or_else(|| self.lead(view));
+            .or_else(|| self.lead(view, now));
         if let Some(write) = write {
             return Some(self.ask(Request::Write(write), now));
         }
@@ -325,8 +327,9 @@ impl Agent {
         })
     }
 
-    /// Write of the leader: repeats the wanted description in the new epoch, or decides on a proposal.
-    fn lead(&self, view: &View) -> Option<Write> {
+    /// Write of the leader: repeats the wanted description in the new epoch, says who is away, or decides on a
+    /// proposal.
+    fn lead(&self, view: &View, now: Millis) -> Option<Write> {
         if !self.leads_in(view) {
             return None;
         }
@@ -350,6 +353,20 @@ impl Agent {
                 ..good.clone()
             };
             return Some(guarded(put(WANTED, &again), vec![wanted_is]));
+        }
+        for name in view.present() {
+            let (there, known) = (view.alive.contains_key(name), view.away.contains_key(name));
+            let key = format!("{AWAY}{name}");
+            let change = match (there, known) {
+                (true, true) => Change {
+                    key,
+                    value: None,
+                    lease: None,
+                },
+                (false, false) => put(key, &(self.began + now)),
+                _ => continue,
+            };
+            return Some(guarded(change, Vec::new()));
         }
         let proposal = view.open_proposal()?;
         let unchanged = vec![(PROPOSED.to_owned(), view.proposed.revision), wanted_is];

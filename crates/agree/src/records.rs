@@ -17,6 +17,8 @@ pub const VERDICT: &str = "verdict";
 pub const MEMBER: &str = "member/";
 /// Beginning of the key by which a running server holds its lease.
 pub const ALIVE: &str = "alive/";
+/// Beginning of the key by which the leader says since when a member is away, in milliseconds since 1970.
+pub const AWAY: &str = "away/";
 /// Beginning of the key of each server's [`State`].
 pub const STATE: &str = "state/";
 

@@ -188,7 +188,7 @@ fn identity(server: usize) -> Identity {
 impl World {
     fn new(seed: u64, mutation: Mutation) -> World {
         let server = |n| Server {
-            agent: Agent::new(identity(n), Kept::default()),
+            agent: Agent::new(identity(n), Kept::default(), 0),
             line: Line::default(),
             disk: Kept::default(),
             life: 0,
@@ -426,7 +426,7 @@ impl World {
                 if self.mutation.forgets_epoch {
                     server.disk.epoch = 0;
                 }
-                server.agent = Agent::new(identity(n), server.disk.clone());
+                server.agent = Agent::new(identity(n), server.disk.clone(), 0);
                 server.line = Line::default();
                 self.turn_at(n, self.now + long / 4);
             }
@@ -501,6 +501,9 @@ impl World {
                     name(n),
                     proposed.id
                 ));
+            }
+            if view.alive.len() != SERVERS || !view.away.is_empty() {
+                return Err(format!("{} sees somebody away", name(n)));
             }
             let state = view.state(&name(n)).ok_or("a server does not report")?;
             if (state.version, state.epoch) != (wanted.version, view.epoch()) {
@@ -621,7 +624,7 @@ fn a_store_that_was_restored_from_an_old_copy_takes_no_server_back() {
         version: 9,
         ..Kept::default()
     };
-    let mut agent = Agent::new(identity(0), kept);
+    let mut agent = Agent::new(identity(0), kept, 0);
     let (_, took) = drive(&mut agent, &mut store, 0);
     assert!(agent.leads() && took.is_none());
     assert_eq!((agent.keeps().epoch, agent.keeps().version), (8, 9));
@@ -639,7 +642,10 @@ fn a_store_that_was_restored_from_an_old_copy_takes_no_server_back() {
 
 #[test]
 fn a_server_that_left_stays_away_until_it_joins_anew() {
-    let (mut store, mut agent) = (Memory::default(), Agent::new(identity(0), Kept::default()));
+    let (mut store, mut agent) = (
+        Memory::default(),
+        Agent::new(identity(0), Kept::default(), 0),
+    );
     drive(&mut agent, &mut store, 0);
     assert!(agent.leads());
     let gone = Member {
@@ -654,12 +660,12 @@ fn a_server_that_left_stays_away_until_it_joins_anew() {
     let kept = drive(&mut agent, &mut store, 40_000).0.unwrap();
     assert!(kept.left && agent.next(90_000).is_none());
     // The same identity is refused again after a restart, another one is taken.
-    let mut again = Agent::new(identity(0), Kept::default());
+    let mut again = Agent::new(identity(0), Kept::default(), 0);
     let (kept, _) = drive(&mut again, &mut store, 100_000);
     assert!(kept.is_some_and(|kept| kept.left));
     let mut anew = identity(0);
     anew.id = "anew".to_owned();
-    let mut anew = Agent::new(anew, Kept::default());
+    let mut anew = Agent::new(anew, Kept::default(), 0);
     drive(&mut anew, &mut store, 200_000);
     assert!(anew.leads());
 }

@@ -1,7 +1,7 @@
 //! Copy of all values of the store as of one revision.
 
 use crate::records::{
-    ALIVE, EPOCH, LEADER, Leader, MEMBER, Member, PROPOSED, Proposal, STATE, State, VERDICT,
+    ALIVE, AWAY, EPOCH, LEADER, Leader, MEMBER, Member, PROPOSED, Proposal, STATE, State, VERDICT,
     Verdict, WANTED, Wanted,
 };
 use crate::store::{Entry, Lease, Revision};
@@ -49,6 +49,8 @@ pub struct View {
     pub members: BTreeMap<String, Of<Member>>,
     /// Leases of running servers by name.
     pub alive: BTreeMap<String, Option<Lease>>,
+    /// Times since which members are away, in milliseconds since 1970, by name.
+    pub away: BTreeMap<String, Of<u64>>,
     /// Accounts of servers by name.
     pub states: BTreeMap<String, Of<State>>,
 }
@@ -83,6 +85,8 @@ impl View {
                     set_in(&mut self.members, name, entry);
                 } else if let Some(name) = key.strip_prefix(STATE) {
                     set_in(&mut self.states, name, entry);
+                } else if let Some(name) = key.strip_prefix(AWAY) {
+                    set_in(&mut self.away, name, entry);
                 } else if let Some(name) = key.strip_prefix(ALIVE) {
                     match entry.value {
                         Some(_) => self.alive.insert(name.to_owned(), entry.lease),

@@ -65,7 +65,7 @@ impl Participant {
             id: home.about.identity.clone(),
             program: PROGRAM.to_owned(),
         };
-        let (mut agent, mut line) = (Agent::new(own, kept), Line::new(etcd));
+        let (mut agent, mut line) = (Agent::new(own, kept, wall_clock()), Line::new(etcd));
         let (done, mut ended) = unbounded_channel();
         let worker = Worker {
             home,

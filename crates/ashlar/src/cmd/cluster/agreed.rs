@@ -108,14 +108,16 @@ fn server(view: &View, name: &str, now: u64) -> String {
     let Some(state) = view.state(name) else {
         return "has not said what it runs".to_owned();
     };
-    let there = if view.alive.contains_key(name) {
-        ""
-    } else {
-        "away; "
+    let there = view.alive.contains_key(name);
+    let away = view.away.get(name).and_then(|of| of.record);
+    let away = match (there, away) {
+        (true, _) => String::new(),
+        (false, Some(away)) => format!("away for {}; ", since(away, now)),
+        (false, None) => "away; ".to_owned(),
     };
     let mut text = match state.version {
-        0 => format!("{there}the file it joined with"),
-        version => format!("{there}version {version} for {}", since(state.since, now)),
+        0 => format!("{away}the file it joined with"),
+        version => format!("{away}version {version} for {}", since(state.since, now)),
     };
     if let Some(wanted) = view
         .wanted
@@ -125,7 +127,7 @@ fn server(view: &View, name: &str, now: u64) -> String {
     {
         let _ = write!(text, ", behind since {}", since(wanted.at, now));
     }
-    if let Some(links) = &state.links {
+    if let Some(links) = state.links.as_ref().filter(|_| there) {
         let up = links.all - links.down.len().min(links.all);
         let _ = write!(text, ", {up} of {} up", lang::count(links.all, "link"));
         if !links.down.is_empty() {
@@ -168,6 +170,7 @@ fn json(home: &Home, view: &Result<View, String>) -> Result<Value, String> {
         json!({
             "server": name,
             "there": view.alive.contains_key(name),
+            "away_since": view.away.get(name).and_then(|of| of.record),
             "version": state.version,
             "since": state.since,
             "behind_since": behind.map(|wanted| wanted.at),
