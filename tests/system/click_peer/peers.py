@@ -64,8 +64,10 @@ class Peers:
 
     def run(self, arguments, text, files=()):
         """Output of Click with these arguments, and that of `ashlar click`; the text is in case.click."""
-        for name in os.listdir(self.folder):  # Files that earlier cases wrote may be read by name.
-            os.remove(os.path.join(self.folder, name))
+        with os.scandir(self.folder) as entries:  # Files that earlier cases wrote may be read by name.
+            for entry in entries:
+                if entry.is_file():
+                    os.remove(entry)
         for name, data in (("case.click", text.encode()), *files):
             with open(os.path.join(self.folder, name), "wb") as file:
                 file.write(data)
