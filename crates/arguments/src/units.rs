@@ -142,8 +142,8 @@ fn integer(raw: &str) -> Option<i128> {
     Some(if negative { -value } else { value })
 }
 
-/// A whole number in a list of words, written as in arguments: decimal, `0x`, `0b` or octal (`0` first). `None` if the word
-/// is no number, or one that the type cannot hold.
+/// A whole number in a list of words, written as in arguments: decimal, `0x`, `0b` or octal (`0` first). `None` if the
+/// word is no number, or one that the type cannot hold.
 pub fn whole<T: TryFrom<i128>>(word: &str) -> Option<T> {
     integer(word).and_then(|value| T::try_from(value).ok())
 }
