@@ -85,7 +85,9 @@ impl Builder<'_, '_> {
                     config,
                 } => {
                     for name in names.drain(..) {
-                        self.declare(name, class, *config, list);
+                        // Names before the last have no parentheses of their own.
+                        let shared = List { nodes: 0, ..list };
+                        self.declare(name, class, *config, shared);
                     }
                     self.declare(name, class, *config, list);
                 }

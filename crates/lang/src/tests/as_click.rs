@@ -175,6 +175,10 @@ fn mistakes_are_told_as_click_finds_them_with_the_line_that_it_has_read() {
         ),
         ("Idle(\n...", "2: expected ')'\n2: syntax error near '...'"),
         (
+            "a :: Idle; a, e :: Idle(1)",
+            "1: redeclaration of element 'a'\n1: element 'a' previously declared here",
+        ),
+        (
             "a, a :: Idle(1)",
             "1: redeclaration of element 'a'\n1: element 'a' previously declared here",
         ),
