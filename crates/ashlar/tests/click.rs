@@ -35,7 +35,7 @@ fn one_handler_is_answered_bare_and_several_by_name() {
         "c.count:\n3\n\nc.class:\nCounter\n\nd.class:\nDiscard\n\n"
     );
     let class = run(&["-e", THREE, "--handler=Counter.name"]);
-    assert_eq!(out(&class), "c\n");
+    assert_eq!(out(&class), "c.name:\nc\n\n", "several may have the class");
     let none = run(&["-e", THREE, "-h", "x.count"]);
     assert_eq!(none.status.code(), Some(1));
     assert!(err(&none).contains("'x'"), "{}", err(&none));
@@ -232,7 +232,7 @@ fn the_router_s_own_handlers_are_there() {
         read("flatconfig"),
         "require(package userlevel);\n\ni :: Idle;\n\n"
     );
-    assert_eq!(read("requirements"), "userlevel\n");
+    assert_eq!(read("requirements"), "package\nuserlevel\n");
     assert!(read("classes").contains("\nIdle\n"));
     assert!(read("handlers").contains("hotconfig\tw\n"));
     assert_eq!(read("timewarp"), "1\n");
