@@ -138,6 +138,8 @@ pub struct Machine {
     frame: RefCell<Frame>,
     /// `$?`
     pub(super) status: Cell<i32>,
+    /// True if the script has run, or runs for the first time.
+    begun: Cell<bool>,
     /// True if the script runs: a call may come back to it.
     running: Cell<bool>,
     /// True if its messages have no heading: while the driver's script runs for the first time.
@@ -158,6 +160,7 @@ impl Machine {
             variables: RefCell::default(),
             frame: RefCell::new(frame),
             status: Cell::new(0),
+            begun: Cell::new(false),
             running: Cell::new(false),
             bare: Cell::new(false),
         }
@@ -216,9 +219,12 @@ impl Machine {
         result
     }
 
-    /// Continues past the next `steps` instructions that block.
+    /// Continues past the next `steps` instructions that block. A script that has not run begins, as in Click.
     pub fn step(&self, steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
-        if self.is_waiting() {
+        if !self.begun.get() {
+            self.frame.borrow_mut().at = 0;
+        }
+        if self.is_waiting() || !self.begun.get() {
             self.advance(steps, host)
         } else {
             Ok(Ended::No)
@@ -339,6 +345,7 @@ impl Machine {
             self.leap(Jump::End);
             return Err("scripts call each other too deep or too often".to_owned());
         };
+        self.begun.set(true);
         let inside = self.running.replace(true);
         let result = self.go(steps, host);
         self.running.set(inside);

@@ -267,6 +267,20 @@ fn a_pause_takes_its_count_of_steps() {
 }
 
 #[test]
+fn a_step_begins_a_script_that_has_not_run_and_no_other() {
+    for (steps, out) in [(0, "1\n"), (1, "1\n2\n"), (2, "1\n2\n3\n")] {
+        let mut world = world();
+        let script = machine(&["print 1", "pause", "print 2", "wait 1s", "print 3"]);
+        assert!(script.step(steps, &mut world).is_ok());
+        assert_eq!(world.out, out);
+        assert!(script.step(9, &mut world).is_ok());
+        assert_eq!(world.out, "1\n2\n3\n");
+        assert_eq!(script.step(1, &mut world), Ok(Ended::No));
+        assert_eq!(world.out, "1\n2\n3\n", "it has ended");
+    }
+}
+
+#[test]
 fn an_alarm_ends_a_wait_and_nothing_else() {
     let mut world = world();
     let script = machine(&["set t 20ms", "wait $t", "print 1", "pause", "print 2"]);
