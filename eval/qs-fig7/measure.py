@@ -165,7 +165,7 @@ def values(raw):
     ordering = [[f"{link:g}", threads, f"{more * link * PPS / hz:.2f}", memory, f"{bytes_more * link / BYTES:.2f}"] for link, (threads, memory) in ORDERING.items()]
     share = {service: f"{100 * rate[service] / rate['null_prefix_fifo']:.0f}" for service in NAMED}
     return {
-        "rates": table(["service", "Mpps", "cycles", "instructions", "of these not in DPDK's libraries", "loads and stores",
+        "rates": table(["service", "Mpps", "cycles", "instructions", "of these in Ashlar's program", "loads and stores",
                         "misses of the first level", "lines from memory"], rates),
         "needs": table(["service", "threads for 1 Gbps: paper", "cores for 1 Gbps: here", "memory bandwidth over the link's: paper", "here, from the second level", "here, from memory"], needs),
         "ordering": table(["link, Gbps", "threads: paper", "cores: here", "bandwidth of memory, Gbps: paper", "from the second level: here"], ordering),

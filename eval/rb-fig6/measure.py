@@ -41,12 +41,18 @@ def path(results, name):
     return [rate / SCENARIOS[name][1] for rate in column(results, name)]
 
 
+def lost(results, name):
+    """Greatest share of packets, in percent, that a round received and did not send."""
+    return f"{max(100 * (1 - one['sent'] / one['received']) for one in results[name]):.1f}"
+
+
 def values(raw):
     results = raw["results"]
     middle = {name: median(results, name) / SCENARIOS[name][1] for name in SCENARIOS}
     rows = [[f"({name[0]}) {what}", paper, spread([r / 1e6 for r in path(results, name)]),
              f"{middle[name] / middle['b-parallel']:.2f}"] for name, (what, _, paper) in SCENARIOS.items()]
     return {"table": table(["scenario", "paper, Gbit/s a path", "here, Mpps a path", "of (b)"], rows), "rounds": of_rounds(len(results["b-parallel"])),
+            "lost a": lost(results, "a-pipeline"), "lost c": lost(results, "c-split"), "lost e": lost(results, "e-overlap"),
             "pipeline": f"{100 * (1 - middle['a-pipeline'] / middle['b-parallel']):.0f}",
             "pipeline cores": f"{100 * (1 - middle['a-pipeline'] / middle['b-parallel'] / 2):.0f}",
             "split": f"{middle['d-split-queues'] / middle['c-split']:.1f}",

@@ -17,7 +17,7 @@ NODES = {
     "forward": "minimal forwarding, 32 packets at a time",
     "forward-64": "minimal forwarding, 64 at a time as the nodes below",
     "vlb-transit": "intermediate node, all on by one link",
-    "vlb-transit-two": "intermediate node, on by two links in turn",
+    "vlb-transit-two": "intermediate node, on by two links, mixed",
     "vlb-output": "output node, to gateways and to hosts on its link",
     "vlb-output-long": "the same by the long way",
     "vlb-input": "input node, with a table of 256K routes",

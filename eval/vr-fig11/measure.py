@@ -75,13 +75,13 @@ def values(raw):
                 first, second, out0, out1 = point(results, f"{design}, {name}", n)
                 row += [f"{first / 1e6:.2f} + {second / 1e6:.2f}", f"{out0 / 1e6:.2f} + {out1 / 1e6:.2f}"]
             rows.append(row)
-    head = ["inputs", "asked of each, of the link", "shared: in, Mpps", "out", "a queue each: in, Mpps", "out"]
+    head = ["inputs", "asked of each on average, of the link", "shared: in, Mpps", "out", "a queue each: in, Mpps", "out"]
     found = {"table": table(head, rows), "link": f"{LINK / 1e6:.0f}"}
     for name in WEIGHTS:
         for design in DESIGNS:
             found[f"{design} {name}"] = spread(shares(results, f"{design}, {name}"), 0)
     count = len(results[f"{DESIGNS[0]}, equal"])
-    return found | {"rounds": of_rounds(count), "count": count, "overloaded": "some did" if overloaded(results) else "none did"}
+    return found | {"rounds": of_rounds(count), "middle": of_rounds(count).removesuffix(", least and most"), "overloaded": "some did" if overloaded(results) else "none did"}
 
 
 def draw(axes, raw):
@@ -90,7 +90,7 @@ def draw(axes, raw):
             for flow, style in ((0, "o-"), (1, "s--")):
                 rates = [point(raw["results"], f"{design}, {name}", n)[2 + flow] / 1e6 for n in range(len(OFFERED))]
                 axis.plot(OFFERED, rates, style, color=color, label=f"{design}, input {flow}")
-        axis.set_xlabel("offered by an input, of the link")
+        axis.set_xlabel("offered by an input on average, of the link")
         axis.set_ylabel("Mpps out")
         axis.set_ylim(bottom=0)
         axis.set_title(f"inputs: {name}")
