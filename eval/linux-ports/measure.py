@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab as labs  # noqa: E402
-from lib.figure import Figure, median, table  # noqa: E402
+from lib.figure import Figure, claim, median, table  # noqa: E402
 from lib.machine import WORK  # noqa: E402
 import links  # noqa: E402  found by lib.frames
 
@@ -129,8 +129,11 @@ def values(raw):
             most, whole = carried(raw, f"{kind}, {cores}")
             best.append([kind, cores, f"{most:.0f}", f"{most / linux:.2f}", f"{whole:.0f}", f"{whole / max(linux_whole, 1):.2f}"])
     head = ["router", "on", "most, kpps", "of Linux", f"at most {100 * LOST:g} % lost, kpps", "of Linux"]
+    runs = [one for rounds in raw["results"].values() for by_rate in rounds for one in by_rate.values()]
+    claim(not any(one["refused"] for one in runs), "no device refused a frame of the source")
+    claim(all(lost(raw, f"Linux, {cores}", rate) < 0.0005 for cores in CORES for rate in RATES), "Linux lost nothing at any rate")
     return {"table": table(["router", "on", "offered, kpps", "came out", "lost", "50 %, us", "99 %, us"], rows),
-            "best": table(head, best)}
+            "best": table(head, best), "rounds": min(map(len, raw["results"].values())), "asked": ", ".join(map(str, RATES))}
 
 
 def draw(axes, raw):

@@ -55,7 +55,13 @@ def explanation(results, queues_cost):
     if queues_cost or not sharing_costs(results):
         return "This page does not show why."
     return ("With 2 queues each core has a port of its own; with more, both cores share both ports. With 2 queues one port carries "
-            f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no cost.")
+            f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no steady cost.")
+
+
+def listed(words):
+    """Words as a list of a sentence."""
+    *first, last = words
+    return f"{', '.join(first)} and {last}"
 
 
 def values(raw):
@@ -64,14 +70,14 @@ def values(raw):
              spread(column(results, f"two ports {q}", scale=1e6)), spread(ratios(results, q))] for q in QUEUES]
     cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
     ends = [column(results, f"one port {q}") for q in (QUEUES[0], QUEUES[-1])]
-    told = {"no different": "No cost by more queues can be seen", "more": "More queues cost", "less": "More queues cost nothing; they save"}
+    told = {"no different": "The cost does not grow steadily with the queues", "more": "More queues cost", "less": "More queues cost nothing; they save"}
     # Queues are not the cause of a difference between the ends if the cost goes up and down between them.
     costs = list(cost.values())
     found = compared(*ends) if costs in (sorted(costs), sorted(costs, reverse=True)) else "no different"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
     return {"verdict": told[found], "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
-            "least": f"{cost[QUEUES[0]]:.0f}", "most": f"{cost[QUEUES[-1]]:.0f}", "cores": str(CORES),
+            "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(CORES),
             "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
             if CORES < QUEUES[-1] else "nothing: each queue has a core"}
 

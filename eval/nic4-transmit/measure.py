@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Server network cards, section 2 (NIC4): transmit queues served in turn, by priority and up to rates."""
+"""Server network cards, section 3 (NIC4): transmit queues served in turn, by priority and up to rates."""
 
 import math
 import pathlib

@@ -50,7 +50,7 @@ def values(raw):
             found = [n + 1 for n, count in enumerate(counts) if count]
             rows.append([NAMES[name], words, found[0], f"{mean(counts):.2f}", found[-1],
                          f"{100 * saved(counts):.0f} %", f"{one['bytes'] / 1e6:.1f}"])
-    rows.insert(0, ["paper: 100,000 routes", "", 1, "2.76", 8, "22 % (depth 8) to 67 % (depth 3)", "more than 10"])
+    rows.insert(0, ["paper (MB of 100,000 routes)", "", 1, "2.76", 8, "22 % (depth 8) to 67 % (depth 3)", "more than 10"])
     note = "" if "full" in result else "The full table was not there when this page was made.\n\n"
     return {"table": table(["table", "addresses", "least depth", "mean", "most", "saved by two levels", "MB"], rows),
             "note": note}

@@ -105,7 +105,7 @@ def moves_values(raw):
     used = [u for t, u in raw["moves"]["scale"]["used"] if t <= total]
     values = {
         "carried": ", ".join(f"{rate / 1e3:.0f}" for rate in raw["moves"]["carried"]), "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
-        "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
+        "window ms": f"{1e3 * rebalance.get('window', moves.WINDOW):.0f}", "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
         "seconds": moves.say_seconds(rebalance["seconds"]), "uneven": moves.say_seconds(rebalance["uneven"]),
         # Unknown in results that were kept before it was computed.
         "rebalance busy": f"{rebalance['busy']:.2f}" if "busy" in rebalance else "not computed",
