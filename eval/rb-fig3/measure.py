@@ -68,9 +68,21 @@ def values(raw):
         "balanced": f"{check['latency_ns'][1] / 1e3:.0f}",
         "least": f"{check['transit_by_processing']:,}",
         "busy": f"{100 * check['transit_load_bps'] / check['load_bps']:.0f} %",
-        "current": f"from {min(cheaper['current'])} to {max(cheaper['current'])} ports", "more-nics": f"from {min(cheaper['more-nics'])} to {max(cheaper['more-nics'])}",
+        "current": ranges(plans["current"], cheaper["current"]), "more-nics": ranges(plans["more-nics"], cheaper["more-nics"]),
         "gap": ", ".join(str(n) for n, p in plans["current"].items() if p["stages"] and n < 33) or "none",
     }
+
+
+def ranges(planned, chosen):
+    """Words for the chosen numbers of ports: ranges in which all planned ones are chosen."""
+    runs = []
+    for n in sorted(planned):
+        if n in chosen and runs and runs[-1][-1] == last:
+            runs[-1].append(n)
+        elif n in chosen:
+            runs.append([n])
+        last = n
+    return " and ".join(f"from {run[0]} to {run[-1]}" for run in runs)
 
 
 def draw(axes, raw):

@@ -31,12 +31,17 @@ def labels(app):
     return [f"{app} {rate or 'most'}" for rate in RATES]
 
 
+def part_used(one):
+    """Part of a core's cycles that packets took in a round."""
+    return one["rate"] * one["cycles per packet"] / one["hz"]
+
+
 def idle_rounds(results):
     """Words about the rounds at the highest rate in which packets took only a part of the core's cycles."""
     words = []
     for app in APPS:
         for one in results[labels(app)[-1]]:
-            used = one["rate"] * one["cycles per packet"] / one["hz"]
+            used = part_used(one)
             if used < BUSY:
                 words.append(f"One round of \"most\" for {NAMES[app]} used only {100 * used:.0f} % of its core and says nothing about a limit.")
     return " ".join(words) or "Every round of \"most\" was such a round."
@@ -62,6 +67,8 @@ def values(raw):
         found[f"{app} slow"] = f"{median(results, slow, 'cycles per packet'):.0f}"
         found[f"{app} full"] = f"{median(results, full, 'cycles per packet'):.0f}"
         found[f"{app} paper"] = f"{PAPER[app]:.0f}"
+    used = [100 * part_used(one) for app in APPS for one in results[labels(app)[-1]] if part_used(one) >= BUSY]
+    found |= {"busy": f"{100 * BUSY:.0f}", "used": f" ({min(used):.0f} to {max(used):.0f} % of them)" if used else ""}
     points = [column(results, label, "cycles per packet") for app in APPS for label in labels(app)[:-1]]
     rises = [compared(*(column(results, label, "cycles per packet") for label in (labels(app)[-2], labels(app)[0]))) for app in APPS]
     widest = max(max(one) / min(one) for one in points)

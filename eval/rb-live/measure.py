@@ -154,12 +154,15 @@ def values(raw):
     head = ["", "paper", "", "flows", "runs of late packets", "late packets", "delivered", "us: p50 / p99"]
     out["order"] = table(head, rows)
     first = results["live Direct VLB"]
-    out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets in {first['reordering']['flows']:,} flows of more than one"
+    out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets, {first['reordering']['flows']:,} flows of more than one packet"
     good = [results[f"live {name}"] for name in MATRICES[:3]]
     out["least"] = f"{min(min(one['shares'].values()) for one in good):.3f}"
     out["most"] = f"{max(max(one['links'].values()) for one in good):.3f}"
     out["jain"] = f"{results['live incast']['fairness']:.3f}"
     both = [(one, results[f"simulated {name}"]) for name, one in zip(MATRICES, good)]
+    medians = [a["latency_us"]["p50"] * 1e3 / b["latency_ns"]["p50"] for a, b in both]
+    out["faster"] = f"{min(medians):.2f} to {max(medians):.2f}"
+    out["cable ms"] = f"{8 * SIZE / (RATE * 1e3 * HEADROOM * 2 / SERVERS):.1f}"
     out["links"] = f"{max(abs(sum(a['links'].values()) / 12 - b['links']['mean']) for a, b in both):.3f}"
     return out
 

@@ -96,7 +96,10 @@ def values(raw):
                      f"{one['latency_ns']['p50'] / 1e3:.0f} / {one['latency_ns']['p99'] / 1e3:.0f}"])
     out["order"] = table(["", "paper", "flows", "runs of late packets", "late packets", "us: p50 / p99"], rows)
     first = results["Direct VLB"]
-    out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets in {first['reordering']['flows']:,} flows"
+    out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets, {first['reordering']['flows']:,} flows of more than one packet"
+    out["later"] = f"{(results['Direct VLB, resequencer']['latency_ns']['p50'] - first['latency_ns']['p50']) / 1e6:.1f}"
+    largest = results["2048 incast"]
+    out["incast packets"] = f"{largest['packets_out'] / (largest['servers'] - 1):.0f}"
     out["straight"] = f"{100 * first['straight'] / (first['straight'] + first['balanced']):.0f} %"
     mesh = {label: one for label, one in results.items() if label.split()[0] in ("4", "16", "64")}
     good = [one for label, one in mesh.items() if label.split()[1].rstrip(",") in MATRICES[:4]]

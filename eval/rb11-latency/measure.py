@@ -83,7 +83,7 @@ def values(raw):
             "unbounded": f"{source(raw, f'{batched} at {RATES[1]}', 'p50_us'):.1f}",
             "second rate": RATES[1], "late": late,
             "full median": beside, "found": f"{found:.1f}",
-            "sum": f"{4 * 2.56 + 12.8 + 0.8:.1f}"}
+            "sum": f"{4 * 2.56 + 12.8 + 0.8:.1f}", "dma": f"{4 * 2.56:.1f}"}
 
 
 def draw(axes, raw):

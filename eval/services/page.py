@@ -21,7 +21,7 @@ ROWS = [
     ("`rte_sched-cycles-0`, `-1000`, `-100000`, `-1000000`", [f"rte_sched-cycles-{n}" for n in (0, 1000, 100_000, 1_000_000)], None, True),
     ("`htb-cycles`, a tenth of the subscribers, none waits", ["htb-cycles"], None, True),
     ("`swap/route`: MPLS swap over IPv4 routing", ["swap/route"], 1.2, False),
-    ("`late`: packets of 10,000 admitted flows after their bound, five hops", ["late"], 0, True),
+    ("`late`: packets of 110 flows over five hops after their bound, all links full of admitted flows", ["late"], 0, True),
     ("`late-fifo`: the same with FIFO", ["late-fifo"], None, True),
 ]
 

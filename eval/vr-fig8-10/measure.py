@@ -80,10 +80,13 @@ def values(raw):
     rows.append(["**computed:** two cores in, two out", "10, right: noticeably more than left", f"{modelled['four cores'] / 1e6:.2f}",
                  f"{modelled['four cores'] / base:.2f}"])
     ratio = {name: median(results, name) / base for name in results}
+    lost = {name: max(1 - one["sent"] / one["received"] for one in results[name]) for name in ("crossing", "same-core")}
+    kept = "When they stay, none is dropped." if lost["same-core"] < 0.0005 else f"When they stay, up to {100 * lost['same-core']:.1f} %."
     return {"table": table(["placement", "paper", "here, Mpps of both paths", "of one core"], rows),
             "direction": f"{ratio['by-direction']:.2f}", "path": f"{ratio['by-path']:.2f}",
             "cross": f"{100 * (1 - ratio['crossing'] / ratio['same-core']):.0f}",
             "queue": f"{100 * (1 - ratio['same-core'] / ratio['by-path']):.0f}",
+            "lost": f"{100 * lost['crossing']:.0f}", "kept": kept,
             "rounds": of_rounds(len(crossing)), "crossing": f"{max(crossing) / min(crossing):.1f}", "four": four_beside_two(results),
             "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
             "error": f"{model.error(modelled['by-direction'], median(results, 'by-direction')):+.0f}"}
