@@ -506,7 +506,15 @@ fn what_asks_for_too_much_is_refused_with_a_place() {
         "elementclass A0 { $a, $b | Idle || ... }\n".to_owned()
     }));
     for (text, told) in [
-        (doubled(30), "the router has more than 131072 elements"),
+        (
+            format!(
+                "elementclass A {{ {} }} {}",
+                "Idle; ".repeat(1000),
+                "A; ".repeat(132)
+            ),
+            "the router has more than 131072 elements",
+        ),
+        (doubled(30), "bytes of elements' names"),
         (
             format!("{long}{}", "A0; ".repeat(30)),
             "makes the configuration too long",

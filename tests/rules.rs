@@ -231,16 +231,36 @@ fn flows_keep_their_order_while_buckets_move_and_the_port_follows_on_running_wor
         drop(ends);
         (source.join().expect("it ends"), left)
     });
-    let missing = 64 * sent as usize - left.len();
-    let rest = stand.b.collect_at_least(missing, LONG);
+    // A worker without a core takes nothing from its rings, which are full after a while.
+    let full = || -> usize {
+        let drops = stand.router.read("mem_a@steer.named_drops", "");
+        let drops = drops.expect("it can be read");
+        let count = drops.lines().filter_map(|line| line.strip_prefix("full\t"));
+        count.map(|n| n.parse::<usize>().expect("a number")).sum()
+    };
+    let (mut left, until) = (left, Instant::now() + LONG);
+    while left.len() + full() < 64 * sent as usize {
+        assert!(
+            Instant::now() < until,
+            "{} of {}, {} full",
+            left.len(),
+            64 * sent,
+            full()
+        );
+        left.extend(stand.b.collect_at_least(1, Duration::from_millis(10)));
+    }
+    assert_eq!(left.len() + full(), 64 * sent as usize);
     let mut next = [0; 64];
-    for one in left.iter().chain(&rest) {
+    for one in &left {
         let (n, end) = (usize::from(read(&one.frame)), one.frame.len());
         let number = u32::from_be_bytes(one.frame[end - 4..].try_into().expect("4 bytes"));
-        assert_eq!(number, next[n], "flow {n}");
-        next[n] += 1;
+        assert!(
+            number >= next[n],
+            "flow {n}: {number} came after {}",
+            next[n] - 1
+        );
+        next[n] = number + 1;
     }
-    assert_eq!(next, [sent; 64]);
 }
 
 #[test]
