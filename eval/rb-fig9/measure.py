@@ -10,7 +10,7 @@ from lib.figure import Figure, claim, column, compared, median, of_rounds, sprea
 
 APPS = ["forward", "route", "ipsec"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
-GROUP = 32  # packets that leave the source together: as many as a full burst, so that polls find the same at every rate
+GROUP = 32  # packets that leave the source together, so that polls find the same at every rate that it sets
 NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 BUSY = 0.9  # part of a core's cycles from which a round counts as one that the core limits
 PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23, "ipsec": 14221 * 0.55}  # Table 3: instructions times cycles for each
@@ -71,6 +71,7 @@ def values(raw):
     found |= {"busy": f"{100 * BUSY:.0f}", "used": f" ({min(used):.0f} to {max(used):.0f} % of them)" if used else ""}
     points = [column(results, label, "cycles per packet") for app in APPS for label in labels(app)[:-1]]
     rises = [compared(*(column(results, label, "cycles per packet") for label in (labels(app)[-2], labels(app)[0]))) for app in APPS]
+    found["most per poll"] = f"{max(max(column(results, labels(app)[-1], 'packets per poll')) for app in APPS):.0f}"
     widest = max(max(one) / min(one) for one in points)
     found["flat"] = claim("more" not in rises, f"no rise with the rate beyond the rounds of a point, which differ by a factor of up to {widest:.1f}")
     head = ["application", "offered, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",

@@ -100,7 +100,11 @@ def values(raw):
     out["later"] = f"{(results['Direct VLB, resequencer']['latency_ns']['p50'] - first['latency_ns']['p50']) / 1e6:.1f}"
     largest = results["2048 incast"]
     out["incast packets"] = f"{largest['packets_out'] / (largest['servers'] - 1):.0f}"
-    out["straight"] = f"{100 * first['straight'] / (first['straight'] + first['balanced']):.0f} %"
+    for place, name in (("straight", "Direct VLB"), ("straight flowlets", "with flowlets")):
+        one = results[name]
+        out[place] = f"{100 * one['straight'] / (one['straight'] + one['balanced']):.0f} %"
+    uniform = [f"{2 + 1 / n:.2f} with {n} servers ({results[f'{n} uniform']['c']['mean']:.2f} here)" for n in SIZES if n not in LARGE]
+    out["uniform"] = ", ".join(uniform)
     mesh = {label: one for label, one in results.items() if label.split()[0] in ("4", "16", "64")}
     good = [one for label, one in mesh.items() if label.split()[1].rstrip(",") in MATRICES[:4]]
     out["least"] = f"{min(one['pair_least'] for one in good):.3f}"
