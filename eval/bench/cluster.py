@@ -50,7 +50,7 @@ def leaving(n, dst):
 
 
 def frames(to, tag, count):
-    """Frames from a to the nodes in `to`, in turn. Frames that leave at b (1) also come from other nodes."""
+    """Frames from a to the nodes in `to`, mixed. Frames that leave at b (1) also come from other nodes."""
     routes = workload.routes4()
     for n, dst in enumerate(workload.destinations(routes, 32, count, 3)):
         node = to[n * 7919 % 101 % len(to)]

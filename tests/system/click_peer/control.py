@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import socket
 import time
 from dataclasses import dataclass, replace
@@ -144,10 +143,7 @@ def talk(client, packets):
 def run_dialogue(peers, case):
     """Answers of both programs; the status is 0, or -99 if a dialogue has no end."""
     results = []
-    for at, program in enumerate(peers.programs):
-        folder = os.path.join(peers.folder, f"line{at}")
-        shutil.rmtree(folder, ignore_errors=True)
-        os.mkdir(folder)
+    for program, folder in peers.folders():
         port, path = free_port(), os.path.join(folder, "socket")
         by_port = case.kind in ("tcp", "-p")
         address = ("127.0.0.1", port) if by_port else path

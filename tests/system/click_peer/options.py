@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from dataclasses import dataclass, replace
 
 from .messages import message_difference
@@ -134,10 +133,7 @@ def settled(text):
 def run_line(peers, case):
     """Output of Click for a command line, and that of `ashlar click`, each in a folder of its own."""
     running = []
-    for at, program in enumerate(peers.programs):
-        folder = os.path.join(peers.folder, f"line{at}")
-        shutil.rmtree(folder, ignore_errors=True)
-        os.mkdir(folder)
+    for program, folder in peers.folders():
         for name, data in (("case.click", case.text.encode()), ("stdin", case.stdin.encode()), *case.files):
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(data)

@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import shutil
 import subprocess
 from dataclasses import dataclass, replace
 
@@ -61,6 +62,14 @@ class Peers:
     def both(self, case):
         """Output of Click for a case, and that of `ashlar click`."""
         return self.run(["--simtime", os.path.join(self.folder, "case.click")], case.text(), case.files)
+
+    def folders(self):
+        """Each program with an empty folder of its own."""
+        for at, program in enumerate(self.programs):
+            folder = os.path.join(self.folder, f"line{at}")
+            shutil.rmtree(folder, ignore_errors=True)
+            os.mkdir(folder)
+            yield program, folder
 
     def run(self, arguments, text, files=()):
         """Output of Click with these arguments, and that of `ashlar click`; the text is in case.click."""

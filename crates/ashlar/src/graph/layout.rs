@@ -3,7 +3,7 @@
 
 use super::layers::{Arranged, Border, End, GAP, Item, Leg, arrange};
 use super::{Drawing, Node};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Room inside a frame, and above it for its title.
 const MARGIN: f64 = 14.0;
@@ -89,13 +89,14 @@ fn around(drawing: &Drawing, node: usize) -> Vec<usize> {
 /// Divides connections into their parts in each frame.
 fn split(drawing: &Drawing) -> Vec<Inside> {
     let mut inside: Vec<Inside> = vec![Vec::new(); drawing.frames.len()];
+    let mut seen = HashSet::new();
     for link in &drawing.links {
         let (out, into) = (around(drawing, link.from.0), around(drawing, link.to.0));
         let common = out.iter().find(|frame| into.contains(frame));
         let common = *common.expect("the whole router is around all");
         let mut add = |frame: usize, from: Stop, to: Stop| {
             let part = (from, to, link.pull);
-            if !inside[frame].contains(&part) {
+            if seen.insert((frame, part)) {
                 inside[frame].push(part);
             }
         };
@@ -192,7 +193,7 @@ impl Work<'_> {
     /// The connected items of a frame in the order of the configuration, and the others.
     fn items(&self, frame: usize, inside: &Inside) -> (Vec<Of>, Vec<Of>) {
         let mut gates = Vec::new();
-        let mut connected = std::collections::HashSet::new();
+        let mut connected = HashSet::new();
         for &(from, to, _) in inside {
             for stop in [from, to] {
                 let of = match stop {

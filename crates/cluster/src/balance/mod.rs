@@ -8,6 +8,7 @@
 mod agreement;
 mod health;
 mod level;
+mod members;
 pub mod message;
 mod plan;
 mod pool;
@@ -19,8 +20,9 @@ mod turns;
 
 pub use agreement::{Agreement, Heard, Relation};
 pub use health::{Cause, Change, Settings as HealthSettings, Watch};
+pub use members::{Class, Intent, Member, State};
 pub use plan::{Demand, Layout, plan};
-pub use pool::{Class, Ended, Intent, Member, Pool, Settings, State};
+pub use pool::{Ended, Pool, Settings};
 pub use rendezvous::{BUCKETS, Candidate, NOBODY, WEIGHT_MAX, key, owners, retarget};
 pub use table::Table;
 pub use turns::TURNS;

@@ -1,6 +1,7 @@
-//! Back ends, their intended states, and the bucket tables computed from these.
+//! The bucket tables of a balancer: they follow its back ends and what operators intend.
 
 use super::level::level;
+use super::members::{BackEnd, Class, Intent, Member, State, candidates, is_down};
 use super::message::{Setting, TableState};
 use super::rendezvous::{Candidate, NOBODY, digest, key, owners, retarget};
 use super::table::Table;
@@ -8,22 +9,6 @@ use super::turns::{TURNS, Turns};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use sync::Lock;
-
-/// Description of a back end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Member {
-    /// Name; the back end's buckets are computed from it.
-    pub name: String,
-    /// Weight relative to that of others.
-    pub weight: u16,
-}
-
-/// A class: packets that only some back ends get.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Class {
-    /// The back ends by number.
-    pub members: Vec<u16>,
-}
 
 /// Times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,30 +21,6 @@ pub struct Settings {
     pub settle: u64,
 }
 
-/// Administrative state of a back end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
-    /// The back end takes its share.
-    Used,
-    /// The back end gets no further buckets, and its buckets leave when they are idle.
-    Drained,
-}
-
-/// Present state of a back end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct State {
-    /// Description, with the present weight.
-    pub member: Member,
-    /// Administrative state.
-    pub intent: Intent,
-    /// True if the back end forwards packets, as far as the balancer knows.
-    pub up: bool,
-    /// Time of the last change of `up`, in nanoseconds.
-    pub since: u64,
-    /// Number of buckets that it owns in the first table, and number of these that are moving away.
-    pub buckets: (usize, usize),
-}
-
 /// Outcome of a planned change of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -69,29 +30,6 @@ pub enum Ended {
     Forced(usize),
 }
 
-struct One {
-    member: Member,
-    intent: Intent,
-    /// Changes by hand.
-    stamp: u32,
-    /// Time in nanoseconds that the last of them left to buckets.
-    within: Option<u64>,
-    up: bool,
-    since: u64,
-}
-
-impl One {
-    fn setting(&self) -> Setting {
-        let ms = |within: u64| u32::try_from(within / 1_000_000).unwrap_or(u32::MAX - 1);
-        Setting {
-            stamp: self.stamp,
-            is_drained: self.intent == Intent::Drained,
-            weight: self.member.weight,
-            within_ms: self.within.map(ms),
-        }
-    }
-}
-
 /// Candidates of a table and the owners computed from them.
 struct Wanted {
     candidates: Vec<Option<Candidate>>,
@@ -99,7 +37,7 @@ struct Wanted {
 }
 
 struct Inside {
-    members: Vec<One>,
+    members: Vec<BackEnd>,
     wanted: Vec<Wanted>,
     /// Time at which the remaining buckets move in any case; `None` if nothing moves.
     deadline: Option<u64>,
@@ -144,7 +82,7 @@ impl Pool {
         classes: Vec<Class>,
         speakers: Vec<u16>,
     ) -> Pool {
-        let one = |member| One {
+        let one = |member| BackEnd {
             member,
             intent: Intent::Used,
             stamp: 0,
@@ -152,7 +90,7 @@ impl Pool {
             up: true,
             since: 0,
         };
-        let members: Vec<One> = members.into_iter().map(one).collect();
+        let members: Vec<BackEnd> = members.into_iter().map(one).collect();
         let words = members.len().div_ceil(64).max(1);
         let sets = std::iter::once(None).chain(classes.iter().map(Some));
         let wanted: Vec<Wanted> = sets
@@ -437,7 +375,7 @@ impl Pool {
             let bits = (0..).zip(members).map(|(at, one)| u64::from(one.up) << at);
             word.store(bits.fold(0, |all, bit| all | bit), Relaxed);
         }
-        let is = |fits: fn(&One) -> bool| {
+        let is = |fits: fn(&BackEnd) -> bool| {
             let mut all = self.speakers.iter().copied();
             all.find(|&of| inside.members.get(usize::from(of)).is_some_and(fits))
         };
@@ -532,7 +470,7 @@ impl Pool {
                     }
                 }
             }
-            let number = |old: &One| {
+            let number = |old: &BackEnd| {
                 let mut all = inside.members.iter();
                 let at = all.position(|one| one.member.name == old.member.name);
                 at.map_or(NOBODY, |at| at as u16)
@@ -580,33 +518,4 @@ impl Pool {
         inside.allowed = Some(self.settings.deadline);
         self.publish(&inside);
     }
-}
-
-/// True unless the back end is up.
-fn is_down(members: &[One], of: u16) -> bool {
-    !members.get(usize::from(of)).is_some_and(|one| one.up)
-}
-
-/// Back ends that may own buckets of a class: its used back ends that are up. If there are none, all used ones that
-/// are up; if there are none, all that are up. `None` if all are down: what was decided before stands, as packets for a
-/// back end that seems to be down may arrive, and packets for nobody do not. Probes of all back ends are late at once
-/// if the balancer's machine or its network is busy.
-fn candidates(members: &[One], class: Option<&Class>) -> Option<Vec<Option<Candidate>>> {
-    let found = |fits: &dyn Fn(u16, &One) -> bool| -> Option<Vec<Option<Candidate>>> {
-        let each = (0..).zip(members);
-        let all: Vec<Option<Candidate>> = each
-            .map(|(at, one)| {
-                fits(at, one).then(|| Candidate {
-                    key: key(&one.member.name),
-                    weight: one.member.weight,
-                })
-            })
-            .collect();
-        all.iter().any(Option::is_some).then_some(all)
-    };
-    let used = |one: &One| one.up && one.intent == Intent::Used;
-    let in_class = |at: u16| class.is_none_or(|class| class.members.contains(&at));
-    found(&|at, one| used(one) && in_class(at))
-        .or_else(|| found(&|_, one| used(one)))
-        .or_else(|| found(&|_, one| one.up))
 }

@@ -11,8 +11,8 @@ pub enum Matrix {
     Uniform,
     /// Each input sends all its traffic to one output, and no two inputs to the same one.
     Permutation,
-    /// Each input sends a quarter of its traffic to one common output, which overloads that output, and spreads the
-    /// rest evenly.
+    /// Each other input sends a quarter of its traffic to one common output, and spreads the rest evenly. With more
+    /// than five ports the common output is overloaded; with fewer than five, the other outputs are.
     HotSpot,
     /// All inputs send all their traffic to one output.
     Incast,

@@ -56,7 +56,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// There is none, or it cannot be read; a sentence.
+    /// The folder has no server's files, or they cannot be read; a sentence.
     pub fn open(folder: &Path) -> Result<Home, String> {
         let path = folder.join(ABOUT);
         let bytes = std::fs::read(&path).map_err(|e| {
@@ -86,7 +86,7 @@ impl Home {
     ///
     /// # Errors
     ///
-    /// It belongs to a server already, or cannot be written; a sentence.
+    /// The folder belongs to a server already, or cannot be written; a sentence.
     pub fn create(folder: &Path, about: &About, files: &[(&str, &str)]) -> Result<Home, String> {
         if Home::is_there(folder) {
             return Err(format!(
