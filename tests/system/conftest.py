@@ -7,6 +7,7 @@
 `ASHLAR_ROUTER=linux` runs the tests that need no feature of Ashlar's own against the kernel.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from net import Lab, leftovers  # noqa: E402
+from net import Lab, leftovers, room_for_neighbours  # noqa: E402
 from topology import ASHLAR, KIND, Network  # noqa: E402
 
 
@@ -29,6 +30,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: a module that takes a minute or more, begun before the others")
     if KIND != "linux" and not os.access(ASHLAR, os.X_OK):
         pytest.exit(f"there is no {ASHLAR}: run `make build`, or set ASHLAR_BIN", returncode=2)
+    # Once, before the workers of pytest-xdist start.
+    if os.geteuid() == 0 and not hasattr(config, "workerinput"):
+        limits = contextlib.ExitStack()
+        limits.enter_context(room_for_neighbours(400_000))
+        config.add_cleanup(limits.close)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -335,6 +335,24 @@ def _remove_with_parent(folder: Path) -> None:
         folder.parent.rmdir()
 
 
+@contextlib.contextmanager
+def room_for_neighbours(entries: int) -> Iterator[None]:
+    """Raises the kernel's limits of neighbour tables, which all namespaces share: a flood in one lab would otherwise keep
+    hosts of another from resolving their neighbours. Leaves them as they are where they cannot be written.
+    """
+    paths = [Path(f"/proc/sys/net/ipv{v}/neigh/default/gc_thresh{n}") for v in (4, 6) for n in (1, 2, 3)]
+    before = [path.read_text() for path in paths]
+    with contextlib.suppress(OSError):
+        for path in paths:
+            path.write_text(str(entries))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for path, text in zip(paths, before, strict=True):
+                path.write_text(text)
+
+
 def stop_on_signals() -> None:
     """Turns SIGTERM, SIGHUP and SIGINT into an exit that unwinds, so that labs are closed."""
     def stop(number: int, _frame: object) -> None:
