@@ -41,11 +41,11 @@ def values(raw):
     base = median(results, "neither")
     rows = [[name, PAPER.get(name, "not in the paper"), spread(column(results, name, scale=1e6)),
              f"{median(results, name) / base:.1f}"] for name in results]
-    lost = statistics.median(1 - one["sent"] / one["received"] for one in results["batches only"])
+    lost = {name: f"{100 * max(0, statistics.median(1 - one['sent'] / one['received'] for one in results[name])):.0f}" for name in ("neither", "batches only")}
     rows.append(["neither, on the shared-bus Xeon", f"{XEON:.1f} (11 times less than both)", f"{base / 1e6 * XEON:.2f}, computed by the paper's ratio", ""])
     return {"table": table(["multiple queues and batches", "paper, gain", "here: Mpps, two cores", "gain"], rows),
             "rounds": of_rounds(len(results["both"])),
-            "lost": f"{100 * lost:.0f}",
+            "lost": lost["batches only"], "lost single": lost["neither"],
             "gain": f"{median(results, 'both') / base:.1f}",
             "queues": f"{median(results, 'both') / median(results, 'batches only'):.1f}",
             "batches": f"{median(results, 'both') / median(results, 'queues only'):.1f}"}

@@ -5,8 +5,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import callgrind, frames, machine, runs  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, table  # noqa: E402
+from lib import callgrind, frames, machine, model, runs  # noqa: E402
+from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS = ["forward", "route", "ipsec"]
@@ -86,7 +86,13 @@ def bottleneck(results):
         if 2 * memory < 4 * cores:
             low.append(NAMES[app])
     words = f"Two cores do not reach the memory's own limit, so the figure of the larger server is too low for {' and '.join(low)}.\n"
-    return found | {"next low": words if low else ""}
+    return found | {"next low": words if low and model.cores_bound_memory(figure.other("rb-table2")["results"]) else ""}
+
+
+def paced_of(app):
+    """Cycles per packet of an application in Figure 9 at each rate that the source sets: a list of rounds each."""
+    nine = figure.other("rb-fig9")["results"]
+    return [column(nine, label, "cycles per packet") for label in nine if label.startswith(app) and not label.endswith("most")]
 
 
 def values(raw):
@@ -106,7 +112,10 @@ def values(raw):
                 f"{accesses(results, label):.0f}", f"{first:.1f}", f"{lines(results, label):.2f}",
                 f"{LINE * lines(results, label):.0f}"])
     small, large = "forward 64 32", "forward 1024 32"
-    paced = [column(nine, label, "cycles per packet") for nine in [figure.other("rb-fig9")["results"]] for label in nine if not label.endswith("most")]
+    paced = [one for app in APPS for one in paced_of(app)]
+    claim(all(min(min(one) for one in paced_of(app)) > median(results, f"{app} 64 32", "cycles") for app in APPS), "packets cost more cycles over memif")
+    most_written = max(median(results, f"written {app} {size}", "lines") for app in APPS for size in SIZES)
+    claim(most_written < 0.1, "hardly a line is written back")
     written = [[app, *(f"{median(results, f'written {app} {size}', 'lines'):.2f}" for size in SIZES)] for app in APPS]
     return bottleneck(results) | {
         "rounds": of_rounds(raw["rounds"]), "apart": f"{max(max(one) / min(one) for one in paced):.1f}",

@@ -18,6 +18,7 @@ SETTINGS = {
     "kp=32 kn=16, 100 us": (32, 16, "100us"),
 }
 TIMEOUT_US = 10  # the shorter one
+SERVER_US = round(4 * 2.56 + 12.8 + 0.8, 1)  # the paper's estimate for a server
 FIELDS = ["p50_us", "p90_us", "p99_us", "p999_us"]
 
 
@@ -66,7 +67,9 @@ def values(raw):
     one = f"{batched} at {RATES[2]}"
     full, single = ([source(raw, f"{name} at {rate}", "p50_us") for rate in RATES] for name in (batched, "kp=1 kn=1"))
     more = max(a - b for a, b in zip(full, single, strict=True))
-    beside = "at no load is the median above" if more < 0.05 else f"at no load is the median more than {more:.1f} us above"
+    beside = "So large batches cost\n  no latency: at no load is the median above that of kp = kn = 1."
+    if more >= 0.05:
+        beside = f"The median is at most {more:.1f} us\n  above that of kp = kn = 1."
     found = max(median(raw["results"], f"{batched} at {rate}", "packets per poll") for rate in RATES)
     # Text that says so would be wrong if batches filled.
     claim(found < 8, "batches do not fill")
@@ -74,16 +77,21 @@ def values(raw):
     slow = source(raw, asleep, "p50_us")
     late = (f"While a worker sleeps the time ends late: at {offered(raw, asleep):.2g} Mpps the median is {slow:.0f} us\n  with 10 us. So the bound holds "
             "only for a worker that is awake. ") if slow > TIMEOUT_US else ""
+    sleeps, awake, asleep_most = (source(raw, f"{batched} at {RATES[0]}", "p50_us"), source(raw, one, "p50_us"),
+                                  median(raw["results"], f"{batched} at {RATES[0]}", "asleep"))
+    sleep = f"At {offered(raw, f'{batched} at {RATES[0]}'):.2g} Mpps a worker sleeps {100 * asleep_most:.0f} % of the time, and the median is {sleeps:.0f} us."
+    if asleep_most > 0.5 and sleeps > 2 * awake:
+        sleep = "An idle worker sleeps (last column), and the first packet waits for it. " + sleep
+    count = len(raw["results"][one])
     return {"table": table(["setting", "Mpps", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"], rows),
             "typical": f"{source(raw, one, 'p50_us'):.1f}", "typical rate": f"{offered(raw, one):.2g}",
-            "idle": f"{source(raw, f'{batched} at {RATES[0]}', 'p50_us'):.0f}",
-            "idle rate": f"{offered(raw, f'{batched} at {RATES[0]}'):.2g}",
-            "loss 1": losses(raw, "kp=1 kn=1"), "loss 32": losses(raw, batched), "rounds": len(raw["results"][one]),
+            "sleep": sleep, "asked": f"{', '.join(f'{rate:g}' for rate in RATES)} Mpps",
+            "loss 1": losses(raw, "kp=1 kn=1"), "loss 32": losses(raw, batched), "rounds": f"{count} round{'s' * (count > 1)}",
             "bounded": f"{source(raw, f'kp=32 kn=16, 10 us at {RATES[1]}', 'p50_us'):.1f}",
             "unbounded": f"{source(raw, f'{batched} at {RATES[1]}', 'p50_us'):.1f}",
             "second rate": RATES[1], "late": late,
             "full median": beside, "found": f"{found:.1f}",
-            "sum": f"{4 * 2.56 + 12.8 + 0.8:.1f}", "dma": f"{4 * 2.56:.1f}"}
+            "sum": f"{SERVER_US:.1f}", "two": f"{2 * SERVER_US:.1f}", "three": f"{3 * SERVER_US:.1f}", "dma": f"{4 * 2.56:.1f}"}
 
 
 def draw(axes, raw):
