@@ -61,6 +61,12 @@ def carried(results, size):
     return best
 
 
+def lost_below(results, size):
+    """True if a load lost more than LOST, and a greater one did not."""
+    kept = [statistics.median(lost(results, f"{size} at {rate}")) <= LOST for rate in OFFERED[size]]
+    return kept != sorted(kept, reverse=True)
+
+
 def idle(raw, label):
     """Percent of its time that the core sleeps or polls without finding a packet: a round each."""
     hz = machine.noted_hz(raw["host"])
@@ -81,6 +87,8 @@ def values(raw):
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     claim(fall[1024] < fall[64], "more paths cost most with frames that need most memory")
 
+    polls = [median(results, f"1024, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])]
+
     def change(size):
         """Change of the rate from one path to the most, for the page."""
         return f"{100 * (median(results, f'{size}, {PATHS[-1]} paths') / median(results, f'{size}, {PATHS[0]} paths') - 1):+.0f} %"
@@ -91,7 +99,8 @@ def values(raw):
         "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
             f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
             f"memory {size}": f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED} | {"path memory": f"{FEW * 1024 / 2**20:.0f}"} | {
-            f"poll {n}": f"{median(results, f'1024, {n} paths', 'packets per poll'):.0f}" for n in (PATHS[0], PATHS[-1])}
+            "lower": "Some lower loads lost more" if any(lost_below(results, size) for size in OFFERED) else "No load fills the core",
+            "polls": f" A poll also finds fewer packets: {polls[1]:.0f} in place of {polls[0]:.0f} (1024 bytes)." if polls[1] < polls[0] else ""}
 
 
 def draw(axes, raw):

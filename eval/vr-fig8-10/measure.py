@@ -65,8 +65,8 @@ def four_beside_two(results):
     """Words on the computed rate of four cores beside the measured one of two whose packets cross."""
     crossing = column(results, "crossing")
     four = [by_model({name: [rounds[n]] for name, rounds in results.items()})["four cores"] for n in range(len(crossing))]
-    words = {"more": "better than two, like the paper's", "less": "worse than two, unlike the paper's",
-             "no different": "no better than two beyond the spread of their rounds, unlike the paper's"}
+    words = {"more": "better than two, like the paper's.", "less": "worse than two, unlike the paper's.",
+             "no different": "within the spread of the rounds of two, so this page does not show which are better."}
     return words[compared(four, crossing)]
 
 
@@ -84,8 +84,10 @@ def values(raw):
     kept = "When they stay, none is dropped." if lost["same-core"] < 0.0005 else f"When they stay, up to {100 * lost['same-core']:.1f} %."
     return {"table": table(["placement", "paper", "here, Mpps of both paths", "of one core"], rows),
             "direction": f"{ratio['by-direction']:.2f}", "path": f"{ratio['by-path']:.2f}",
-            "cross": f"{100 * (1 - ratio['crossing'] / ratio['same-core']):.0f}",
-            "queue": f"{100 * (1 - ratio['same-core'] / ratio['by-path']):.0f}",
+            "cross": f"{ratio['crossing'] / ratio['same-core']:.2f}",
+            "cross rounds": f"; its rounds {min(crossing) / median(results, 'same-core'):.2f} to {max(crossing) / median(results, 'same-core'):.2f}",
+            "queue": f"{ratio['same-core'] / ratio['by-path']:.2f}",
+            "caches": ". That is more than twice, probably as a core's own caches then serve one path" if ratio["by-path"] > 2.05 else "",
             "lost": f"{100 * lost['crossing']:.0f}", "kept": kept,
             "rounds": of_rounds(len(crossing)), "crossing": f"{max(crossing) / min(crossing):.1f}", "four": four_beside_two(results),
             "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
