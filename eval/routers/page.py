@@ -20,11 +20,13 @@ TITLES = {
     "cost": "ports of its own, and shares", "two-to-one": "shares 2:1", "virtual": "shares 2:1, in virtual time", "neighbour": "a neighbour that takes all", "overload": "a neighbour's overload",
     "isolated": "routers that are processes, by links", "direct": "routers that are processes, with devices", "namespaces": "Linux namespaces", "many": "many routers"}
 PAPER_XEN = 0.05
-CACHE_KIB = 1024  # the second level
+CACHE_KIB = 1024  # a core's second level, of the machine that measured results without "second level KiB"
 # Greatest cost of a look-up over that with one router.
 GOAL = 1.1
 # Greatest memory of a router, in KiB.
 GOAL_KIB = 50
+# Greatest growth of a router's latency beside a neighbour that is offered too much, in percent.
+GOAL_GROWTH = 3
 
 
 def load():
@@ -114,7 +116,34 @@ def light(raw):
     """Words on the load of the light neighbour: what it handles at most, and what it is offered over "half"."""
     half, ten = (raw["overload"][f"light {when}"] for when in ("half", "ten"))
     times = [(b["sent"] + b["refused"]) / (a["sent"] + a["refused"]) for a, b in zip(half, ten, strict=True)]
-    return {"light most": f"{middle([one['blue'] for one in ten], 1e6):.1f}", "light ten": f"There the source\nsent only {min(times):.1f} to {max(times):.1f} times the packets of the first load." if max(times) < 9 else ""}
+    measure, most = (middle([one["blue"] for one in of], 1e6) * factor for of, factor in ((half, 2), (ten, 1)))
+    words = f"The light neighbour can handle more than its measure: {most:.1f} million at the greatest load. " if most > 1.1 * measure else ""
+    return words + (f"With the light neighbour the source\nsent only {min(times):.1f} to {max(times):.1f} times the packets of the first load at the greatest one. " if max(times) < 9 else "")
+
+
+def growth(raw, name):
+    """Growth of the 95th percentile from "half" to "ten times the half", in percent."""
+    half, ten = (middle([one["p95"] for one in raw["overload"][f"{name} {when}"]]) for when in ("half", "ten"))
+    return 100 * (ten / half - 1)
+
+
+def overload_words(raw):
+    """Words on the growth of latency beside a neighbour."""
+    grows = {name: growth(raw, name) for name in ("light", "heavy")}
+    missed = max(grows.values()) > GOAL_GROWTH
+    why = ("Each packet that the neighbour gets too much costs a look at its header while the first router's packets wait. It would take a port with a queue for each\n"
+           "router. ")
+    return {f"{name} grows": f"{percent:.0f}" for name, percent in grows.items()} | {
+        "overload goal": f"{GOAL_GROWTH} %: {'missed' if missed else 'met'}", "why grows": why if missed else "", "light": light(raw)}
+
+
+def in_line(raw):
+    """Words on the live rates with sharing in line at the greatest load."""
+    high, low = shares(raw, "inline")["3"]
+    part = high / (high + low)
+    if high + low > 0.85 * float(LOADS[-1]) and abs(part - 0.4) < 0.02:
+        return "So in line\nneither router is short of the worker here, and the rates have the offered 40:60, as the paper's have beyond saturation."
+    return f"The first router\nhas {100 * part:.0f} % of what is forwarded (40 % are offered)."
 
 
 def beside_linux(raw):
@@ -138,6 +167,11 @@ def shared_core(rates):
     return f"{word}{most} of them carry {100 * middle(all_of) / middle(one):.0f} % of what one carries"
 
 
+def cache_kib(raw):
+    """KiB of a core's second-level cache."""
+    return raw["many"].get("second level KiB", CACHE_KIB)
+
+
 def cache(raw):
     """Sentence about the rate of all routers as their number grows."""
     rates = totals(raw, RUNS[0])
@@ -147,6 +181,12 @@ def cache(raw):
     return f"{words}; at least 90 % of one router's with {flat[-1]:,}" if flat else words
 
 
+def no_hugepages(devices):
+    """Words on the cost of isolation with devices."""
+    slower = compared(devices["1 isolated"], devices["in the process"]) == "less"
+    return "DPDK has no hugepages in an isolated process" + ("; that this makes it slower is likely and was not measured. " if slower else ". ")
+
+
 def missed(raw):
     """Sentence about the goal of look-ups beside other routers."""
     def ratio(n):
@@ -154,7 +194,7 @@ def missed(raw):
         return statistics.median(a / b for a, b in zip(of["cycles of all"][RUNS[0]], of["cycles of 1"][RUNS[0]], strict=True))
 
     over = [n for n in counts(raw) if ratio(n) > GOAL]
-    return f"{int(over[0]):,} routers miss the first goal already" if over else "All numbers of routers meet the first goal"
+    return f"{int(over[0]):,} routers miss the first goal{' already' if over[0] != counts(raw)[-1] else ''}" if over else "All numbers of routers meet the first goal"
 
 
 def values(raw):
@@ -168,9 +208,11 @@ def values(raw):
         rows.append([load, *(" + ".join(f"{rate:.2f}" for rate in curves[scheme][load]) for scheme in curves)])
     proportion = {scheme: curves[scheme]["3"][0] / curves[scheme]["3"][1] for scheme in curves}
     claim(proportion["queues"] > 1.5 > 1 > proportion["inline"], "queues hold 2:1 at three times the load, and in-line sharing does not")
-    carried = sum(curves["inline"]["3"]) / 3
+    carried, most = sum(curves["inline"]["3"]) / 3, max(map(sum, curves["queues"].values()))
     losses = [max(0, (1 - b / a) * 100) for a, b in zip(raw["neighbour"]["alone"], raw["neighbour"]["beside"], strict=True)]
     claim(deviation(raw, "queues") <= 1 and deviation(raw, "hardware") <= 1, "queues are within 1 % of the ideal")
+    together = [sum(raw["virtual"][f"queues {load}"][:2]) for load in ("1.5", "3")]
+    claim(together[1] < together[0], "with a greater load both together forward less by queues in software")
     last = {scheme: raw["virtual"][f"{scheme} 3"] for scheme in SCHEMES}
     beyond = {f"virtual {scheme}": f"{rates[0] / rates[1]:.1f}:1" for scheme, rates in last.items()}
     return beyond | {
@@ -187,10 +229,11 @@ def values(raw):
         "apart": f"{middle(devices['2 apart']) / middle(devices['1 isolated']):.2f}",
         "cache": cache(raw), "missed": missed(raw), "goal": GOAL, "rounds": figure.of_rounds(len(cost["own"])),
         "kib": f"{memory(raw, counts(raw)[-1]):.1f}", "kib goal": f"goal {GOAL_KIB}: {'missed' if memory(raw, counts(raw)[-1]) > GOAL_KIB else 'met'}",
-        "one routes": f"{100 * int(counts(raw)[0]):,}", **light(raw), "in cache": f"{CACHE_KIB / memory(raw, counts(raw)[-1]):.0f}",
+        "one routes": f"{100 * int(counts(raw)[0]):,}", **overload_words(raw), "cache kib": cache_kib(raw), "in cache": f"{cache_kib(raw) / memory(raw, counts(raw)[-1]):.0f}",
         "isolated/shared": spread([a / b for a, b in zip(one, own["shared"], strict=True)]),
         "isolated mpps": f"{middle(one, 1e6):.2f}", "times xen": f"{middle(one, 1e6) / PAPER_XEN:.0f}",
-        "queues 3": f"{proportion['queues']:.1f}:1", "inline 3": f"{proportion['inline']:.1f}:1", "inline carried": f"{100 * carried:.0f} %",
+        "queues 3": f"{proportion['queues']:.1f}:1", "inline 3": f"{proportion['inline']:.1f}:1", "inline carried": f"{100 * carried:.0f} %", "in line": in_line(raw), "queues most": f"It is no limit of the worker: by queues it forwards up to {most:.1f} of it at other loads. " if most > 1.05 else "",
+        "isolated rounds": f"{max(max(of) / min(of) for n, of in by_number(raw, 'isolated') if n > 1):.1f}", "no hugepages": no_hugepages(devices),
         "neighbour loss": f"{middle(losses):.2f} %", "neighbour lost": raw["neighbour"]["lost"],
         "command": f"    eval/routers/run --routers {' '.join(counts(raw))} --keep"}
 
