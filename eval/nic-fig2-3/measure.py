@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, runs  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -136,7 +136,15 @@ def values(raw):
              for w in WORKING]
     flows = [[what, spread(column(results, f"flows {name}", scale=1e6)), f"{median(results, f'flows {name}') / median(results, 'flows one'):.2f}"]
              for name, what in (("one", "one core, one queue"), ("multi", "two cores, a queue each"), ("software", "two cores, one queue, `CLASSIFY hash`"))]
+    ports = figure.other("nic-fig4-5")["results"]
+    together, apart = (column(ports, f"{name} 2") for name in ("one port", "two ports"))
+    separate = ("Its queues are not as separate as a card's:\ntwo cores with a port each carry more ([Figures 4 and 5](../nic-fig4-5)). A part of what is below ideal is this.\n"
+                if compared(together, apart) == "less" else "")
+    worst = "Minimal forwarding is its worst case, because sorting and crossing\ncost more than the work that is shared"
+    if compared(column(results, "flows software"), column(results, "flows one")) != "less":
+        worst = "With minimal forwarding it is\nnot distinguishable from one core, or faster"
     return {
+        "separate": separate, "worst": worst,
         "flows": table(["frames of many flows", "Mpps", "of one core"], flows),
         "table": table(head, rows),
         "costs": table(["queues", "receive and split, cycles a packet", "forward", "merge and send", "all on two cores, Mpps"], costs),
