@@ -20,6 +20,7 @@ FLOW_RATE = 64e3
 PAPER_RATE, PAPER_SPACE = 400e6, (210, 318)
 # Number of flows that a share of refused flows is of: the example has five seeds. A share below SMALL is of few flows.
 REFUSED_OF, SMALL = 5 * 65_536, 3e-5
+ENOUGH = 100  # refused flows that are compared with theory
 # Ways to count a packet in its flow's record.
 WAYS = {"owner": "records owned by a thread", "added": "shared, atomic additions", "lock": "shared, a lock for each",
         "one flow added": "all of one flow, additions", "one flow": "all of one flow, its lock"}
@@ -69,6 +70,16 @@ def locks_apart(result):
     return max(apart([row[name] for one in result for row in one["locks"] if row["threads"] == threads]) for name in WAYS for threads in (1, 2))
 
 
+def second_thread(best):
+    """Words on what a second thread adds, of the best rates by number of threads."""
+    gains = [name for name in WAYS if best[2][name] > best[1][name]]
+    if gains != ["owner"]:
+        listed = "; ".join(WAYS[name] for name in gains) or "nothing"
+        return f"Here a second thread raises the rate of: {listed}."
+    more = " They more than double,\nprobably as a thread then has half of the flows." if best[2]["owner"] > 2.05 * best[1]["owner"] else ""
+    return f"Here two threads that share records carry less\nthan one; only owned records gain.{more}"
+
+
 def values(raw):
     result = raw["results"]["matching"]
     first, ghz = result[0], machine.noted_hz(raw["host"]) / 1e9
@@ -95,7 +106,9 @@ def values(raw):
                 rows.append([f"{flows:,}", f"match, IPv{ip}", k, f"{ns:.1f}", f"{ns * ghz:.0f}", f"{(ns - tag) * ghz:.0f}"])
     best = {threads: {name: max(row[name] for one in result for row in one["locks"] if row["threads"] == threads) for name in WAYS} for threads in (1, 2)}
     locks = [[threads, *(f"{rates[name]:.1f}" for name in WAYS)] for threads, rates in best.items()]
-    claim(all((best[2][name] > best[1][name]) == (name == "owner") for name in WAYS), "only owned records gain by a second thread")
+    expected = [(row["refused"] / row["theory"], row["theory"] * REFUSED_OF) for row in first["refusals"]]
+    refusals_apart = max(abs(ratio - 1) for ratio, flows in expected if flows > ENOUGH)
+    claim(refusals_apart < 0.25, "refusals are as theory has them")
     ours = {k: least_memory(first["refusals"], k)["bytes"] / RECORD for k in PAPER}
     claim(ours[2] < float(PAPER[2]) and ours[4] > float(PAPER[4]), "the paper's factor is larger at k = 2 and smaller at k = 4")
     many = max(row["flows"] for row in times)
@@ -107,7 +120,7 @@ def values(raw):
         "space": table(["link, Mbps", "flows of 64 kbps", "paper: tag, KB", "match, KB", "here: tag, KB", "match, KB"], space),
         "refusals": table(["k", "slots for each flow", "refused: theory", "measured", "bytes for each flow"], refusals),
         "times": table(["flows", "by", "k", "ns", "cycles", "cycles over tag"], rows),
-        "locks": table(["threads", *WAYS.values()], locks),
+        "second thread": second_thread(best), "enough": ENOUGH, "refusals apart": f"{100 * refusals_apart:.0f}", "locks": table(["threads", *WAYS.values()], locks),
         "over": f"{over:.0f}", "over six": f"{over_six:.0f}", "many": f"{many:,}", "times apart": f"{times_apart(times, many):.1f}", "runs": len(result),
         "locks apart": f"{100 * (locks_apart(result) - 1):.0f}", "few": few, "refused of": f"{REFUSED_OF:,}", "small": f"{SMALL:.0e}"}
 
