@@ -3,11 +3,12 @@
 """
 
 import pathlib
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
 import balancer  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518]
@@ -43,6 +44,14 @@ def steps():
         yield f"DTX-{backs}", lambda lab, backs=backs: runs.endless(dtx(backs), frames.fixed(64))(lab)
 
 
+def port_cost(results, n):
+    """Words on the rate of a balancer with n back ports, beside one with a port less."""
+    more, less = (column(results, f"DTX-{ports}") for ports in (n, n - 1))
+    change = f"{100 * (statistics.median(more) / statistics.median(less) - 1):+.0f} %"
+    within = " (within the spread)" if compared(more, less) == "no different" else ""
+    return f"{change}{within} for the {'second' if n == 2 else 'third'} port"
+
+
 def values(raw):
     results = raw["results"]
     sizes = []
@@ -65,7 +74,8 @@ def values(raw):
         "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
         "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
         "falls": f"{median(results, 'router 64') / median(results, 'router 1518'):.1f}", "rounds": of_rounds(len(results["router 64"])),
-        "ports cost": " and ".join(f"{100 * (1 - median(results, f'DTX-{n}') / median(results, f'DTX-{n - 1}')):.0f} %" for n in BACKS[1:]),
+        "ports cost": " and ".join(port_cost(results, n) for n in BACKS[1:]) + (
+            ": each burst is split" if median(results, f"DTX-{BACKS[-1]}") < median(results, "DTX-1") else ""),
         "worth": worth,
     }
 

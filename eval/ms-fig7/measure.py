@@ -62,9 +62,11 @@ def values(raw):
     most = {b: raw["results"][f"paper {b} {ROUTERS[-1]}"][0] for b in BALANCERS}
     offered = {b: one["offered_pps"] / 1e3 for b, one in most.items()}
     claim(all(abs(rate / (b * LINE / 1e3) - 1) < 0.01 for b, rate in offered.items()), "about the rate of the ports is offered")
+    below = [(b, r) for b in BALANCERS for r in ROUTERS if r * ROUTER < b * LINE]
+    claim(all(abs(kpps(raw, b, r) / (r * ROUTER / 1e3) - 1) < 0.02 for b, r in below), "below the ports' rate each router adds its own")
     return {
         "offered": ", ".join(f"{rate:,.0f}" for rate in offered.values()),
-        "lost": max(f"{100 * (1 - one['carried_pps'] / one['offered_pps']):.1f} %" for one in most.values()),
+        "lost": f"{max(100 * (1 - one['carried_pps'] / one['offered_pps']) for one in most.values()):.1f} %",
         "paper": table(head, rows),
         "text": table(["balancers", "routers", "paper, kpps", "here, kpps"],
                       [[b, r, f"{told:,}", f"{kpps(raw, b, r):,.0f}"] for (b, r), told in PAPER.items()]),

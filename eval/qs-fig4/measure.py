@@ -79,7 +79,7 @@ def values(raw):
     claim(fall["RadixIPLookup"] > fall["TrieIPLookup"], "the worst case costs the trie more than the Poptrie")
     head = [*(f"{words(n)}, Mpps" for n in cores_of(raw)), *(f"{words(n).split()[0]} over one" for n in cores_of(raw)[1:])]
     counts = figure.other("qs3-depths")["results"]["depths"][0]["256K"]["inside"]
-    return {"five or six": f"{100 * sum(counts[4:6]) / sum(counts):.0f}", "table": table(["look-up", "case", *head], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {
+    return {"five or six": f"{100 * sum(counts[4:6]) / sum(counts):.1f}", "table": table(["look-up", "case", *head], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {
         name: f"{100 * fall[name]:.0f} %" for name in CLASSES}
 
 

@@ -2,6 +2,7 @@
 """Impact of Network Protocols (QS3): depth of look-ups in a trie of stride 4."""
 
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -58,7 +59,7 @@ def values(raw):
     rows.insert(0, ["paper (MB of 100,000 routes)", "", 1, "2.76", 8, "22 % (depth 8) to 67 % (depth 3)", "more than 10"])
     note = "" if "full" in result else "The full table was not there when this page was made.\n\n"
     return {"table": table(["table", "addresses", "least depth", "mean", "most", "saved by two levels", "MB"], rows),
-            "note": note, "five or six": f"{100 * min(five_or_six(one['inside']) for one in result.values()):.0f}"}
+            "note": note, "five or six": f"{math.floor(1000 * min(five_or_six(one['inside']) for one in result.values())) / 10:.1f}"}
 
 
 def draw(axes, raw):
