@@ -130,6 +130,9 @@ def values(raw):
         for n, file, function in results[name][0]["functions"]:
             where.append([name, f"{n:.1f}", f"`{short(file, function)}`"])
     forward = median(results, LIKE, "all")
+    named = {name: " ".join(function for *_, function in results[name][0]["functions"]) for name in WHERE}
+    both = "sides::agree" in named["vlb-transit"] and "Partition::run" in named["vlb-transit-two"]
+    looks = " `Partition::run`\nlooks up packets as `agree` does, and appends each to the batch of its output." if both else ""
 
     def verdict(name):
         ratio, over = times(results, name), median(results, name, "all") - BOUND * forward
@@ -142,7 +145,7 @@ def values(raw):
         "options": table(["node", "row", "instructions", "more"], options),
         "keyed": table(["node", "without KEY", "with KEY", "more"], keyed),
         "where": table(["row", "instructions", "function"], where),
-        "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
+        "looks up": looks, "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
 
 
 def draw(axes, raw):
