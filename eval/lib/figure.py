@@ -95,9 +95,7 @@ class Figure:
         plot.write(self.folder / "plot.svg", lambda axes: self.draw(axes, raw), self.size, self.panels)
         values = {"host": host_table(raw), "command": f"    {raw['command']}"} | self.values(raw)
         text = fill(page_text(self.folder), values)
-        title, rest = text.split("\n", 1)
-        text = f"{title}\n{busy(raw) if self.timed else ''}{rest}"
-        (self.folder / "README.md").write_text(text)
+        (self.folder / "README.md").write_text(warned(text, raw["host"]) if self.timed else text)
 
     def other(self, name):
         """The raw results of another folder, which is measured before this one."""
@@ -229,13 +227,14 @@ def compared(ones, others):
     return "less" if max(ones) < min(others) else "no different"
 
 
-def busy(raw):
-    """A warning for the page if the machine had other work."""
-    load = float(raw["host"]["load before"])
+def warned(text, host):
+    """The text of a page, with a warning below its title if the machine had other work."""
+    load = float(host["load before"])
     if load < BUSY:
-        return ""
-    return (f"\n> The load of this machine was {load:.2f} in the minute before, in which the measurement before this one counts.\n"
-            "> If other programs ran, rates are lower, cycles and latencies higher and the spread wider.\n")
+        return text
+    title, rest = text.split("\n", 1)
+    return (f"{title}\n\n> The load of this machine was {load:.2f} in the minute before, in which the measurement before this one counts.\n"
+            f"> If other programs ran, rates are lower, cycles and latencies higher and the spread wider.\n{rest}")
 
 
 def of_rounds(count):

@@ -304,4 +304,5 @@ def write_page():
     """Makes plot and page of raw.json."""
     raw = load()
     plot.write(HERE / "plot.svg", lambda axes: draw(axes, raw), (29, 3.6), 7)
-    (HERE / "README.md").write_text(figure.fill(figure.page_text(HERE), values(raw)))
+    busiest = max((raw[part]["host"] for part in TITLES if part != "virtual"), key=lambda host: float(host["load before"]))
+    (HERE / "README.md").write_text(figure.warned(figure.fill(figure.page_text(HERE), values(raw)), busiest))
