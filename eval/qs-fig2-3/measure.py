@@ -140,7 +140,7 @@ def draw(axes, raw):
         for ip in (4, 6):
             right.plot([1, 2, 4, 8], [time_of(times, flows=flows, ip=ip, k=k) for k in (1, 2, 4, 8)], "o-", label=f"{flows:,} flows, IPv{ip}")
     right.set(xlabel="flows in the packet's slot (k), all passed", ylabel="ns for a packet", ylim=(0, None))
-    right.legend()
+    right.legend(fontsize=7, loc="upper left")
 
 
 def summary(raw, values):

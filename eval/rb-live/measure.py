@@ -196,6 +196,7 @@ def draw(axes, raw):
         right.bar_label(right.bar([p + 0.4 * shift for p in range(len(ORDER))], late, 0.38, color=color, label=how), fmt="%.2f", fontsize=7)
     left.set_xticks([p + 0.2 for p in places], MATRICES, fontsize=8)
     left.set_ylabel("given to a server, in units of R")
+    left.margins(y=0.2)
     left.legend(fontsize=7)
     right.set_xticks([p + 0.2 for p in range(len(ORDER))], [name.replace(", ", ",\n").replace("with ", "with\n") for name in ORDER], fontsize=7)
     right.set_ylabel("% of packets that left late")
@@ -203,7 +204,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("RouteBricks 6.2, four live servers", "12 Gbps; fair", f"{values['least']} of the load at least, Jain's index {values['jain']}, rates bound by two cores")]
+    return [("RouteBricks 6.2, four live servers", "12 Gbps; fair", f"{values['least']} of the load at least, Jain's index {values['jain']}; R is {RATE} Mbit/s, as two cores bind rates")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False, summary=summary)
