@@ -55,7 +55,7 @@ def explanation(results, queues_cost):
     if queues_cost or not sharing_costs(results):
         return "This page does not show why."
     return ("With 2 queues each core has a port of its own; with more, both cores share both ports. With 2 queues one port carries "
-            f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no steady cost.")
+            f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no clear cost.")
 
 
 def listed(words):
@@ -70,10 +70,10 @@ def values(raw):
              spread(column(results, f"two ports {q}", scale=1e6)), spread(ratios(results, q))] for q in QUEUES]
     cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
     ends = [column(results, f"one port {q}") for q in (QUEUES[0], QUEUES[-1])]
-    told = {"no different": "The cost does not grow steadily with the queues", "more": "More queues cost", "less": "More queues cost nothing; they save"}
+    told = {"no different": "The cost does not change with the queues beyond the spread of the rounds", "unsteady": "The cost does not grow steadily with the queues", "more": "More queues cost", "less": "More queues cost nothing; they save"}
     # Queues are not the cause of a difference between the ends if the cost goes up and down between them.
     costs = list(cost.values())
-    found = compared(*ends) if costs in (sorted(costs), sorted(costs, reverse=True)) else "no different"
+    found = compared(*ends) if costs in (sorted(costs), sorted(costs, reverse=True)) else "unsteady"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
     return {"verdict": told[found], "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
