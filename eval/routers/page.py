@@ -227,7 +227,7 @@ def values(raw):
         "common mpps": f"{middle(cost['shared'], 1e6):.1f}",
         "direct mpps": f"{middle(devices['1 isolated'], 1e6):.1f}", "apart mpps": f"{middle(devices['2 apart'], 1e6):.1f}",
         "apart": f"{middle(devices['2 apart']) / middle(devices['1 isolated']):.2f}",
-        "cache": cache(raw), "missed": missed(raw), "goal": GOAL, "rounds": figure.of_rounds(len(cost["own"])),
+        "cache": cache(raw), "missed": missed(raw), "goal": GOAL, "rounds": figure.of_rounds(len(cost["own"])), "many rounds": figure.of_rounds(len(raw["many"][counts(raw)[0]]["cycles of 1"][RUNS[0]])).removesuffix(", least and most"),
         "kib": f"{memory(raw, counts(raw)[-1]):.1f}", "kib goal": f"goal {GOAL_KIB}: {'missed' if memory(raw, counts(raw)[-1]) > GOAL_KIB else 'met'}",
         "one routes": f"{100 * int(counts(raw)[0]):,}", **overload_words(raw), "cache kib": cache_kib(raw), "in cache": f"{cache_kib(raw) / memory(raw, counts(raw)[-1]):.0f}",
         "isolated/shared": spread([a / b for a, b in zip(one, own["shared"], strict=True)]),
