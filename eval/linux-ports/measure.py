@@ -8,7 +8,6 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab as labs  # noqa: E402
 from lib.figure import Figure, median, spread, table  # noqa: E402
-from lib.machine import WORK  # noqa: E402
 import links  # noqa: E402  found by lib.frames
 
 RATES = [25, 50, 100, 150, 200, 300, 400]  # thousands of packets a second

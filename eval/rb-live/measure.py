@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import figure as lib_figure, frames, machine  # noqa: E402
+from lib import frames, machine  # noqa: E402
 from lib.figure import Figure, claim, table  # noqa: E402
 from lib.lab import ASHLAR, simulate  # noqa: E402
 from lib.plot import OTHER, OURS  # noqa: E402
