@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames  # noqa: E402
-from lib.figure import Figure, table  # noqa: E402
+from lib.figure import Figure, claim, table  # noqa: E402
 from lib.lab import simulate  # noqa: E402
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
@@ -97,6 +97,9 @@ def values(raw):
     out["order"] = table(["", "paper", "flows", "runs of late packets", "late packets", "us: p50 / p99"], rows)
     first = results["Direct VLB"]
     out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets, {first['reordering']['flows']:,} flows of more than one packet"
+    claim(results["with flowlets"]["reordering"]["late"] == 0 < first["reordering"]["late"], "the real flows fit on paths of their own")
+    claim(all(results[name]["reordering"]["late"] == 0 for name in ORDER if "resequencer" in name), "the resequencer removes all reordering")
+    claim(all(results[f"{n} uniform"]["c"]["mean"] > 2 for n in SIZES if n not in LARGE), "with uniform traffic servers process more than 2R")
     out["later"] = f"{(results['Direct VLB, resequencer']['latency_ns']['p50'] - first['latency_ns']['p50']) / 1e6:.1f}"
     largest = results["2048 incast"]
     out["incast packets"] = f"{largest['packets_out'] / (largest['servers'] - 1):.0f}"
