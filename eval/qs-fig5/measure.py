@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, column, median, of_rounds, table  # noqa: E402
 
 QUEUES = {
     "fifo": "one FIFO", "binsort": "one BinSort", "mds": "MDS-BinSort, a structure at random", "mds-in-turn": "MDS-BinSort, structures in turn (the paper's)",
@@ -56,7 +56,6 @@ def values(raw):
     ceiling = [mds / own for mds, own in zip(rates("mds"), rates("own"), strict=True)]
     turns = [in_turn / random for in_turn, random in zip(rates("mds-in-turn"), rates("mds"), strict=True)]
     times = [n * RUN / middle(queue, n) / 1e3 for queue in QUEUES for n in threads]
-    claim(max(turns) < 1 and max(ceiling) < 1, "in turn, threads move fewer packets than at random, and at random fewer than without locks")
     return {
         "table": table(["queue", "paper, at most: Mpps", *(f"{n} thread{'s' * (n > 1)}: Mpps" for n in threads), "two over one", "two, over one FIFO",
                         f"{threads[-1]} threads: requests that find the lock taken"], rows),
@@ -64,7 +63,7 @@ def values(raw):
         "paper ratio": f"{PAPER_RATIO:.2f}", "mds": f"{middle('mds') / middle('fifo'):.2f}", "in turn": spread(turns),
         "one": f"{middle('binsort') / middle('binsort', 1):.2f}",
         "own scale": f"{middle('own') / middle('own', 1):.2f}", "one fifo": f"{middle('fifo') / middle('fifo', 1):.2f}", "own fifo": f"{middle('own') / middle('fifo'):.2f}", "rounds": of_rounds(len(results["many"])),
-        "ceiling": spread(ceiling), "goal": GOAL, "met": "met" if statistics.median(ceiling) >= GOAL else "missed",
+        "ceiling": spread(ceiling), "is ceiling": ", so this is the ceiling of MDS-BinSort" if max(ceiling) < 1 else "", "goal": GOAL, "met": "met" if statistics.median(ceiling) >= GOAL else "missed",
         "taken": {queue: taken(queue) for queue in QUEUES}}
 
 
