@@ -33,7 +33,7 @@ PAPER = {
     "null_look_fifo": (1.31, 0.75), "null_look_sort": (2.38, 2.50), "null_prefix_fifo": (2.13, 0.94), "null_prefix_sort": (3.19, 2.69),
     "tag_look_fifo": (1.97, 1.38), "tag_look_sort": (3.03, 3.13), "tag_prefix_fifo": (2.79, 1.56), "tag_prefix_sort": (3.85, 3.31),
 }
-NAMED = {"null_prefix_fifo": "IP router", "match_prefix_sort": "IntServ", "tag_look_sort": "MPLS", "null_prefix_sort": "core-stateless"}
+NAMED = {"null_prefix_fifo": "IP router", "match_look_sort": "IntServ", "match_prefix_sort": "IntServ by prefix", "tag_look_sort": "MPLS", "null_prefix_sort": "core-stateless"}
 
 
 def ip(n, dscp):
@@ -174,7 +174,7 @@ def values(raw):
         "looks": f"{looks} of {pairs}", "paper looks": f"{paper_looks} of {pairs}",
         "sorting": sorting(lambda service: 1 / rate[service]), "paper sorting": sorting(lambda service: PAPER[service][0]),
         "lines": f"{min(lines):.2f} to {max(lines):.2f}", "rounds": of_rounds(len(results[SERVICES[0]])),
-        "intserv": share["match_prefix_sort"], "mpls": share["tag_look_sort"], "stateless": share["null_prefix_sort"]}
+        "intserv": share["match_look_sort"], "intserv prefix": share["match_prefix_sort"], "mpls": share["tag_look_sort"], "stateless": share["null_prefix_sort"]}
 
 
 def draw(axes, raw):
@@ -194,7 +194,7 @@ def summary(raw, values):
     hz = machine.noted_hz(raw["host"])
     intserv = median(raw["results"], "match_prefix_sort", "cycles") * PPS / hz
     return [("Network services Table 3, ordering for 10 Gbps", "22 threads", f"{ordering_cycles(raw['results']) * 10 * PPS / hz:.2f} cores more than first in, first out"),
-            ("Network services Table 4, IntServ for 1 Gbps", "4.34 threads", f"{intserv:.2f} cores"),
+            ("Network services Table 4, IntServ by prefix for 1 Gbps", "4.34 threads", f"{intserv:.2f} cores"),
             ("Network services Figure 7: IntServ, MPLS, core-stateless", "89.8, 112, 113 % of line rate", f"{values['intserv']}, {values['mpls']}, {values['stateless']} % of the IP router")]
 
 
