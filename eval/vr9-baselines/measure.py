@@ -72,6 +72,7 @@ def values(raw):
         explained |= large <= scale
         found[f"{app} large"] = f"{large:.2f}"
         claim(lines * median(bounds, "1 threads", "load ns") > 1e9 / median(results, f"{app} 64 1"), "accesses to memory overlap")
+    found |= {f"same {app}": spread(column(figure.other("rb-fig8")["results"], f"{app} 64", scale=1e6), 1) for app in APPS}
     found["bandwidth"] = "" if explained else ", so the memory's bandwidth does not explain those of 64"
     return found | {"rounds": of_rounds(len(results["forward 64 1"]))} | {"load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
                     "times": f"{median(results, 'forward 64 1') / 2.5e6:.1f}"}
