@@ -116,9 +116,12 @@ def values(raw):
     dearer = all(min(min(one) for one in paced_of(app)) > median(results, f"{app} 64 32", "cycles") for app in APPS)
     most_written = max(median(results, f"written {app} {size}", "lines") for app in APPS for size in SIZES)
     claim(most_written < 0.1, "hardly a line is written back")
+    by_burst = {app: [median(results, f"{app} 64 {burst}", "Ir") for burst in BURSTS] for app in APPS}
+    claim(all(counts == sorted(counts, reverse=True) for counts in by_burst.values()), "a packet costs fewer instructions the more packets a poll finds")
+    moved = [[lines(results, f"{app} 64 {burst}") for burst in BURSTS] for app in APPS]
     written = [[app, *(f"{median(results, f'written {app} {size}', 'lines'):.2f}" for size in SIZES)] for app in APPS]
     return bottleneck(results) | {
-        "rounds": of_rounds(raw["rounds"]), "memif": ", which costs more" if dearer else "", "apart": f"{max(max(one) / min(one) for one in paced):.1f}",
+        "rounds": of_rounds(raw["rounds"]), "bytes change": f"{100 * max(max(one) / min(one) - 1 for one in moved):.0f}", "memif": ", which costs more" if dearer else "", "apart": f"{max(max(one) / min(one) for one in paced):.1f}",
         "written": table(["application", *(f"{size} bytes" for size in SIZES)], written),
         "table 3": table(["application", "instructions: paper", "here", "of these in Ashlar's program", "cycles per instruction: paper", "here",
                           "cycles: paper", "here"], main),
