@@ -7,6 +7,7 @@ that is not computed from `raw.json`.
 
 import argparse
 import json
+import math
 import pathlib
 import re
 import statistics
@@ -235,6 +236,11 @@ def warned(text, host):
     title, rest = text.split("\n", 1)
     return (f"{title}\n\n> The load of this machine was {load:.2f} in the minute before, in which the measurement before this one counts.\n"
             f"> If other programs ran, rates are lower, cycles and latencies higher and the spread wider.\n{rest}")
+
+
+def at_most(value, digits=0):
+    """A number for a page's "at most": rounded up."""
+    return f"{math.ceil(round(value * 10**digits, 6)) / 10**digits:.{digits}f}"
 
 
 def of_rounds(count):

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine  # noqa: E402
-from lib.figure import Figure, claim, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, table  # noqa: E402
 from lib.lab import printed  # noqa: E402
 from lib.plot import COLORS  # noqa: E402
 
@@ -66,7 +66,7 @@ def values(raw):
     claim(all(abs(kpps(raw, b, r) / (r * ROUTER / 1e3) - 1) < 0.02 for b, r in below), "below the ports' rate each router adds its own")
     return {
         "offered": ", ".join(f"{rate:,.0f}" for rate in offered.values()),
-        "lost": f"{max(100 * (1 - one['carried_pps'] / one['offered_pps']) for one in most.values()):.1f} %",
+        "lost": f"{at_most(max(100 * (1 - one['carried_pps'] / one['offered_pps']) for one in most.values()), 1)} %",
         "paper": table(head, rows),
         "text": table(["balancers", "routers", "paper, kpps", "here, kpps"],
                       [[b, r, f"{told:,}", f"{kpps(raw, b, r):,.0f}"] for (b, r), told in PAPER.items()]),

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine  # noqa: E402
-from lib.figure import Figure, claim, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, table  # noqa: E402
 
 # Part of the flows that may be refused, and the memory of the paper's match over its tag at that part, by k.
 SHARE = 1e-4
@@ -120,7 +120,7 @@ def values(raw):
         "space": table(["link, Mbps", "flows of 64 kbps", "paper: tag, KB", "match, KB", "here: tag, KB", "match, KB"], space),
         "refusals": table(["k", "slots for each flow", "refused: theory", "measured", "bytes for each flow"], refusals),
         "times": table(["flows", "by", "k", "ns", "cycles", "cycles over tag"], rows),
-        "second thread": second_thread(best), "enough": ENOUGH, "refusals apart": f"{100 * refusals_apart:.0f}", "locks": table(["threads", *WAYS.values()], locks),
+        "second thread": second_thread(best), "enough": ENOUGH, "refusals apart": at_most(100 * refusals_apart), "locks": table(["threads", *WAYS.values()], locks),
         "over": f"{over:.0f}", "over six": f"{over_six:.0f}", "many": f"{many:,}", "times apart": f"{times_apart(times, many):.1f}", "runs": len(result),
         "locks apart": f"{100 * (locks_apart(result) - 1):.0f}", "few": few, "refused of": f"{REFUSED_OF:,}", "small": f"{SMALL:.0e}"}
 

@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, at_most, column, compared, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, forwarding paths, what the paper reports for a path.
@@ -43,7 +43,7 @@ def path(results, name):
 
 def lost(results, name):
     """Greatest share of packets, in percent, that a round received and did not send."""
-    return f"{max(100 * (1 - one['sent'] / one['received']) for one in results[name]):.1f}"
+    return at_most(max(0, *(100 * (1 - one["sent"] / one["received"]) for one in results[name])), 1)
 
 
 def values(raw):

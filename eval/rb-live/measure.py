@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine  # noqa: E402
-from lib.figure import Figure, claim, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, table  # noqa: E402
 from lib.lab import ASHLAR, simulate  # noqa: E402
 from lib.plot import OTHER, OURS  # noqa: E402
 
@@ -180,7 +180,7 @@ def values(raw):
     out["paths"] = "At this rate flows change path, while those of *rb-vlb* do not. " if change == [True, False] else ""
     out["faster"] = f"{min(medians):.2f} to {max(medians):.2f}"
     out["cable ms"] = f"{8 * SIZE / (RATE * 1e3 * HEADROOM * 2 / SERVERS):.1f}"
-    out["links"] = f"{max(abs(sum(a['links'].values()) / 12 - b['links']['mean']) for a, b in both):.3f}"
+    out["links"] = at_most(max(abs(sum(a["links"].values()) / 12 - b["links"]["mean"]) for a, b in both), 3)
     return out
 
 

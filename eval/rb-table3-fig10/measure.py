@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, model, runs  # noqa: E402
-from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, column, median, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS = ["forward", "route", "ipsec"]
@@ -121,7 +121,7 @@ def values(raw):
     moved = [[lines(results, f"{app} 64 {burst}") for burst in BURSTS] for app in APPS]
     written = [[app, *(f"{median(results, f'written {app} {size}', 'lines'):.2f}" for size in SIZES)] for app in APPS]
     return bottleneck(results) | {
-        "rounds": of_rounds(raw["rounds"]), "bytes change": f"{100 * max(max(one) / min(one) - 1 for one in moved):.0f}", "memif": ", which costs more" if dearer else "", "apart": f"{max(max(one) / min(one) for one in paced):.1f}",
+        "rounds": of_rounds(raw["rounds"]), "bytes change": at_most(100 * max(max(one) / min(one) - 1 for one in moved)), "memif": ", which costs more" if dearer else "", "apart": f"{max(max(one) / min(one) for one in paced):.1f}",
         "written": table(["application", *(f"{size} bytes" for size in SIZES)], written),
         "table 3": table(["application", "instructions: paper", "here", "of these in Ashlar's program", "cycles per instruction: paper", "here",
                           "cycles: paper", "here"], main),

@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, plot, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, at_most, column, compared, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, in the paper, cores.
@@ -81,14 +81,14 @@ def values(raw):
                  f"{modelled['four cores'] / base:.2f}"])
     ratio = {name: median(results, name) / base for name in results}
     lost = {name: max(1 - one["sent"] / one["received"] for one in results[name]) for name in ("crossing", "same-core")}
-    kept = "When they stay, none is dropped." if lost["same-core"] < 0.0005 else f"When they stay, up to {100 * lost['same-core']:.1f} %."
+    kept = "When they stay, none is dropped." if lost["same-core"] < 0.0005 else f"When they stay, up to {at_most(100 * lost['same-core'], 1)} %."
     return {"table": table(["placement", "paper", "here, Mpps of both paths", "of one core"], rows),
             "direction": f"{ratio['by-direction']:.2f}", "path": f"{ratio['by-path']:.2f}",
             "cross": f"{ratio['crossing'] / ratio['same-core']:.2f}",
             "cross rounds": f"; its rounds {min(crossing) / median(results, 'same-core'):.2f} to {max(crossing) / median(results, 'same-core'):.2f}",
             "queue": f"{ratio['same-core'] / ratio['by-path']:.2f}",
             "caches": ". That is more than twice, probably as a core's own caches then serve one path" if ratio["by-path"] > 2.05 else "",
-            "lost": f"{100 * lost['crossing']:.0f}", "kept": kept,
+            "lost": at_most(100 * max(0, lost["crossing"])), "kept": kept,
             "rounds": of_rounds(len(crossing)), "crossing": f"{max(crossing) / min(crossing):.1f}", "four": four_beside_two(results),
             "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
             "error": f"{model.error(modelled['by-direction'], median(results, 'by-direction')):+.0f}"}
