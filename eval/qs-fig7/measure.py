@@ -171,6 +171,7 @@ def values(raw):
         "needs": table(["service", "threads for 1 Gbps: paper", "cores for 1 Gbps: here", "memory bandwidth over the link's: paper", "here, beyond the first level", "here, from memory"], needs),
         "ordering": table(["link, Gbps", "threads: paper", "cores: here", "bandwidth of memory, Gbps: paper", "beyond the first level: here"], ordering),
         "flows": f"{FLOWS:,}", "routes": f"{len(routes()) - len(OUTPUTS):,}", "dscps": DSCPS,
+        "why": " The look-up of a prefix here loads one or two words; the\n  paper's waits for memory at each level of its trie." if looks < paper_looks else "",
         "looks": f"{looks} of {pairs}", "paper looks": f"{paper_looks} of {pairs}",
         "sorting": sorting(lambda service: 1 / rate[service]), "paper sorting": sorting(lambda service: PAPER[service][0]),
         "lines": f"{min(lines):.2f} to {max(lines):.2f}", "rounds": of_rounds(len(results[SERVICES[0]])),
