@@ -62,7 +62,7 @@ def frames(to, tag, count):
             yield tagged(address, packet, n % 4096, n // 4096)
 
 
-# Numbers come once: as many frames as a run takes, and more.
+# Number of frames with distinct numbers: more than a run takes.
 MANY = 1 << 17
 # Neighbours are told while packets come already: where frames may come again, so many that those do not count.
 # The same with nodes that hear each other first.

@@ -24,7 +24,7 @@ HOUR = 3600
 
 
 class Fed:
-    """A peer between a source's memif and the way back; `start` starts it with the source, a core and a log."""
+    """A peer between a source's memif and the path back; `start` starts it with the source, a core and a log."""
 
     def __init__(self, start, core, log):
         self.folder, self.numbers = pathlib.Path(tempfile.mkdtemp(prefix="ashlar-bench-")), 0
@@ -143,7 +143,7 @@ class Veth:
         return json.loads(done.out)[0]["stats64"]["tx"]["packets"]
 
     def rate(self, seconds):
-        # Both are asked in the same order before and after, so that they are of equally long times.
+        # Both counters are read in the same order before and after, so that both cover equal times.
         (offered, sent), start = (self.offered(), self.sent()), time.monotonic()
         time.sleep(seconds)
         (offered_since, sent_since), end = (self.offered(), self.sent()), time.monotonic()

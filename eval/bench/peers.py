@@ -50,7 +50,7 @@ class Peer(Process):
     OWN_TIME = False  # whether rates are by the time for which it has run, as on a machine with other work they should
 
     def __init__(self, command, log):
-        # At the end of its input an interactive testpmd would end, too.
+        # An interactive testpmd would end, too, at the end of its input.
         super().__init__(command, log, stdin=subprocess.PIPE)
 
     def sent(self):
@@ -172,7 +172,7 @@ def ashlar(conf, frames="in4.pcap", values=(), setup=(), names=("IN", "OUT"), ou
 
 CONF = HERE / "conf"
 LABEL_ENTRIES = "ENTRIES=" + ", ".join(f"{label} swap {label + 5000} 10.0.2.254 0" for label in workload.LABELS)
-# Peers have their turns in this order; compared ones stand side by side.
+# Order in which peers take turns; peers that are compared are adjacent.
 PEERS = {
     "testpmd-io": testpmd,
     "forward": ashlar(CONF / "forward.click"),

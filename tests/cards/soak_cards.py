@@ -58,7 +58,7 @@ class Soak:
         self.guest.run(PINGS)
         self.events = [self.unplug, self.pull, self.rename, self.mtu, self.down, self.anew, self.reload]
 
-    # ---- What happens
+    # ---- Events
 
     def unplug(self) -> None:
         number = self.rng.randrange(2)
@@ -100,7 +100,7 @@ class Soak:
         self.router.write("soak", GRAPH + f"// {self.round}\n" + "Idle -> Discard;" * (self.round % 2))
         self.router.cli("reload --socket /run/router.sock")
 
-    # ---- What is looked at
+    # ---- Checks
 
     def up(self, name: str) -> bool:
         return next(p for p in self.router.stats()["ports"] if p["name"] == name)["up"]

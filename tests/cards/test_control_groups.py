@@ -31,7 +31,7 @@ if kind == "system-v":
     libc.shmat.restype = ctypes.c_void_p
     key = libc.shmget(0, ctypes.c_size_t(size), 0o1600)
     at = libc.shmat(key, None, 0)
-    # Others of its kind would stay for ever.
+    # Without this the segment would outlast the program.
     libc.shmctl(key, 0, None)
     memory = (ctypes.c_char * size).from_address(at)
 elif kind == "zero":
@@ -86,5 +86,5 @@ def test_who_takes_more_memory_than_the_bound_is_killed(running, kind):
     said = running.run(f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec python3 /run/held/take.py {kind}'; echo ended $?", ok=False)
     assert "takes" in said and "has it all" not in said and "ended 137" in said, said
     assert number(running, "memory.peak") <= MEMORY
-    # All in the group go with it, and the router comes again.
+    # All processes of the group are killed with it, and the router is started again.
     until(lambda: router(running) not in ("", before), "the router again", timeout=120)

@@ -80,11 +80,11 @@ def test_the_kernel_gives_associations_other_addresses(gateway):
             for way in ways.split():
                 run(f"ip netns exec {space} python3 /run/migrate.py {src} {dst} {way} {' '.join(ends)}")
     ends = f"tunnel 192.0.2.2 {new}", f"tunnel {new} 192.0.2.2"
-    # The old ones fade, so that what is on its way is opened.
+    # The old associations still decrypt for a while, so that packets in flight are not lost.
     until(lambda: [end for line in gateway.show("ipsec.sas") for end in ends if end in line] == list(ends), "the new address", timeout=30)
     until(lambda: len(gateway.show("ipsec.sas")) == 2, "the old ones to be gone", timeout=30)
     assert gateway.ping("10.2.0.1", 20) == 20
-    # The same associations: what they have counted, and the numbers that they have used, stay.
+    # The same associations keep their counters and sequence numbers.
     for way, was in zip(("out", "in"), before[:2]):
         now = gateway.sa(way)
         assert (now["spi"], int(now["packets"])) == (was["spi"], int(was["packets"]) + 20), (was, now)

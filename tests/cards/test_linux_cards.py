@@ -69,7 +69,7 @@ def test_the_guest_stays_reachable_by_its_own_address(forwarding):
 
     until(lambda: answer(ask, lambda one: ARP in one and one[ARP].op == 2 and one[ARP].psrc == OWN), "an answer to ARP", timeout=180)
     there.take()
-    # The kernel asks for its friend, too, and hears the answer.
+    # The kernel sends an ARP request for its neighbour, too, and gets the reply.
     tell = bytes(Ether(dst=mac(1), src=FRIEND_MAC) / ARP(op=2, hwsrc=FRIEND_MAC, psrc=FRIEND, hwdst=mac(1), pdst=OWN))
     here.offer(tell)
     ping = bytes(Ether(dst=mac(1), src=FRIEND_MAC) / IP(src=FRIEND, dst=OWN) / ICMP(seq=7) / b"hello")

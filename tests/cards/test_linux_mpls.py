@@ -40,7 +40,7 @@ ip -n routing address add 10.0.1.1/24 dev lan; ip -n routing address add 10.0.2.
 ip -n routing address add 2001:db8:1::1/64 dev lan; ip -n routing address add 2001:db8:2::1/64 dev wan
 ip netns exec routing sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 net.mpls.platform_labels=100000
 """
-# FRR: OSPF finds the ways to the loopback addresses, and LDP agrees on labels for them.
+# FRR: OSPF finds the paths to the loopback addresses, and LDP agrees on labels for them.
 LOOPBACKS = {"left": "10.255.0.1", "routing": "10.255.0.2", "right": "10.255.0.3"}
 INTERFACES = {"left": ("eth0",), "routing": ("lan", "wan"), "right": ("eth0",)}
 OSPF = """router ospf
@@ -173,7 +173,7 @@ def test_labels_are_swapped_and_popped_for_the_next_router(router):
     router.route("add 300 via inet 10.0.1.2 dev lan")
     router.labels("100 swap 200 10.0.2.2 wan", "300 pop 10.0.1.2 lan")
     router.crosses("10.1.0.1", "10.2.0.1")
-    # Another way takes the place of the first at once; what is gone is gone.
+    # A new path replaces the first at once; the removed path is gone.
     router.run("ip -n right -f mpls route add 16 dev lo; ip -n right -f mpls route add 17 dev lo")
     router.route("replace 100 as 17/16 via inet 10.0.2.2 dev wan")
     router.labels("100 swap 17/16 10.0.2.2 wan", "300 pop 10.0.1.2 lan")
@@ -219,7 +219,7 @@ def test_packets_get_labels_where_a_route_says_so(router):
     router.crosses("10.1.0.1", "10.2.0.1")
     router.crosses("2001:db8:f1::1", "2001:db8:f2::1")
     assert router.pushed() >= before + 20
-    # By a next-hop object, and by two ways of which one has a label.
+    # By a next-hop object, and by two paths, of which one has a label.
     router.run("ip -n routing nexthop add id 7 encap mpls 200 via 10.0.2.2 dev wan; ip -n routing route replace 10.2.0.0/24 nhid 7")
     router.routes("rt4", "10.0.2.2\twan MPLS 200")
     router.crosses("10.1.0.1", "10.2.0.1")

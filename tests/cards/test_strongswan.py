@@ -35,7 +35,7 @@ def initiated(gateway: Gateway, space: str) -> None:
 
 
 def both_count(gateway: Gateway, packets: int) -> None:
-    """Waits until both associations have counted so many packets; checks that nothing was lost."""
+    """Waits until both associations have counted this many packets; checks that nothing was lost."""
     assert (gateway.sa("out")["packets"], gateway.sa("in")["packets"]) == (str(packets), str(packets)), gateway.show("ipsec.sas")
 
 
@@ -51,7 +51,7 @@ class Pings:
         return {int(n) for n in re.findall(r" bytes from .* icmp_seq=(\d+)", self.gateway.run("cat /run/ping"))}
 
     def go_on(self, more: int = 10, what: str = "packets") -> None:
-        """Waits until so many more requests are answered."""
+        """Waits until this many more requests are answered."""
         wanted = len(self.answered()) + more
         try:
             until(lambda: len(self.answered()) >= wanted, what, timeout=120)
@@ -219,7 +219,7 @@ def test_a_nat_is_in_between_and_changes_its_port(gateway):
     pings.go_on(40, "packets by the new port")
     second = udp(gateway)
     assert second[0] == second[1] and 7000 <= second[0] < 7100, second
-    # And by the tunnel's first way, too.
+    # And by the tunnel's first path, too.
     assert gateway.ping("10.3.0.1", 10) == 10
     lost = pings.end()
     assert by_will(gateway.lost(), before) <= 3, f"{lost} pings were lost; before: {before}, after: {gateway.lost()}"
@@ -265,7 +265,7 @@ def test_an_end_moves_to_another_address(gateway, space):
     try:
         moves(gateway, space, "eth0" if space == "peer" else "wan", old, new, more)
         ends_are = (f"tunnel {new} 192.0.2.1", f"tunnel 192.0.2.1 {new}") if space == "peer" else (f"tunnel 192.0.2.2 {new}", f"tunnel {new} 192.0.2.2")
-        # The old ones fade, so there may be more.
+        # The old associations remain for a while, so there may be more.
         until(lambda: [end for line in gateway.show("ipsec.sas") for end in ends_are if end in line] == list(ends_are), "the new address",
               timeout=90)
         pings.go_on(20, "packets by the new address")

@@ -152,7 +152,7 @@ def test_packets_and_streams_pass_both_ways(bed):
     bed.host.run("bash", "-c", send, timeout=180)
     got = bed.guest.run("tail --pid=$(cat /run/nc) -f /dev/null; sha256sum < /tmp/got", timeout=120)
     assert got.startswith(hashlib.sha256(data).hexdigest()), got
-    # And back.
+    # The same in the other direction.
     bed.guest.run("nc -N -l 10.8.0.2 5002 < /tmp/got > /dev/null 2>&1 & true")
     take = f"for i in $(seq 100); do nc -d 10.8.0.2 5002 > {bed.lab.folder}/back && exit 0; sleep 0.1; done; exit 1"
     bed.host.run("bash", "-c", take, timeout=180)
@@ -183,7 +183,7 @@ def test_a_router_that_is_killed_finds_the_guest_again(bed):
     bed.router.signal(signal.SIGKILL)
     bed.router.wait()
     assert bed.vm.exists()
-    # The socket that it has left behind is taken away.
+    # The stale socket file is removed.
     bed.start()
     bed.reaches()
     assert bed.ping(20) == 20

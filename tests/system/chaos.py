@@ -136,7 +136,7 @@ class Chaos:
         self.settle()
         self.base = self.state()
 
-    # ---- What there is.
+    # ---- Resources.
 
     def _file(self, name: str, text: str) -> Path:
         path = self.lab.folder / f"{name}.click"
@@ -262,7 +262,7 @@ class Chaos:
         finally:
             resource.prlimit(self.pid, what, (soft, hard))
 
-    # ---- What happens.
+    # ---- Events.
 
     def memory_short(self) -> None:
         with self.limited(resource.RLIMIT_AS, self.size("VmSize") + (512 << 20)):
@@ -408,7 +408,7 @@ class Chaos:
     # ---- What is so at the end.
 
     def settle(self) -> None:
-        """Uses every function of the test once, so that the router has allocated what these need."""
+        """Uses every function of the test once, so that the router has allocated the memory for them."""
         self.reload(self.sound[1])
         self.reload(self.sound[0])
         until(self.crosses, "packets to cross", PATIENCE)

@@ -28,7 +28,7 @@ from wire import End, Wire
 CLIENT_MTU, SERVER_MTU = 1800, 1500
 STATIONS = range(2, 6)
 ICMP_LEN = 8
-# Packets at once that no queue on the way is too short for.
+# Size of a burst that fits into every queue on the path, in packets.
 BURST = 200
 # Time to live of packets under test; no router starts with this value.
 TTL = 57

@@ -119,7 +119,7 @@ class Failing(Rb4):
                 os.setpriority(os.PRIO_PROCESS, int(task.name), -20)
         super().start(*words, names=names)
 
-    # ---- What can be done to cables. `one_way`: only to what leaves the first end.
+    # ---- Faults of cables. `one_way`: only for frames that leave the first end.
 
     def lose(self, links: Iterable[tuple[str, str]], share: float, one_way: bool = False) -> None:
         self._set(links, ("beats.drop_prob", "packets.drop_prob"), str(share), one_way)
@@ -145,7 +145,7 @@ class Failing(Rb4):
         """The links of a server, its own name first."""
         return tuple((name, other) for other in NAMES if other != name)
 
-    # ---- What servers say
+    # ---- Reports of servers
 
     def read(self, name: str, handler: str) -> str:
         return ask(self.socket(name), "GET", f"/v1/handlers/{urllib.parse.quote(handler)}")

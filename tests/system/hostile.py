@@ -212,7 +212,7 @@ FORBIDDEN = {
     "have a socket of the hypervisor": lambda: socket.socket(40, socket.SOCK_STREAM),
     "have a socket of the kernel's ciphers": lambda: socket.socket(38, socket.SOCK_SEQPACKET),
     "speak to the packet filter": lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12),
-    # Memory that nobody counts, and time.
+    # Memory that is not accounted to a process, and the clock.
     "have memory by memfd": lambda: call(319, b"x", 0),
     "have memory by memfd_secret": lambda: call(447, 0),
     "have memory by shmget": lambda: call(29, 0, 64 << 20, 0o1600),

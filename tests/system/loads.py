@@ -25,7 +25,7 @@ LEAD = 0.3
 SETTLE = 0.1
 MATRICES = {
     "uniform": {a: {b: 1 / (len(NAMES) - 1) for b in NAMES if b != a} for a in NAMES},
-    # Each sends all to one: the worst for straight ways alone, which carry 2R/N.
+    # Each sends all to one: the worst case for direct paths alone, which carry 2R/N.
     "permutation": {a: {NAMES[(i + 1) % len(NAMES)]: 1.0} for i, a in enumerate(NAMES)},
     # R/N to the next and the rest to the one after it: quota, phase 1 and phase 2 meet on one link.
     "adverse": {a: {NAMES[(i + 1) % len(NAMES)]: 1 / len(NAMES), NAMES[(i + 2) % len(NAMES)]: 1 - 1 / len(NAMES)}

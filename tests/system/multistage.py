@@ -71,7 +71,8 @@ class Outcome:
     reordered: int
     twice: int
     longest_gap_ms: float
-    # Packets, of anybody, for which the kernel's queue of a core had no room meanwhile: tells whose a loss is.
+    # Packets of all programs for which the kernel's queue of a core had no room meanwhile: tells the kernel's losses
+    # from others.
     kernel_drops: int
 
     @property

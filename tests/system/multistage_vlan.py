@@ -12,7 +12,7 @@ from topology import ASHLAR
 PORTS = ("eth0", "eth0.101", "eth0.102")
 
 
-# A busy machine must not look like a box that is down: `tags` may be late, and the balancer does not know.
+# A busy machine must not look like a failed box: `tags` may be late, and the balancer cannot know.
 CALM = 'interval = "100ms"\n'
 
 

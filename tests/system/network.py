@@ -35,9 +35,9 @@ DEAD = 40
 NUMBERS = {"a1": 1, "b": 2, "a2": 3, "l": 4}
 RING = {1: ("a1", "b"), 2: ("b", "a2"), 3: ("a2", "l"), 4: ("l", "a1")}
 AS = 65001
-# Seconds for which FRR's bgpd, started again, tells nobody anything until every neighbour has told all (or has not come
-# for ESTABLISH_WAIT). With graceful restart alone it waits for those neighbours only that are up at the moment
-# (8.4), and says that it has told all without the routes of the others, which are then given up.
+# Seconds for which FRR's bgpd, started again, announces nothing until every neighbour has sent all its routes (or has
+# not come for ESTABLISH_WAIT). With graceful restart alone it waits only for neighbours that are up at the moment
+# (8.4), and announces the end of its routes without those of the others, which are then given up.
 UPDATE_DELAY, ESTABLISH_WAIT = 20, 10
 
 

@@ -38,7 +38,7 @@ PATIENCE = 1.0
 # more than the 1,000 packets that the kernel holds for a core.
 BEHIND = 0.1
 
-# When it is due, in nanoseconds from the start; to whom; its flow, its number there, its size.
+# Due time in nanoseconds from the start, receiver, flow, number in the flow, and size in bytes.
 Due = tuple[float, str, int, int, int]
 
 

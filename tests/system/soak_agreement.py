@@ -32,8 +32,8 @@ class Chaos:
         self.text = bed.file.read_text()
 
     def round(self) -> Streams | None:
-        """One thing goes wrong for a while and ends, and all converge. Returns the packets that crossed meanwhile, if none
-        of them may be lost.
+        """Runs one round: a fault begins and ends, and all servers converge. Returns the packets that crossed
+        meanwhile, if none of them may be lost.
         """
         kind = self.chance.choice(CONTROL + SERVERS)
         self.faults[kind] = self.faults.get(kind, 0) + 1
@@ -95,7 +95,7 @@ class Chaos:
         return done.status == 0 and version(done.out) > 0
 
     def settle(self) -> None:
-        """All converge when faults have ended, and nobody has gone back."""
+        """Waits until all servers converge after the faults, and checks that none has gone back to an older version."""
         until(lambda: self.apply(20), "a description that all use", 120)
 
         def converged() -> dict | None:

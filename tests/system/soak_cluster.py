@@ -47,7 +47,7 @@ RATE, SIZE = 400, 64
 FRAME = SIZE + 8 + 20 + 14
 # Streams to the next host, and to each other one, each of them R/10. To the next go 6/10 of R, of which R/N straight.
 FLOWS = (6, 1, 1)
-# Less than the time between two packets of a stream: each goes the way that is best then.
+# Less than the time between two packets of a stream: each packet takes the best path at its time.
 DELTA = "10ms"
 # Part of the packets that third servers pass on at least: (6/10 - 1/4) 2/3 of 8/10 is 0.29.
 THIRD = 0.25

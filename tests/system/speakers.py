@@ -20,7 +20,7 @@ from multistage_vlan import VlanBed
 from net import Lab, Namespace
 from topology import ASHLAR, ROOT
 
-# Addresses of hosts behind the neighbour, by the protocol that tells of them.
+# Addresses of hosts behind the neighbour, by the protocol that announces them.
 BEYOND = {"ospf": "172.16.1.1", "bgp": "172.16.2.1"}
 
 # Packets a second of a box that is not held to a rate.

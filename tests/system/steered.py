@@ -17,7 +17,7 @@ TAPS = ("eth0", "eth1")
 LINKS = (*TAPS, "other0")
 LOCAL, KERNEL, BLACKHOLE = ("local",), ("kernel",), ("blackhole",)
 KINDS = {"local": LOCAL, "broadcast": LOCAL, "anycast": LOCAL, "multicast": LOCAL, "blackhole": BLACKHOLE}
-# Always the router's own, whatever the tables say, and not in its table.
+# Prefixes that are always the router's own, and not in its table.
 ALWAYS = {4: ("224.0.0.0/4", "255.255.255.255/32"), 6: ("ff00::/8", "fe80::/10")}
 
 
@@ -107,7 +107,7 @@ class Bed:
         """Waits until the router's routes equal the kernel's."""
         for version in (4, 6):
             def same(version: int = version) -> bool:
-                # The kernel is asked twice: what changes by itself (addresses of IPv6) is no difference.
+                # The kernel is queried twice: changes that it makes by itself (addresses of IPv6) are no difference.
                 wanted = self.wanted(version)
                 return self.table(version) == wanted
             try:

@@ -40,7 +40,7 @@ def test_a_pair_shares_front_ports_by_vrrp(lab):
     outcome = bed.load(1000, 1.0)
     assert (outcome.lost, outcome.twice) == (0, 0), "no frame is passed by both"
 
-    # A cable is out: the other one has this port.
+    # A cable is unplugged: the other balancer takes this port.
     side = bed.sides["lan"]
     side.ip("link set left down")
     until(lambda: bed.masters() == {"lan": ["right"], "wan": ["left"]}, "the right balancer to have the port", timeout=10)
@@ -69,7 +69,7 @@ def test_a_pair_behind_two_next_hops(lab):
     before = {name: bed.came_in(name) for name in NAMES}
     connections = [Connection(bed, 5000 + n) for n in range(32)]
     assert all_work(connections) and all_work(connections)
-    # Each direction has come in by both, and both directions of each connection have met at one box.
+    # Each direction came in by both balancers, and both directions of each connection met at one box.
     for name in NAMES:
         assert all(now - then > 32 for now, then in zip(bed.came_in(name), before[name]))
     load = bed.begin(1000, 8.0)

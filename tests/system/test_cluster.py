@@ -120,7 +120,7 @@ def test_nobody_outside_can_speak_as_a_node_does(bed):
         tap.socket.send(bytes.fromhex(mac_of(bed.servers["a"], "eth0").replace(":", "")) + inner[6:])
     until(lambda: bed.ping("a", host("b", 4), 4), "a to reach the host of b")
     took = [f for f in victim.take() if f.data[26:34] == packet[12:20] and f.data[23] == 17]
-    # Whoever is routed has a hop less; who came through as a frame of the cluster would still have 64.
+    # A routed packet has one hop less; one that came through as a frame of the cluster would still have 64.
     assert {f.data[22] for f in took} == {63}, "a frame came through unrouted, or none was routed"
     assert len(took) <= 256, "a frame in the internal form was routed"
     assert bed.dropped("a", "transit") == before
@@ -273,7 +273,7 @@ def test_a_fifth_and_a_sixth_server_join_under_traffic_without_a_lost_packet(lab
             more.warm()
             carried = {name: bed.passed_on(name) for name in MORE}
             until(lambda: all(len(stream.seen) > 200 for stream in more.streams), "the new servers' traffic", 20)
-            # All links are less than they were, and the new servers are ways as any others.
+            # Old links carry less than before, and the new servers are intermediate nodes like all others.
             until(lambda: all(bed.passed_on(name) > carried[name] + 20 for name in ("e", "f")), "packets by the new servers", 20)
     # Hosts that were held up send many packets at once. Packets that links cannot carry are dropped under a name of their own.
     refused = {name: bed.refused([name]) for name in MORE}

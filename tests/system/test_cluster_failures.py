@@ -126,7 +126,7 @@ def test_packets_go_round_a_cable_that_fails_and_use_it_again(bed, kind):
         finally:
             bed.mend([CABLE])
         bed.wait_until_whole()
-        # Flows that go on keep the way that they have found.
+        # Flows that continue keep the path that they have found.
         with Load(bed, "ab ab", rate=50) as more:
             until(lambda: straight(bed, "a", "b") > avoided, "packets to take the cable again", 20)
     notes = bed.journal(began)

@@ -163,7 +163,7 @@ def test_the_quotation_is_as_long_as_fits_and_true(probe: Probe):
 def test_an_error_leaves_from_the_address_of_the_link_by_which_it_leaves(probe: Probe):
     probe.error4(probe.udp4(ttl=1), TIME_EXCEEDED, 0)
     probe.error4(probe.udp4(src=probe.b.ip4, dst=probe.a.ip4, ttl=1), TIME_EXCEEDED, 0, frm=probe.b)
-    # The way back is not the way by which the packet came.
+    # The path back is not the path by which the packet came.
     probe.route("10.22.0.0/16", probe.far[3])
     packet = probe.udp4(src="10.22.0.9", ttl=1)
     probe.send(packet)

@@ -18,7 +18,7 @@ def pointer(at: int) -> bytes:
     return bytes([at, 0, 0, 0])
 
 
-# 5.2.2: what every packet must pass before anything is done with it.
+# 5.2.2: the checks of every packet before any processing.
 
 
 def test_a_wrong_header_checksum_is_dropped(probe: Probe):

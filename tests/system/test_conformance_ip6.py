@@ -195,7 +195,7 @@ def test_fragments_are_forwarded_as_they_are_and_not_reassembled(probe: Probe):
     pieces = fragment6(probe.udp6(size=1400, ext=IPv6ExtHdrFragment(id=77)), 600)
     for piece in reversed(pieces):
         probe.crosses(piece)
-    # Nothing in them is looked at either: overlapping, endless, or not a multiple of 8.
+    # The router does not examine them either: overlapping, endless, or not a multiple of 8.
     for offset, more in ((0, 1), (1, 1), (8191, 1)):
         header = IPv6ExtHdrFragment(nh=17, offset=offset, m=more, id=78)
         probe.crosses(IPv6(src=probe.a.ip6, dst=probe.b.ip6, hlim=TTL) / header / Raw(b"x" * 13))

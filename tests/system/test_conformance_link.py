@@ -96,7 +96,7 @@ def test_packets_wait_until_the_address_is_known(stranger: Stranger, probe: Prob
     stranger.asked()
     stranger.answers()
     probe.gets(stranger.station, one_hop(data))
-    # Now it is known.
+    # Now the station's address is resolved.
     probe.crosses(probe.udp4(dst=stranger.ip4), to=stranger.station)
 
 

@@ -18,7 +18,7 @@ from wire import End, Wire
 
 CONFIGURATION = ROOT / "conf/ip-nat.click"
 INSIDE, OUTSIDE = CLIENT.router[4], SERVER.router[4]
-# Somebody behind the gateway.
+# A host behind the gateway.
 WORLD = "198.51.100.7"
 # Services: port of the outside address, host and port inside. The first one is for marked packets (wire.py).
 SERVICES = (("udp", 9, "10.0.1.2", 9), ("tcp", 8080, "10.0.1.3", 80), ("udp", 5353, "10.0.1.3", 53))

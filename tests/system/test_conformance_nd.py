@@ -103,7 +103,7 @@ def test_solicitations_for_own_addresses_are_answered(probe: Probe):
                 assert (got.dst, got[IPv6].dst, answer.tgt) == (station.mac, station.ip6, target)
                 assert (answer.R, answer.S) == (1, 1) and (answer.O == 1 or to)
                 assert got[IPv6].src == target
-                # To one who knows the address already it need not be told.
+                # A host that knows the address already need not be told.
                 assert to or got[ICMPv6NDOptDstLLAddr].lladdr == station.end.router_mac
 
 
@@ -142,7 +142,8 @@ def test_invalid_solicitations_are_dropped(probe: Probe):
     end.send(ask(probe.a, OWN[0], code=1))
     end.send(ask(probe.a, OWN[0], cksum=0x1234))
     end.send(ask(probe.a, "ff02::1", dst=OWN[0], mac=mac))
-    # From nobody, but not to a solicited-node group; from nobody, with an address.
+    # From the unspecified address, but not to a solicited-node group; from the unspecified address, with a link-layer
+    # address.
     end.send(ask(probe.a, OWN[0], src="::", dst=OWN[0], mac=mac, source_mac=False))
     end.send(ask(probe.a, OWN[0], src="::"))
     # An option of no length; a message that is too short.

@@ -38,7 +38,7 @@ def test_two_routers_are_joined_by_shared_memory(lab):
     far.start(FORWARD, f"DEV0={memif.format('server')}", "DEV1=eth1")
     near.start(FORWARD, "DEV0=eth0", f"DEV1={memif.format('client')}")
     carries(network, SIZE)
-    # Whichever of them is killed and started again, they meet again.
+    # Either router is killed and started again, and the two reconnect.
     for router, start in ((far, (f"DEV0={memif.format('server')}", "DEV1=eth1")), (near, ("DEV0=eth0", f"DEV1={memif.format('client')}"))):
         router.process.signal(signal.SIGKILL)
         router.process.wait()
@@ -153,6 +153,6 @@ def test_a_router_whose_buffers_are_all_in_use_says_so_and_ends_in_order(lab):
 
     until(refused, "a look that finds no buffer", 30)
     network.client.run("ping", "-c10", "-i0.05", "-W0.1", SERVER.host[4], ok=None)
-    # So often buffers ran out, not so often as somebody looked.
+    # The counter shows how often buffers ran out, not how often the port was polled meanwhile.
     assert refused() < 10
     assert router.stop() == 0

@@ -111,7 +111,7 @@ def test_a_second_connection_is_refused_and_what_is_no_fpm_ends_one(network):
             except (ConnectionResetError, BrokenPipeError):
                 pass
 
-    # zebra's own lives on.
+    # The connection of zebra itself stays.
     ends()
     network.bed.process.wait_for("fpm: a second connection is refused")
     assert (network.count("fpm_refused"), network.count("fpm_connected"), network.count("fpm_bad")) == (1, 1, 0)

@@ -84,7 +84,7 @@ def test_an_isolated_router_that_dies_hangs_and_changes_is_not_noticed_by_the_ot
     # The router itself: its keeper starts it again.
     os.kill(processes(bed.lab)["run"][0], signal.SIGKILL)
     red.works()
-    # All of it: started again from outside.
+    # The whole of the router is killed, with its keeper, and started again from outside.
     os.kill(processes(bed.lab)["confine"][0], signal.SIGKILL)
     until(lambda: isolated(bed)["starts"] == 2, "another start", 20)
     red.works()
@@ -101,7 +101,7 @@ def test_an_isolated_router_that_dies_hangs_and_changes_is_not_noticed_by_the_ot
         assert processes(bed.lab)["run"] == []
         bed.router.cli("router", "add", "red")
         red.works()
-    # The file says that it is isolated no more, and then again.
+    # The file ends the router's isolation, and then isolates it again.
     red.more = ""
     bed.write(*bed.tenants)
     bed.router.cli("reload")

@@ -156,8 +156,8 @@ def counted(bed: Bed, name: str, connection: Connection) -> bool:
 
 
 def test_connections_of_other_boxes_survive_a_crash(lab):
-    """Filters on the boxes accept only packets of connections whose beginning they have seen, so silent connections must
-    not move.
+    """Filters on the boxes accept only packets of connections whose beginning they have seen, so silent connections
+    must not move.
     """
     bed = Bed(lab, ["r1", "r2"], more='idle = "1h"\ndeadline = "2h"\n')
     bed.start()
@@ -220,11 +220,11 @@ def test_boxes_translate_each_to_addresses_of_its_own(lab):
     open_ones = [translated(bed, n) for n in range(6)]
     assert {peer for _, _, peer in open_ones} <= {"203.0.113.1", "203.0.113.2"}
     assert all(carries(client, there) for client, there, _ in open_ones)
-    # Hosts are told who answers for the pool.
+    # Hosts reach the pool's addresses without a gateway, so they ask who has them.
     bed.wan.ip("route replace 203.0.113.0/24 dev eth0")
     assert ping(bed.lan, WAN)
     assert mac_of(bed.space, "eth1") in bed.wan.run("ip", "neigh", "show", "to", "203.0.113.0/24").out
-    # A box crashes: none of the other one's connections is cut, and new ones are the other one's.
+    # A box crashes: no connection of the other box is cut, and new ones go to the other box.
     other = f"r{open_ones[0][2][-1]}"
     [owner] = {"r1", "r2"} - {other}
     bed.crash(owner)
@@ -234,7 +234,7 @@ def test_boxes_translate_each_to_addresses_of_its_own(lab):
     assert kept
     client, there, peer = translated(bed, 0, 81)
     assert peer == f"203.0.113.{other[1:]}" and carries(client, there)
-    # The box comes back; the other one keeps its flows.
+    # The box comes back; the other box keeps its flows.
     bed.revive(owner)
     until(lambda: bed.state(owner) == "up", f"{owner} to be up", timeout=20)
     assert all(carries(client, there) for client, there, _ in [*kept, (client, there, peer)])

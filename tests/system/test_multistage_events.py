@@ -164,7 +164,7 @@ def test_packets_are_accounted_for_in_a_hundred_events(lab):
     total["sent"], total["came"] = bed.number, len(bed.seen)
     print(f"\nseed {seed}: {total}")
     assert total["came"] > total["sent"] / 2
-    # All is well again.
+    # All servers have recovered.
     for name in bed.names:
         bed.become(name, "well")
         bed.balance("add", name, "--within", "0")

@@ -17,7 +17,7 @@ def test_a_box_speaks_for_the_router_and_another_takes_its_place(lab):
     bed.start()
     bed.speak()
     converge(bed, "r1")
-    # The other one's daemons are up, and heard by nobody outside.
+    # The daemons of the other box are up, and not heard outside.
     assert re.search(r"not_speaker\t[1-9]", bed.router.cli("show", "out1.named_drops"))
     before = bed.sessions()
     bed.balance("drain", "r2", "--within", "30s")
@@ -29,7 +29,7 @@ def test_a_box_speaks_for_the_router_and_another_takes_its_place(lab):
     bed.balance("add", "r2", "--within", "0")
     until(lambda: bed.buckets("r2") > 30000, "r2 to have its share", timeout=20)
     assert bed.sessions() == before
-    # The speaker dies: nobody outside is told but by the daemons of the other one.
+    # The speaker dies: outside, only the daemons of the other box announce it.
     bed.crash("r1")
     until(lambda: bed.state("r1") == "down", "r1 to be down")
     print(f"\nthe other box speaks after {converge(bed, 'r2'):.1f} s")

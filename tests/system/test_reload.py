@@ -76,7 +76,7 @@ def stream(network: Network, rate: float, seconds: float) -> Run:
     return run
 
 
-# Messages that did their work and ended there: no packet of anybody's was lost.
+# Drops that are no losses: messages that ended at the element that processed them.
 ABSORBED = ("learned",)
 
 

@@ -176,7 +176,7 @@ def test_a_router_is_reloaded_removed_and_added_and_the_other_loses_nothing(bed)
     assert bed.router.cli("reload", "--dry-run") == (
         "keep router red\nchange router blue\n  keep " + kept(bed, blue) + " elements\n")
     bed.router.cli("reload")
-    # A mistake, and all stays.
+    # A file with a mistake changes nothing.
     bed.write(red.section("shares = 1"), blue.section(graph="conf/none.click"))
     refused = bed.lab.run(ASHLAR, "reload", "--socket", str(bed.router.socket), ok=None)
     assert refused.status and "no field `shares`" in refused.err and "none.click" in refused.err, refused.err

@@ -467,7 +467,7 @@ def test_the_service_manager_is_told_that_all_workers_turn_and_the_kernel_is_fol
     thread = next(int(t.name) for t in tasks if (t / "comm").read_text() == f"{name}\n")
     with stopped(thread):
         manager.settimeout(1)
-        # One may have been on its way, and be followed by one for what was done before.
+        # One message may have been on its way, and another may follow for the work before.
         with pytest.raises(TimeoutError):
             for _ in range(3):
                 told(b"WATCHDOG=1")
@@ -550,7 +550,7 @@ def test_a_second_router_on_one_device_is_refused_unless_told(bed):
     refused = second()
     assert refused.wait() == 1
     assert f"process {bed.process.pid} (ashlar) has wan0" in refused.err, refused.err
-    # Interfaces of that name in other namespaces are others.
+    # Interfaces of that name in other namespaces are not the same.
     bed.lab.link(bed.hosts[0], "wan0", bed.hosts[1], "more")
     elsewhere = bed.hosts[0].spawn(ASHLAR, "run", str(bed.file), "--no-socket")
     elsewhere.wait_for(" start ")

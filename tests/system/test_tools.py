@@ -59,7 +59,7 @@ def test_counts_agree_with_what_was_sent(network):
     udp_echo(network, 6, [100] * 500)
     after = {way: sum(router.device_packets(way).values()) for way in (True, False)}
     for way in (True, False):
-        # Neighbours may be asked for, and groups be joined, in between.
+        # Requests for neighbours and joins of groups may come in between.
         assert 2000 <= after[way] - before[way] <= 2030
 
 

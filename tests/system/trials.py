@@ -21,11 +21,11 @@ from rb4 import NAMES
 from streams import Stream, Streams
 
 Links = tuple[tuple[str, str], ...]
-# Seconds that a packet may be on its way, and that news may take to it.
+# Maximum time in seconds that a packet is in flight, and that news of a failure travel to it.
 WAY = 0.05
-# ... and mostly is.
+# The usual time of the same, in seconds.
 USUAL = 0.01
-# Seconds over which it is measured how much passes there.
+# Seconds before the failure over which packets that pass there are counted.
 BEFORE = 0.4
 
 

@@ -35,7 +35,7 @@ BROADCAST = "ff:ff:ff:ff:ff:ff"
 MARKERS = 24
 # Bytes of a mark.
 MARK = 16
-# Waited after the last marked packet for what another core may still have in hand.
+# Seconds of waiting after the last marked packet, for packets that another core may still process.
 GRACE = 0.02
 
 

@@ -27,16 +27,16 @@ const REREAD: Millis = 30_000;
 /// Pause after a description that the server could not take.
 const AGAIN: Millis = 30_000;
 
-/// State that a server keeps on its disk.
+/// State of a server on its disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kept {
     /// Highest epoch that the server has seen.
     pub epoch: u64,
-    /// Version that it runs.
+    /// Version of the cluster's file that the server runs.
     pub version: u64,
-    /// Time at which it took that version, in milliseconds since 1970.
+    /// Time at which the server took that version, in milliseconds since 1970.
     pub since: u64,
-    /// Digest of that version's text, so that another text in its place is noticed.
+    /// Digest of that version's text: shows if another text has the same version.
     #[serde(default)]
     pub digest: String,
     /// True if the server has left the cluster.
@@ -60,11 +60,11 @@ pub enum Act {
 /// Identity of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name in the description.
+    /// Name of the server in the description.
     pub name: String,
-    /// Identity of this membership: another one after the server has joined anew.
+    /// Identifier of this membership. A server that joins again gets a new one.
     pub id: String,
-    /// Version of its program.
+    /// Version of the server's program.
     pub program: String,
 }
 
@@ -273,7 +273,7 @@ impl Agent {
         let state = self.state(view);
         if view.state(name) != Some(&state) {
             let key = format!("{STATE}{name}");
-            // An older account that was long under way must not take the place of a newer one.
+            // A delayed write of an older state must not replace a newer one.
             let revision = view.states.get(name).map_or(0, |of| of.revision);
             write.unchanged.push((key.clone(), revision));
             write.changes.push(put(key, &state));
@@ -450,7 +450,7 @@ impl Agent {
         Act::Ask(self.number, request)
     }
 
-    /// Gives up the view after a failure: nobody knows what the store holds now.
+    /// Discards the view after a failure: the store's contents are unknown then.
     fn fail(&mut self, why: String, now: Millis) {
         self.waiting = None;
         self.view = None;
@@ -512,7 +512,7 @@ impl Agent {
         self.links = Some(links);
     }
 
-    /// Hears that [`Act::Keep`] is done. If the disk refused, the server does nothing with what it has seen.
+    /// Takes the result of [`Act::Keep`]. If the disk refused, the server does not act on its view.
     pub fn kept(&mut self, kept: Result<Kept, String>, now: Millis) {
         self.working = false;
         match kept {
@@ -521,13 +521,14 @@ impl Agent {
         }
     }
 
-    /// Hears that [`Act::Check`] is done.
+    /// Takes the result of [`Act::Check`].
     pub fn checked(&mut self, proposal: String, error: Option<String>) {
         self.working = false;
         self.checked = Some(Checked { proposal, error });
     }
 
-    /// Hears that [`Act::Take`] is done: what the server keeps now, or the reason why it does not run the description.
+    /// Takes the result of [`Act::Take`]: the state that the server keeps now, or the reason why it does not run the
+    /// description.
     pub fn took(&mut self, version: u64, kept: Result<Kept, String>, now: Millis) {
         self.working = false;
         match kept {

@@ -19,7 +19,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// An empty store. With the fault `ignores_epochs` it does writes whatever the epoch is.
+    /// An empty store. With the fault `ignores_epochs`, writes are accepted in any epoch.
     pub(crate) fn new(ignores_epochs: bool) -> Memory {
         Memory {
             ignores_epochs,
@@ -131,7 +131,7 @@ impl Memory {
     }
 }
 
-/// One server's line to the store: requests on their way, and events that have arrived.
+/// Connection of one server to the store: requests on their way, and events that have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
     pub(crate) asked: VecDeque<(u64, Request)>,

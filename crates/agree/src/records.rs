@@ -15,9 +15,9 @@ pub const PROPOSED: &str = "proposed";
 pub const VERDICT: &str = "verdict";
 /// Beginning of the key of each [`Member`].
 pub const MEMBER: &str = "member/";
-/// Beginning of the key by which a running server holds its lease.
+/// Prefix of the key that a running server holds by its lease.
 pub const ALIVE: &str = "alive/";
-/// Beginning of the key by which the leader says since when a member is away, in milliseconds since 1970.
+/// Prefix of the key in which the leader records since when a member is away, in milliseconds since 1970.
 pub const AWAY: &str = "away/";
 /// Beginning of the key of each server's [`State`].
 pub const STATE: &str = "state/";
@@ -79,23 +79,23 @@ pub struct Verdict {
 /// Membership of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// Identity: another one after the server has joined anew.
+    /// Identifier of the membership; a server that joins again gets a new one.
     pub identity: String,
     /// True if the server has left.
     #[serde(default)]
     pub left: bool,
 }
 
-/// A server's account of itself.
+/// State that a server reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// Highest epoch that the server has seen.
     pub epoch: u64,
-    /// Version that it runs.
+    /// Version of the cluster's file that the server runs.
     pub version: u64,
-    /// Time at which it took that version, in milliseconds since 1970.
+    /// Time at which the server took that version, in milliseconds since 1970.
     pub since: u64,
-    /// Version of its program.
+    /// Version of the server's program.
     pub program: String,
     /// Last proposal that the server has checked.
     pub checked: Option<Checked>,
@@ -111,7 +111,7 @@ pub struct State {
 pub struct Links {
     /// Number of links.
     pub all: usize,
-    /// Servers to which the links lead that are not in use.
+    /// Servers at the other ends of unused links.
     pub down: Vec<String>,
 }
 

@@ -38,7 +38,7 @@ enum Due {
     Turn(usize),
     /// A request reaches the store.
     Reach(usize, u64, u64, Request),
-    /// An event reaches a life of a server.
+    /// An event reaches a server, in the run with this number of restarts.
     Arrive(usize, u64, Event),
     /// A server ends a piece of work.
     Done(usize, u64, Work),
@@ -58,7 +58,7 @@ struct Server {
     agent: Agent,
     line: Line,
     disk: Kept,
-    /// Number of restarts: what belongs to an earlier life is lost.
+    /// Number of restarts: messages of an earlier run are lost.
     life: u64,
     paused_until: Millis,
     cut_until: Millis,
@@ -104,7 +104,7 @@ struct History {
 }
 
 impl History {
-    /// Looks at all changes that are new.
+    /// Checks all new changes of the store.
     fn look(&mut self, store: &Memory) -> Result<(), String> {
         let new = store.since(self.seen).unwrap_or_default();
         self.seen = store.revision;
@@ -466,7 +466,7 @@ impl World {
         self.store.answer(&Request::Write(write), self.now);
     }
 
-    /// No server goes back, on its disk or in what it takes.
+    /// Checks that no server runs an older version or epoch than it has stored or taken.
     fn servers_are_right(&self) -> Result<(), String> {
         for (n, server) in self.servers.iter().enumerate() {
             if server.took.1 > server.disk.version || server.took.0 > server.disk.epoch {

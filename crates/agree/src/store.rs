@@ -29,8 +29,8 @@ pub enum Request {
     Grant(u64),
     /// Renews a lease for its full time.
     Renew(Lease),
-    /// Reports all changes after this revision, in order, until [`Event::Unwatched`]. It has no answer of its own, and
-    /// takes the place of the watch before.
+    /// Reports all changes after this revision, in order, until [`Event::Unwatched`]. The request has no answer, and
+    /// replaces the earlier watch.
     Watch(Revision),
 }
 
@@ -52,7 +52,7 @@ pub struct Change {
     pub key: String,
     /// Its new value; `None` deletes the key.
     pub value: Option<String>,
-    /// Lease with whose end the value vanishes.
+    /// Lease at whose end the value is deleted.
     pub lease: Option<Lease>,
 }
 
@@ -67,7 +67,7 @@ pub enum Answer {
     Refused,
     /// A new lease.
     Granted(Lease),
-    /// The lease lasts for its full time again.
+    /// The lease was renewed for its full time.
     Renewed,
     /// There is no such lease any more.
     Expired,

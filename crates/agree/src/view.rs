@@ -33,7 +33,7 @@ impl<T: DeserializeOwned> Of<T> {
 /// Contents of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
-    /// Revision of the whole.
+    /// Revision of the contents.
     pub revision: Revision,
     /// The epoch; `None` before the first leader.
     pub epoch: Of<u64>,
@@ -51,7 +51,7 @@ pub struct View {
     pub alive: BTreeMap<String, Option<Lease>>,
     /// Times since which members are away, in milliseconds since 1970, by name.
     pub away: BTreeMap<String, Of<u64>>,
-    /// Accounts of servers by name.
+    /// States that servers report, by name.
     pub states: BTreeMap<String, Of<State>>,
 }
 
@@ -140,7 +140,7 @@ impl View {
         present.map(|(name, _)| &**name)
     }
 
-    /// A server's account of itself.
+    /// State that a server reports about itself.
     pub fn state(&self, name: &str) -> Option<&State> {
         self.states.get(name)?.record.as_ref()
     }

@@ -282,7 +282,7 @@ impl<'a> Args<'a> {
                         let click = format!("{word}: unknown argument");
                         self.diagnostics.push(told.click(click));
                     }
-                    // Click reports all of them in one message at the end.
+                    // Click reports all surplus arguments in one message at the end.
                     None if too_many.is_some() => self.diagnostics.push(told.click_silent()),
                     None => too_many = Some(told.click("too many arguments")),
                 }

@@ -78,7 +78,7 @@ pub fn recorded<R>(job: impl FnOnce() -> R) -> (R, Copies) {
     (job(), take_record())
 }
 
-/// Records what this thread reads from now on.
+/// Starts to record the files that this thread reads.
 pub fn record() {
     RECORD.set(Some(Copies::new()));
 }

@@ -205,7 +205,7 @@ integers! {
 pub struct Capacity(pub usize);
 
 impl Capacity {
-    /// The largest one.
+    /// The largest capacity.
     pub const MAX: Capacity = Capacity(1 << 24);
 }
 
@@ -251,7 +251,7 @@ pub struct Mtu {
 }
 
 impl Mtu {
-    /// A number.
+    /// An MTU of a fixed number of bytes.
     pub const fn of(bytes: usize) -> Mtu {
         Mtu {
             bytes,

@@ -36,8 +36,7 @@ impl Known {
     }
 }
 
-/// A VLAN that a configuration has as a port (`eth0.100`), one way: the element that passes its packets on, by an
-/// output.
+/// One direction of a VLAN port (`eth0.100`) of a configuration: the element and the output by which its packets leave.
 pub(crate) struct Vlan {
     id: String,
     element: Element,

@@ -172,7 +172,7 @@ fn anonymous_elements_keep_their_names_and_counts_across_a_reload() {
         before.iter().all(|name| after.contains(name)),
         "{before:?} {after:?}"
     );
-    // And away again.
+    // The added elements are removed again.
     let told = router.tell(&["reload"]);
     assert!(
         told.contains(": 0 added, 3 removed, 0 reconfigured, 8 kept\n"),

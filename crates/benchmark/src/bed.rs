@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// Maximum time that a trial waits for late packets after its last packet (RFC 2544, 23).
 const LATE_PACKETS_MAX: Duration = Duration::from_secs(2);
-/// Time without an arriving packet after which no packet is taken to be under way.
+/// Time without an arriving packet after which no packet counts as under way.
 const QUIET_TIME: Duration = Duration::from_millis(50);
 /// Maximum wait for packets of the previous trial.
 const REST_MAX: Duration = Duration::from_secs(5);

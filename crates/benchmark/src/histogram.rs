@@ -47,7 +47,7 @@ impl Histogram {
 }
 
 impl Counts {
-    /// Adds others.
+    /// Adds other counts.
     pub fn add(&mut self, others: &Counts) {
         self.0.resize(self.0.len().max(others.0.len()), 0);
         self.0.iter_mut().zip(&others.0).for_each(|(a, b)| *a += b);

@@ -19,7 +19,7 @@ impl Device {
         }
     }
 
-    /// The share lost.
+    /// Runs a trial; returns the share of lost packets.
     fn run(&mut self, trial: Trial) -> f64 {
         self.seed ^= self.seed << 13;
         self.seed ^= self.seed >> 7;

@@ -46,7 +46,7 @@ impl Seen {
         if before & bit != 0 {
             return Came::Again;
         }
-        came.store(before | bit, Relaxed); // nobody else writes
+        came.store(before | bit, Relaxed); // no other writer
         let next = &self.next[(number % flows) as usize];
         if number < next.load(Relaxed) {
             return Came::Late;

@@ -115,7 +115,7 @@ impl<R: BufRead> Reader<R> {
             number @ (MICROS | NANOS) => {
                 let mut header = [0; 20];
                 reader.must_fill(&mut header)?;
-                // The upper bits tell of a frame check sequence, which Ethernet files do not have.
+                // The upper bits describe a frame check sequence, which Ethernet files do not have.
                 let link = reader.number(&header[16..20]) as u16;
                 reader.kind = Kind::Pcap {
                     link,
@@ -480,12 +480,12 @@ impl<W: Write> Writer<W> {
         self.file.write_all(frame)
     }
 
-    /// The file, to look at or to empty where it is memory.
+    /// Mutable access to the file, for example to read and empty a file in memory.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.file
     }
 
-    /// The file, with what may still be buffered in it.
+    /// The file, including bytes that were in its buffer.
     pub fn into_inner(self) -> W {
         self.file
     }

@@ -24,7 +24,7 @@ impl Cable {
         }
     }
 
-    /// Life of the link at this end.
+    /// Epoch of the link at this end.
     pub fn life(&self) -> Life {
         self.life
     }
@@ -71,7 +71,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Makes a session for a peer's new life, of which no frame has arrived yet.
+    /// Makes a session for a peer's new epoch, of which no frame has arrived yet.
     pub fn new(keys: &Keys, names: &Names, cable: Arc<Cable>, peer: Life) -> Session {
         let own = (names.own, cable.life);
         let there = (names.peer, peer);

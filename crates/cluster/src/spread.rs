@@ -282,7 +282,7 @@ impl Spread {
     }
 
     /// Chooses a path for a packet that has none yet, and exceeds the quota.
-    #[inline(never)] // so that what comes before keeps its registers
+    #[inline(never)] // so that the code before it keeps its registers
     fn balance(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let mut best: Option<(i64, u16, NodeId)> = None;
         // Best choice among links with room: the intermediate node that most lacks its share of the flows to this

@@ -8,7 +8,7 @@ use crate::map::Ways;
 pub enum Step {
     /// The frame goes to the next node by an own link, with these addresses.
     On {
-        /// The own link.
+        /// This node's link to the next node.
         link: u16,
         /// New addresses.
         addresses: [u8; LEN],

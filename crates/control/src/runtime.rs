@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
-/// Interval of looks at the drops of policers.
+/// Interval between checks of the policers' drops.
 const POLICERS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Reason why a router's service ended.

@@ -33,8 +33,7 @@ fn feed(bench: &mut Bench, node: usize, batches: &mut [Batch]) {
     }
 }
 
-/// A rule as a pattern. Ports belong to TCP and UDP; where a rule names them for any protocol they are
-/// asked for by their bytes.
+/// A rule as a pattern. A `port` pattern tests only TCP and UDP; ports for any protocol are tested by their bytes.
 fn pattern(rule: &FiveTuple) -> String {
     let net = |(address, len): (u32, u8)| format!("{}/{len}", Ipv4Addr::from(address));
     let mut text = format!("src net {} and dst net {}", net(rule.src), net(rule.dst));
@@ -57,7 +56,7 @@ fn pattern(rule: &FiveTuple) -> String {
     text
 }
 
-/// An IPv4 packet whose transport header is its ports, with a number behind them.
+/// An IPv4 packet whose transport header consists of the ports, followed by a number.
 fn packet(key: &Key, number: usize) -> Packet {
     let mut bytes = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, key[3] as u8, 0, 0];
     key[..3].iter().for_each(|w| bytes.extend(w.to_be_bytes()));
@@ -84,8 +83,7 @@ fn filter(rules: &[FiveTuple], action: impl Fn(usize) -> String, behind: &str) -
     Bench::new(elements::CLASSES, &text)
 }
 
-/// The number of the rule by which each packet leaves: one router tells its lower digits, another
-/// the higher.
+/// The number of the rule by which each packet leaves: one router returns its lower digits, another the higher ones.
 fn matched(rules: &[FiveTuple], keys: &[Key]) -> Vec<Option<u32>> {
     let mut found = vec![None; keys.len()];
     for unit in [1, OUTPUTS] {

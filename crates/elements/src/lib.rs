@@ -17,7 +17,7 @@ pub mod basic;
 mod burst;
 /// Classes that sort packets by their bytes.
 pub mod classify;
-/// Words for the operator.
+/// Warnings to the operator.
 mod complain;
 /// Classes by which other programs use the router.
 pub mod control;

@@ -18,8 +18,8 @@ type Setting = (u64, u64);
 struct Bucket {
     bucket: FairBucket,
     setting: Published<(Setting, FairRate)>,
-    /// True if hosts that are told little have a burst for themselves: who makes many errors must not hide those of
-    /// others.
+    /// True if hosts that get few messages have a burst of their own: a host that causes many errors must not hide
+    /// those of others.
     is_fair: bool,
 }
 
@@ -78,8 +78,7 @@ impl Limit {
         }
     }
 
-    /// True if this limit holds where the router runs as `as_click` says: Click's driver limits nothing
-    /// that its file does not.
+    /// True if this limit applies. In Click's manner (`as_click`), only limits of the file apply.
     pub(crate) fn holds(&self, as_click: bool) -> bool {
         self.own.is_some() || !as_click
     }

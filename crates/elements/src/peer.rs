@@ -2,8 +2,8 @@
 
 use arguments::Args;
 
-/// The full name of the element that a keyword names, which must be of one of `classes`; `what` they are
-/// together, in words.
+/// Full name of the element that a keyword names. The element must be of one of `classes`; `what` describes them in
+/// words.
 pub(crate) fn named(
     args: &mut Args,
     (keyword, doc): (&'static str, &'static str),

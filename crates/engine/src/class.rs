@@ -33,7 +33,7 @@ pub struct Silent;
 /// packets are watched. The class must say [`Contract::ignores_annotations`].
 pub struct Annotates;
 
-/// An element class with its type erased; it is read like its contract.
+/// An element class with its type erased. It dereferences to its contract.
 pub struct Class {
     /// The class's contract.
     pub contract: Contract,

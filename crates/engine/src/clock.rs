@@ -52,7 +52,7 @@ pub enum Clock {
 pub struct Warp {
     /// Time at which the speed was set.
     since: Instant,
-    /// The time shown then.
+    /// Time of the clock when the speed was set.
     shown: Time,
     speed: f64,
     /// Nanoseconds from the Unix epoch to the clock's zero.

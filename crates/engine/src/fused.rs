@@ -69,7 +69,7 @@ pub fn step<E: Fuse>(element: &mut E, packet: &mut Packet, cx: &mut Cx) -> Verdi
 #[inline]
 pub fn process<E: Fuse>(element: &mut E, batch: &mut Batch, cx: &mut Cx) {
     if !E::STEPS_BATCH {
-        batch.iter().for_each(element.prefetch()); // nobody else shows it packets
+        batch.iter().for_each(element.prefetch()); // no element before it prefetches packets
     }
     let verdicts = verdicts(element, batch, cx);
     cx.sort_as(batch, &verdicts);
@@ -224,7 +224,7 @@ macro_rules! stages {
                     }
                 })+
                 $(if const { Self::SPLIT == 0 && $at == 0 && !Self::WHOLE } {
-                    batch.iter().for_each($name.prefetch()); // nobody else shows it packets
+                    batch.iter().for_each($name.prefetch()); // no element before it prefetches packets
                 })+
                 if const { before(Self::SPLIT + Self::WHOLE as usize, $n) } {
                     stages!(@loop $n, Self::SPLIT + Self::WHOLE as usize, $n;

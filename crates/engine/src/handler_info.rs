@@ -21,9 +21,9 @@ pub enum Access {
 /// Intended use of a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Ask.
+    /// Reads the value.
     Read,
-    /// Tell.
+    /// Writes a value.
     Write,
 }
 

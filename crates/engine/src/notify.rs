@@ -49,8 +49,8 @@ impl Signal {
 /// The notifiers of a class: an extension for `Contract::extensions`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Notifies {
-    /// True if its elements say when packets may be pulled from them, by `Cx::wake_pullers`, and when
-    /// not, by `Cx::note_empty`. At the start there are none.
+    /// True if elements of the class report when packets may be pulled from them (`Cx::wake_pullers`) and when not
+    /// (`Cx::note_empty`). At the start there are none.
     pub packets: bool,
     /// True if the ports report that they have no more room, by `Cx::note_full`, and that they have room again, by
     /// `Cx::wake_pushers`. At the start they have room.

@@ -1,5 +1,5 @@
-//! Outputs of an element by the device that packets which leave there go to: people know interfaces by name, where the
-//! graph has numbers.
+//! Outputs of an element, named by the device to which their packets go: people know interfaces by name, the graph has
+//! numbers.
 
 use crate::contract::AnyConfig;
 use crate::element::{Element, extension::config_of};
@@ -91,14 +91,14 @@ impl<'p> Outputs<'p> {
 
 /// A class whose handlers name outputs by devices, for clients outside the graph.
 pub trait ByDevice: Element {
-    /// Answers a handler; `None` if it is like other handlers.
+    /// Handles a call of a handler; `None` if the handler is an ordinary one.
     fn control(config: &Self::Config, handler: &str, value: &str, outputs: &Outputs) -> Answer;
 }
 
 /// Answer or error of a handler; `None` if it did not need the outputs.
 pub type Answer = Option<Result<String, String>>;
 
-/// The extension.
+/// Type-erased [`ByDevice`].
 pub struct ByDeviceOfClass {
     /// See [`ByDevice::control`].
     pub control: fn(&AnyConfig, &str, &str, &Outputs) -> Answer,

@@ -118,7 +118,7 @@ impl PlanElement {
         self.placement().device
     }
 
-    /// Memory of its copies, shared and separate, in bytes.
+    /// Memory of the element's copies, shared and separate, in bytes.
     pub fn memory(&self) -> usize {
         let Some(class) = self.resources() else {
             return 0;
@@ -159,9 +159,9 @@ impl PlanElement {
 /// A connection between two elements, as (element, port).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edge {
-    /// The output.
+    /// Element and output port.
     pub from: (usize, usize),
-    /// The input.
+    /// Element and input port.
     pub to: (usize, usize),
     /// True if the input pulls.
     pub pull: bool,

@@ -345,7 +345,7 @@ pub trait PortDirectory: Send + Sync {
     fn close(&self, name: &str);
 }
 
-/// A place where a thing waits while no worker owns it.
+/// A slot for a value that no worker owns at the moment.
 pub struct Slot<T>(Arc<Lock<Option<T>>>);
 
 impl<T> Clone for Slot<T> {
@@ -367,13 +367,13 @@ impl<T> Slot<T> {
         Slot(Arc::new(Lock::new(Some(thing))))
     }
 
-    /// Takes the thing, if it is there. Not for the packet path: workers call it when they build a
-    /// graph, and once per poll while a queue that they wait for is still with another worker.
+    /// Takes the value, if the slot has one. Not for the packet path: workers call it when they build a graph, and once
+    /// per poll while a queue that they wait for is still with another worker.
     pub fn take(&self) -> Option<T> {
         self.0.lock().take()
     }
 
-    /// Puts the thing back for the next owner.
+    /// Puts the value back for the next owner.
     pub fn give(&self, thing: T) {
         *self.0.lock() = Some(thing);
     }

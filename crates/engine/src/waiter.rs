@@ -1,4 +1,4 @@
-//! Waiting of a sleeping worker.
+//! Waiting for events while a worker sleeps.
 
 use std::os::fd::RawFd;
 use std::time::Duration;

@@ -14,7 +14,7 @@ use sync::publish::{Published, Reader, domain};
 
 /// Mean number of associations of one direction in a list; with more, the number of lists grows.
 const LIST_LEN_MEAN: usize = 4;
-/// Lists at first.
+/// Initial number of lists.
 const LISTS: usize = 16;
 /// Maximum number of lists: a change copies one word for each.
 const LISTS_MAX: usize = 8192;

@@ -11,7 +11,7 @@ const AGE_MAX_NS: u64 = 600_000_000_000;
 /// Path MTU of an association, and when it was learnt.
 #[derive(Default)]
 pub(crate) struct PathMtu {
-    /// 0: nothing.
+    /// Path MTU in bytes; 0 if none is known.
     mtu: AtomicU32,
     learnt: AtomicU64,
 }

@@ -157,7 +157,7 @@ impl Compiled {
         self.actions.get(rule as usize).copied()
     }
 
-    #[inline(never)] // so that those of IPv4 keep their key in one place
+    #[inline(never)] // keeps the key of IPv4 out of the stack frame of IPv6
     fn find6(&self, packet: &[u8]) -> Option<Action> {
         match key6(packet, self.tests_upper_layer) {
             Some(key) => self.find(&key),

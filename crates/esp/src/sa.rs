@@ -352,7 +352,7 @@ impl Sa {
     /// # Panics
     ///
     /// The lengths differ from these.
-    #[inline(always)] // it is the loop of who calls it, and hands its result over in registers
+    #[inline(always)] // part of the caller's loop: its result stays in registers
     pub fn frame<'p>(
         &'p self,
         packet: &'p mut [u8],

@@ -35,13 +35,14 @@ pub struct Lifetime {
 /// Parameters of an association, without its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Direction of its packets.
+    /// Direction of the association's packets.
     pub direction: Direction,
     /// Security parameters index, at least 256 (RFC 4303, 2.1).
     pub spi: u32,
-    /// Identifier by which policies refer to it; associations that replace one another have the same.
+    /// Identifier by which policies refer to the association. Associations that replace one another have the same
+    /// identifier.
     pub reqid: u32,
-    /// Cipher and authentication of its packets.
+    /// Cipher and authentication of the association's packets.
     pub suite: Suite,
     /// Ends and header options of the tunnel; `None` in transport mode.
     pub tunnel: Option<Tunnel>,
@@ -53,6 +54,6 @@ pub struct Spec {
     pub window: u32,
     /// Payloads are padded to a multiple of this number of bytes, to hide the length of packets (RFC 4303, 2.7).
     pub pad: u16,
-    /// Limits of its use.
+    /// Limits of the association's use.
     pub lifetime: Lifetime,
 }

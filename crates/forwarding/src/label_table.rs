@@ -1,4 +1,4 @@
-//! The label table (RFC 3031: incoming label map): what becomes of a packet by its label.
+//! The label table (incoming label map of RFC 3031): the action for each label.
 //!
 //! Labels are in blocks, each published as a whole. A change copies a block, whatever the number of labels, and
 //! readers never wait.

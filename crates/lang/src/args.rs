@@ -299,7 +299,8 @@ pub(crate) fn quoted(bytes: &[u8], start: usize) -> usize {
         }
         at += 1;
     }
-    // A backslash may stand before a character of several bytes, a quote is one: no end is inside one.
+    // A backslash may precede a character of several bytes, and a quote has one byte: the index is a character
+    // boundary.
     (at + 1).min(bytes.len())
 }
 

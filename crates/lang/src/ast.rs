@@ -51,7 +51,7 @@ pub(crate) struct Item {
     pub(crate) inputs: Option<Ports>,
     pub(crate) what: What,
     pub(crate) outputs: Option<Ports>,
-    /// Without the ports.
+    /// Place of the item without its ports.
     pub(crate) span: Span,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Definition {
 #[derive(Clone, Debug)]
 pub(crate) struct Formal {
     pub(crate) keyword: Option<String>,
-    /// Without the dollar.
+    /// Name of the variable, without the dollar sign.
     pub(crate) variable: String,
     pub(crate) span: Span,
 }

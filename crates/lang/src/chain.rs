@@ -14,7 +14,7 @@ struct Place {
     enter: NodeId,
     leave: NodeId,
     group: Option<(usize, usize)>,
-    /// Click's name of a group.
+    /// Name of a group in Click's messages.
     title: String,
     inputs: Option<Ports>,
     outputs: Option<Ports>,
@@ -34,7 +34,7 @@ struct Side {
 struct Open {
     position: usize,
     node: NodeId,
-    /// Written as `[]`.
+    /// True if the ports are written as `[]`.
     explicit: bool,
 }
 
@@ -247,7 +247,7 @@ impl Builder<'_, '_> {
 
     fn connect(&mut self, arrow: Arrow, left: &[Place], right: &[Place]) {
         if self.links > LINKS_MAX {
-            return; // told when it was one too many
+            return; // reported when the first surplus link was made
         }
         let sides = (self.side(arrow, left, true), self.side(arrow, right, false));
         let (Some(mut left), Some(mut right)) = sides else {

@@ -44,7 +44,7 @@ pub struct Diagnostic {
     pub code: &'static str,
     /// Description of the mistake, in one line.
     pub message: String,
-    /// The element that is concerned, if it is one.
+    /// The element concerned, if the diagnostic is about one.
     pub about: Option<About>,
     /// Place, if known.
     pub span: Option<Span>,

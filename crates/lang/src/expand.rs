@@ -34,12 +34,12 @@ struct Pending<'a> {
     frame: FrameId,
     class: &'a ClassRef,
     config: Config,
-    /// Definition that fits, never `Choice::Base`; or the mistake, if it is not told yet.
+    /// Definition that fits, never `Choice::Base`; or the mistake, if it is not reported yet.
     choice: Result<Choice, Option<Box<Diagnostic>>>,
     name: String,
     /// Number of enclosing compound elements.
     depth: usize,
-    /// Number of its node in its template, and numbers of its tunnels in the whole graph.
+    /// Number of the element's node in its template, and numbers of its tunnels in the whole graph.
     id: NodeId,
     tunnels: (usize, usize),
 }
@@ -362,7 +362,7 @@ impl<'a> Expander<'a> {
             let set = &self.program.classes[*set];
             for &id in &set.definitions {
                 if tried.len() == DEFINITIONS_MAX {
-                    return loose.ok_or(None); // that there are more was told
+                    return loose.ok_or(None); // the surplus was reported
                 }
                 let template = &self.program.templates[id];
                 tried.push(template);

@@ -29,7 +29,7 @@ pub(crate) fn bind(
     arguments: &[Config],
 ) -> Result<Vec<(String, Config)>, Misfit> {
     let positional: Vec<&Formal> = formals.iter().filter(|f| f.keyword.is_none()).collect();
-    // The first arguments are those by position, whatever they look like.
+    // The first arguments are positional, even if they look like keyword arguments.
     let mut keyed: HashMap<&str, Vec<usize>> = HashMap::new();
     if formals.iter().any(|f| f.keyword.is_some() && !f.is_rest()) {
         for (at, argument) in arguments.iter().enumerate().skip(positional.len()) {
@@ -51,7 +51,7 @@ pub(crate) fn bind(
         for &at in places {
             taken[at] = true;
         }
-        // The last of several counts.
+        // The last of several arguments with one keyword counts.
         let argument = &arguments[places[places.len() - 1]];
         let value = args::words(&argument.text)
             .get(1)

@@ -64,7 +64,7 @@ pub struct Connection {
     pub from: Port,
     /// An input port.
     pub to: Port,
-    /// The arrow and what it joins.
+    /// Place of the arrow and of both its sides.
     pub span: Span,
 }
 
@@ -84,6 +84,6 @@ pub struct Requirement {
     pub kind: String,
     /// Name of the requirement.
     pub name: String,
-    /// The argument.
+    /// Place of the argument.
     pub span: Span,
 }

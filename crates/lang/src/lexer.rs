@@ -259,7 +259,7 @@ impl Lexer {
         let line = line_comment(text.as_bytes(), start) - start;
         let mut len = (0..rest.len()).find(is_end).unwrap_or(line);
         if self.diagnostics.len() + 1 >= ERRORS_MAX {
-            // For each of them the whole text was searched.
+            // Each error costs a search of the whole text.
             len = rest.len();
         }
         self.at = start + len;

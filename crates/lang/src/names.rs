@@ -9,9 +9,9 @@ use crate::template::{ClassRef, Node, NodeId, NodeKind};
 /// A list of items in a chain.
 #[derive(Clone, Copy)]
 pub(crate) struct List {
-    /// The token behind it.
+    /// The token after the list.
     pub(crate) next: Span,
-    /// Number of nodes before it.
+    /// Number of nodes before the list.
     pub(crate) nodes: NodeId,
 }
 

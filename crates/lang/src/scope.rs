@@ -56,7 +56,7 @@ pub(crate) struct Scope {
 /// The compound element or group that has a pseudo element, in messages.
 pub(crate) struct Owner<'t> {
     pub(crate) text: &'t str,
-    /// Click's name of it.
+    /// Name of the element or group in Click's messages.
     pub(crate) title: &'t str,
     /// Place that Click names; the end of the body if it is `None`.
     pub(crate) click_at: Option<Span>,
@@ -270,7 +270,7 @@ impl<'a, 'l> Builder<'a, 'l> {
         Some(ClassRef::Base(Rc::from(name.as_str())))
     }
 
-    /// True if mistakes are told as Click tells them, which keeps no names of broken statements.
+    /// True if mistakes are reported as by Click, which keeps no names of broken statements.
     pub(crate) fn reads_as_click(&self) -> bool {
         self.is_class.is_some()
     }

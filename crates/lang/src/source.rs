@@ -15,7 +15,7 @@ pub struct FileId(u32);
 /// A range of bytes in one text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span {
-    /// The text.
+    /// Text that contains the range.
     pub file: FileId,
     /// First byte.
     pub start: u32,

@@ -36,7 +36,7 @@ pub(crate) struct Template {
 pub(crate) struct Node {
     pub(crate) what: NodeKind,
     pub(crate) name: String,
-    /// The declaration.
+    /// Place of the declaration.
     pub(crate) span: Span,
     pub(crate) class_span: Span,
     /// Number of ports used from outside: one more than the largest index.

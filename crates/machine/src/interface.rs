@@ -139,7 +139,7 @@ pub struct Interface {
     pub xdp: Xdp,
     /// IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// The bridge, bond or VRF that it belongs to, such as `bridge br0`.
+    /// The bridge, bond or VRF of the interface, such as `bridge br0`.
     pub member: Option<String>,
     /// True if a default route leads through the interface.
     pub default_route: bool,

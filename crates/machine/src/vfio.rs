@@ -25,7 +25,7 @@ impl Machine {
         self.files.read(NOIOMMU).as_deref() == Some("Y")
     }
 
-    /// True if this kernel's vfio supports that, as far as is known.
+    /// True if this kernel's vfio supports devices without an IOMMU, as far as is known.
     pub(crate) fn knows_noiommu(&self) -> bool {
         !self.files.exists("sys/module/vfio") || self.files.exists(NOIOMMU)
     }

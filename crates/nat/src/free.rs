@@ -253,7 +253,7 @@ mod tests {
             (self.seed >> 32) as u32
         }
 
-        /// A new flow, which takes a value if there is one; and how many looks that took.
+        /// A new flow, which takes a free value if there is one; also returns the number of states that were looked up.
         fn flow(&mut self, place: &Place, order: (u32, bool)) -> (Option<u32>, u64) {
             let before = self.looks;
             let mut seed = self.random();

@@ -91,7 +91,7 @@ pub fn ports(text: &str, args: &Args) -> Option<(u16, u16)> {
 }
 
 impl Pattern {
-    /// True if it gives flows another destination.
+    /// True if the pattern changes the destination of flows.
     pub(crate) fn sets_destination(&self) -> bool {
         self.dst.is_some() || self.dport.is_some()
     }

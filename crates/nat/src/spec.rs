@@ -341,7 +341,7 @@ impl Spec {
         }
     }
 
-    /// True if some of its flows get another destination.
+    /// True if the specification changes the destination of some flows.
     pub fn sets_destinations(&self) -> bool {
         let mut choices = self.choices().iter();
         choices.any(|choice| choice.pattern.sets_destination())

@@ -73,7 +73,7 @@ pub(super) const RX_RSS_HASH: u64 = 1 << 1;
 /// The last of DPDK's dynamic flags (RTE_MBUF_F_LAST_FREE; DPDK allocates them from the first on): `hash` holds a
 /// flow hash that an element has stored.
 pub(super) const FLOW_HASH: u64 = 1 << 40;
-/// The flag before that one: `vlan_tci` holds a tag that an element has stored.
+/// Flag next to `FLOW_HASH`: `vlan_tci` holds a tag that an element has stored.
 pub(super) const VLAN_TCI: u64 = 1 << 39;
 /// Flag for a bucket, in the second word of `hash`, where devices write the results of their filters.
 pub(super) const BUCKET: u64 = 1 << 38;

@@ -47,7 +47,7 @@ struct Properties {
     changes_facts: bool,
     carries: bool,
     device: Option<Device>,
-    /// True if the element's device delivers super-frames; it is asked only if a path leads to another port.
+    /// True if the element's device delivers super-frames. The port is queried only if a path leads to another port.
     brings: OnceCell<bool>,
 }
 

@@ -35,5 +35,5 @@ pub(super) fn check(
         let help = "ask for less, or let the process have more (`ulimit -v`)";
         errors.push(wrong.help(help));
     }
-    black_box(all); // else the compiler may leave all of it out
+    black_box(all); // keeps the compiler from removing the allocations
 }

@@ -30,7 +30,7 @@ fn name_of(device: &str) -> String {
 pub(crate) enum Claimed {
     /// The device is ours as long as the claim lives.
     Now(Claim),
-    /// The device was ours already.
+    /// This process has claimed the device before.
     Before,
     /// A program that cannot have the device claims it; a text for people.
     Spoilt(String),
@@ -124,7 +124,7 @@ impl Holder {
         self.pid.is_some_and(|pid| pid.get() == process::id())
     }
 
-    /// True if it can have opened a device. One that cannot is no reason to stay away.
+    /// True if the process may have opened a device; other processes can be ignored.
     fn may_have_devices(&self) -> bool {
         if self.user == 0 || self.user == rustix::process::geteuid().as_raw() {
             return true;

@@ -251,7 +251,7 @@ impl Directory {
         Some((self.identity(name, namespace)?, self.router.as_deref()?))
     }
 
-    /// Takes a port for this router. The error is a sentence: another one has it.
+    /// Takes a port for this router. The error is a sentence: another router has the port.
     fn take(&self, name: &str) -> Result<(), String> {
         let Some((port, router)) = self.claim(name) else {
             return Ok(());
@@ -267,7 +267,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Claims a port's interface, if it is one, where no other program has it. The error is a sentence.
+    /// Claims a port's network interface, if the port has one and no other program uses it. The error is a sentence.
     fn claim_device(&self, name: &str) -> Result<(), String> {
         let device = match self.claims {
             true => self.linux_interface(name),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, MutexGuard};
 use sync::Lock;
 
-/// A thing that a queue works with, such as a ring.
+/// An object that a queue gets from its driver's thread, such as a ring.
 pub(crate) trait Given {
     /// Descriptor that becomes readable when there is something to receive.
     fn bell(&self) -> RawFd;
@@ -21,8 +21,7 @@ pub(crate) struct End<T> {
     given: Lock<(bool, Vec<T>)>,
     /// Set of descriptors on which a sleeping worker waits: the bells, and `kick`.
     pub(crate) set: OwnedFd,
-    /// Says that there is something to look at: something else was given, or frames came before the worker was to be
-    /// woken.
+    /// Event counter for changes: a ring was given, or frames came before the worker was to be woken.
     pub(crate) kick: OwnedFd,
 }
 

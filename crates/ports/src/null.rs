@@ -70,7 +70,7 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
     }
 }
 
-/// The kind of port.
+/// The scheme `null:`.
 pub(crate) struct Null;
 
 impl Scheme for Null {

@@ -31,7 +31,7 @@ impl RxQueue for Rx {
         }
         for packet in into.iter_mut().skip(before) {
             packet.arrived(PacketType::of_frame);
-            packet.set_hash(0); // a device's would be of what came into the sender
+            packet.set_hash(0); // a device's hash would cover the packet as it came into the sender
         }
         into.len() - before
     }
@@ -66,7 +66,7 @@ impl TxQueue for Tx {
     }
 }
 
-/// The kind of port.
+/// The scheme `ring:`.
 pub(crate) struct Ring;
 
 impl Scheme for Ring {

@@ -184,13 +184,14 @@ pub(crate) fn set_up(socket: &OwnedFd, name: &str, up: bool) -> io::Result<()> {
     }
 }
 
-/// Opens one more queue of a TAP interface, which the first makes; non-blocking, frames bare.
+/// Opens one more queue of a TAP interface, non-blocking and without packet information. The first queue makes the
+/// interface.
 pub(crate) fn tap(name: &str) -> io::Result<OwnedFd> {
     tunnel(name, libc::IFF_TAP).map(|(fd, _)| fd)
 }
 
-/// Opens one more queue of an interface of a kind (IFF_TAP, IFF_TUN), which the first makes; non-blocking,
-/// packets bare. Gives its name, which the kernel completes where it ends in `%d`.
+/// Opens one more queue of an interface of a kind (IFF_TAP, IFF_TUN), non-blocking and without packet information. The
+/// first queue makes the interface. Returns its name, which the kernel completes if it ends in `%d`.
 pub(crate) fn tunnel(name: &str, kind: c_int) -> io::Result<(OwnedFd, String)> {
     let mut r = request(name).ok_or_else(|| io::Error::from_raw_os_error(libc::ENAMETOOLONG))?;
     let flags = kind | libc::IFF_NO_PI | libc::IFF_MULTI_QUEUE;

@@ -37,7 +37,7 @@ struct Counters {
 /// A queue of an interface. Its descriptor keeps its number when the interface has to be made again.
 struct Queue {
     fd: OwnedFd,
-    /// An epoll set around `fd`: what sleepers wait for, since it outlives the interface.
+    /// An epoll set that contains `fd`. Sleeping workers wait for the set, which outlives the interface.
     ready: OwnedFd,
 }
 

@@ -68,7 +68,7 @@ fn settings(text: &str) -> Result<Settings, String> {
     Ok(settings)
 }
 
-/// The kind of port.
+/// The scheme `tun:`.
 pub(crate) struct Tun;
 
 impl Scheme for Tun {

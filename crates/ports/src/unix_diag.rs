@@ -22,7 +22,7 @@ const SOCK_STREAM: u8 = 1;
 /// A dump's part has up to 32 KiB.
 const ROOM: usize = 64 << 10;
 
-/// A socket.
+/// A Unix socket, with the user that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) inode: u32,

@@ -56,7 +56,7 @@ pub struct Idle {
     pub first: Duration,
     /// Maximum sleep while a source has to be polled.
     pub polled: Duration,
-    /// Maximum sleep otherwise.
+    /// Maximum sleep if no source has to be polled.
     pub longest: Duration,
 }
 

@@ -15,13 +15,13 @@ use packet::Verdict;
 use std::fmt;
 use tables::classify::{self, FIELDS, Key, Tree};
 
-/// Alternatives from which on a tree is built.
+/// Number of alternatives from which on a tree is built.
 const FEW: usize = 16;
 /// Fields of the key for words; the last three hold lengths.
 const WORDS: usize = FIELDS - 3;
 /// Words of an IPv4 header without options.
 pub const HEADER: usize = 5;
-/// Words of such a header with the ports behind it.
+/// Number of words of a usual header and the ports after it.
 const USUAL: usize = HEADER + 1;
 /// Flags and fragment offset, and the bits of the offset.
 const FRAGMENT: (Word, u32) = (
@@ -41,7 +41,7 @@ pub struct Compiled {
 struct Trees {
     /// The words of the key.
     words: Vec<Word>,
-    /// True if they begin with the [`USUAL`] ones: these are read in one go where no options are between.
+    /// True if the words begin with those of [`USUAL`], which are read at once in packets without options.
     usual: bool,
     /// Places of the words in packets.
     places: Vec<Place>,
@@ -89,8 +89,7 @@ impl Compiled {
         Compiled::of(rules, Some(FRAGMENT))
     }
 
-    /// Compiles rules for packets that have the bits which tell later fragments in some word; `None`: there are no such
-    /// bits.
+    /// Compiles rules. `fragment` is the word and the bits that mark later fragments; `None` if there are no such bits.
     pub(crate) fn of(rules: &[Rule<Within>], fragment: Option<(Word, u32)>) -> Compiled {
         let trees = match rules.len() {
             0..4 => None,
@@ -148,8 +147,8 @@ impl Compiled {
 
 /// Headers of a packet.
 pub trait Headers<'a>: Copy {
-    /// True if words of the transport header have a place that the network header's length tells. Else headers are
-    /// looked at one after the other.
+    /// True if the network header's length gives the position of the transport header. Otherwise headers are followed
+    /// one by one.
     const PLACED: bool = true;
     /// The packet's bytes from the start, or from the network header on.
     fn start(self) -> &'a [u8];
@@ -240,13 +239,13 @@ impl Trees {
         said.extend(packets.map(|packet| say(self.run_one(packet, &mut key))));
     }
 
-    #[inline(never)] // beside a program, which is short, it would cost what it never gives back
+    #[inline(never)] // inlined, it would slow down short programs
     fn run_alone<'a>(&self, packet: impl Headers<'a>) -> Outcome {
         self.run_one(packet, &mut [0; FIELDS])
     }
 
     /// Outcome for a packet. All packets write the same fields of the key, which may be reused.
-    #[inline(always)] // a call would cost what one of the rules does
+    #[inline(always)] // a call would cost as much as a rule
     fn run_one<'a, H: Headers<'a>>(&self, packet: H, key: &mut Key) -> Outcome {
         if H::PLACED && self.read(packet, key) && !self.is_later_fragment(key) {
             self.outcome(self.whole.first(key))
@@ -517,7 +516,7 @@ mod tests {
         }
     }
 
-    /// A rule as a pattern; ports by their bytes, since such rules ask for them of all protocols.
+    /// A rule as a pattern. Ports are tested by their bytes, because such rules test ports of all protocols.
     fn written(rule: &FiveTuple) -> String {
         let address =
             |(address, len): (u32, u8)| format!("{}/{len}", std::net::Ipv4Addr::from(address));

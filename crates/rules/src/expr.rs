@@ -48,7 +48,8 @@ pub struct Word {
 }
 
 impl Word {
-    /// The word's value, of the bytes from its base on; bytes that these lack are zero. And how many it has.
+    /// Value of the word in the bytes from its base on, with zeros for missing bytes; and the number of its bytes that
+    /// are present.
     #[inline]
     pub(crate) fn read(self, bytes: &[u8]) -> (u32, usize) {
         let at = usize::from(self.offset);
@@ -211,7 +212,7 @@ pub(crate) enum Op {
 pub(crate) struct Field {
     pub(crate) base: Base,
     pub offset: u16,
-    /// 1 to 4.
+    /// Length in bytes, 1 to 4.
     pub(crate) len: u16,
     /// Bits of the value, right-aligned.
     pub(crate) mask: u32,
@@ -220,7 +221,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Whole bytes.
+    /// A field of whole bytes.
     pub(crate) const fn new(base: Base, offset: u16, len: u16) -> Field {
         Field {
             base,

@@ -149,7 +149,7 @@ impl State {
         own.wrapping_add(self.inherited[slot])
     }
 
-    /// Begins at 0.
+    /// Counts the slot from 0 again.
     fn forget(&mut self, slot: usize) {
         self.inherited[slot] = 0;
         self.before[slot] = self.before[slot].wrapping_add(self.hits(slot));

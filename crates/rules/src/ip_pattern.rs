@@ -49,7 +49,7 @@ struct Parser<'a> {
     tokens: &'a [&'a str],
     names: &'a Names,
     family: Family,
-    /// The primitive before.
+    /// The previous primitive, from which omitted parts are taken.
     last: Option<Head>,
     depth: usize,
 }

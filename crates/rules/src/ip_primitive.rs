@@ -40,7 +40,7 @@ impl Family {
         }
     }
 
-    /// Set in fragments.
+    /// A field that is not zero in fragments.
     fn fragment(self) -> Field {
         match self {
             Family::V4 => Field::new(Base::Start, 6, 2).masked(0x3fff),
@@ -175,7 +175,7 @@ pub(crate) enum Dir {
     Both,
 }
 
-/// The words before the value.
+/// The words of a primitive before its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) kind: Option<Kind>,

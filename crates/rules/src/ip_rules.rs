@@ -13,7 +13,7 @@ use sync::publish::{Published, Reader, domain};
 
 /// Version of IP that patterns are about.
 pub trait Version: 'static {
-    /// The version.
+    /// IP version of the rules.
     const FAMILY: Family;
     /// View of a packet's headers.
     type Headers<'a>: Headers<'a>;

@@ -46,7 +46,7 @@ impl Next {
         self.0 >= Next::END
     }
 
-    /// Outcome of an end.
+    /// Outcome of the program's end.
     #[inline]
     fn outcome(self) -> Outcome {
         (self.0 & Next::NONE == 0).then_some(self.0 & !Next::END)
@@ -67,7 +67,7 @@ pub struct Program {
     first: Next,
 }
 
-/// Tests looked at while deciding, at most, before patterns are decided one after the other.
+/// Maximum number of tests examined before patterns are decided one after the other.
 const EFFORT: usize = 300_000;
 
 impl Program {
@@ -84,7 +84,7 @@ impl Program {
         }
     }
 
-    /// Program with every pattern in its place, as long as the text.
+    /// Program that tests the patterns one after the other; its size is linear in the text.
     pub(crate) fn chained(rules: &[Rule<Within>]) -> Program {
         let mut program = Program::empty();
         program.chain(&lowered(rules));

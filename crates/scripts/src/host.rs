@@ -75,6 +75,6 @@ pub trait Host {
     /// Asks the driver to stop.
     fn stop(&mut self);
 
-    /// The script has come to an end; `again`: to one after which a signal may start it anew.
+    /// Called when the script has ended; `again` is true if a signal may start the script again.
     fn over(&mut self, again: bool);
 }

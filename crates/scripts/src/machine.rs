@@ -98,7 +98,7 @@ pub struct Call {
 /// Event for which a script waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waits {
-    /// Nothing.
+    /// No event.
     No,
     /// This number of steps.
     Steps(u32),
@@ -190,7 +190,7 @@ impl Machine {
         self.frame.borrow().waits != Waits::No
     }
 
-    /// True if a call came to it while it runs.
+    /// True if the script was called while it runs.
     pub(crate) fn is_running(&self) -> bool {
         self.running.get()
     }

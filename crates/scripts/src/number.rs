@@ -19,8 +19,8 @@ impl Number {
         int.or_else(|| Number::parse_real(text))
     }
 
-    /// The numbers of a list, all of them `real` if asked. Once a word is no integer, all behind it are real: `010` is
-    /// eight in front of it, and ten behind it, as in Click.
+    /// Parses a list of numbers, all `real` if asked. From the first word that is no integer on, all numbers are real:
+    /// before it, `010` is eight, and after it, ten, as in Click.
     pub(crate) fn parse_all(words: &[String], mut real: bool) -> Option<Vec<Number>> {
         let parse = |word: &String| {
             let int = whole(word).filter(|_| !real).map(Number::Int);

@@ -14,9 +14,9 @@ const STAGES: usize = 8;
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) table: Arc<Table>,
-    /// Elements that steer by the table.
+    /// Elements that steer packets by `table`.
     pub(crate) steers: Arc<[usize]>,
-    /// Elements downstream of those that steer.
+    /// Elements downstream of the elements in `steers`.
     pub(crate) downstream_nodes: Arc<[usize]>,
     /// Maximum number of elements in series that may hold packets.
     pub(crate) stages: usize,

@@ -37,12 +37,12 @@ const DEVICE_LATENCY: Duration = Duration::from_micros(100);
 /// Time between two queries to a port about the progress of a change.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Result of following.
+/// Result of changing a port's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Followed {
     /// Number of buckets whose packets now arrive by a queue of their owner.
     pub buckets: usize,
-    /// Packets that had to wait.
+    /// Packets that had to wait for the change.
     pub held: Held,
     /// True if an old queue did not deliver its packets in time: later packets may overtake these.
     pub late: bool,
@@ -172,7 +172,7 @@ impl Entries {
                 Ends::OrLate(time_limit),
             ),
             step(Part::Release, vec![owner], Ends::Moved),
-            // Packets that are still kept after that go first.
+            // Packets that are still held then leave first.
             step(Part::Gone, vec![owner], Ends::OrLate(limit)),
         ];
         let parties = std::iter::once(owner).chain(workers).collect();

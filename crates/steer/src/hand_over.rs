@@ -43,7 +43,7 @@ pub trait Ask {
 
 /// A kind of hand-over: what changes its owner, and the steps.
 pub(crate) trait Change: Send + Sync + 'static {
-    /// Names its steps.
+    /// Type that names the steps.
     type Step: Copy + Send + Sync + 'static;
     /// State of a worker between attempts at a step.
     type Memory: Default + 'static;

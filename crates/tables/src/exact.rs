@@ -235,7 +235,7 @@ impl ExactWriter {
         }
         entry.value.store(value, Relaxed);
         entry.next.store(NONE, Relaxed);
-        link.store(at, Release); // readers that find it find it whole
+        link.store(at, Release); // readers that find the entry find it complete
         self.free.pop();
         self.len += 1;
         Ok(None)

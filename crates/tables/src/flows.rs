@@ -52,7 +52,7 @@ const LARGE_BYTES: usize = 512 << 10;
 /// Maximum number of flows: each has two ends, numbered by 32 bits.
 const FLOWS_MAX: usize = (NONE / 2) as usize;
 
-/// A flow. What a look-up and a touch read stands together.
+/// A flow. Fields that look-ups and touches read are adjacent.
 #[repr(C)]
 struct Slot<K, V> {
     keys: [K; 2],

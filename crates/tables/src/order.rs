@@ -46,7 +46,7 @@ impl Bitmap {
             let had = *word;
             *word |= 1 << (at % WORD);
             if had != 0 {
-                return; // the levels above know
+                return; // higher levels have the bit already
             }
             at /= WORD;
         }

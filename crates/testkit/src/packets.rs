@@ -352,7 +352,7 @@ pub fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
     labelled(&stack, packet)
 }
 
-/// Finishing.
+/// Results.
 impl Build {
     /// Bytes of the packet, from its first header on.
     pub fn bytes(&self) -> Vec<u8> {

@@ -15,7 +15,7 @@ from .values import NAMES, value, with_output
 
 @dataclass(frozen=True)
 class Case:
-    """One element and what happens to it."""
+    """One element with its neighbours, packets and handler calls."""
 
     spec: Spec
     args: tuple

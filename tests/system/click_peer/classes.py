@@ -231,14 +231,14 @@ PLACE_ONLY = {"SetIPAddress", "InputSwitch", "SourceIPHashMapper"}
 PER_INPUT = {"spec", "addr_spec", "source_spec"}
 PER_OUTPUT = {"pattern", "class_pattern"}
 
-# Classes that tell nobody when there is nothing to pull: asked again and again, they would hold simulated time.
+# Classes that do not notify when there is nothing to pull: polled for ever, they would hold simulated time.
 PULLERS = dict.fromkeys(
     "SimpleQueue SimplePullSwitch StaticPullSwitch MixedQueue Shaper BandwidthShaper".split(), "TimedUnqueue(0.00373)")
 
 # Classes whose packets leave at other times than in Click, or are pulled by such a class: docs/click.md says why.
 UNTIMED = {*PULLERS, "BandwidthRatedUnqueue", "Burster", "InfiniteSource", "RatedSource", "RatedUnqueue", "TimedUnqueue"}
 
-# Handlers of all elements, of which the tests in crates/ tell more.
+# Handlers of all elements, which tests in crates/ cover.
 UNIVERSAL = set("""
 name class ports handlers tasks cycles xcycles icounts scheduled home_thread home_thread_id tickets bandwidth_tickets
 """.split())
@@ -287,7 +287,7 @@ UNREAD = {
         """.split(), "config rate native_vlan"),
 }
 
-# Classes that drop what is too short for them, where Click works on the bytes behind a packet.
+# Classes that drop packets that are too short for them, where Click works on the bytes behind a packet.
 WHOLE = set("""
 AggregateIPAddrPair AggregateIPFlows ARPQuerier Bypass CheckIP6Header DecIP6HLIM DecIPTTL EtherMirror EtherRewrite EtherSwitch
 EtherVLANEncap FixIPSrc GetEtherAddress GetIP6Address GetIPAddress HostEtherFilter ICMP6Error ICMPError ICMPPingResponder

@@ -42,7 +42,7 @@ class Text:
         return f"click {' '.join(self.command())}\n{self.text()}\n"
 
     def smaller(self, shows):
-        """The case without what `shows` does not need."""
+        """A smaller case for which `shows` is still true."""
         case = replace(self, options=("-q", "-h", "flatconfig"))
         case = case if shows(case) else self
         return replace(case, tokens=fewer_tokens(case.tokens, lambda tokens: shows(replace(case, tokens=tokens))))

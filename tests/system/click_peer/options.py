@@ -40,7 +40,7 @@ WRONG = ("--a", "--c", "--s", "--e", "--h", "--no-a", "--n", "--no", "--no-quit"
 
 @dataclass(frozen=True)
 class Line:
-    """A command line, and what it reads."""
+    """A command line, and the files that it reads."""
 
     words: tuple
     text: str

@@ -32,7 +32,7 @@ def some_bytes(r, length):
 
 
 class Draw(random.Random):
-    """Random numbers, and what a class wants of packets."""
+    """Random numbers, and the packets that a class needs."""
 
     whole = False
     """True if no packet is cut off."""

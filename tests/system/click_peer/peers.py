@@ -1,4 +1,4 @@
-"""Both programs, and what they say of a case."""
+"""Both programs, and their output for a case."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Runs of many cases, and what came out of them."""
+"""Runs of many cases, and their results."""
 
 from collections import Counter
 

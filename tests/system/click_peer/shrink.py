@@ -13,7 +13,7 @@ ROUNDS = 4
 
 
 def shrink(peers, case, kind, wording):
-    """The case without what its difference of this kind does not need."""
+    """A reduced case that still shows a difference of this kind."""
 
     def shows(c):
         found = difference(*peers.both(c), wording)

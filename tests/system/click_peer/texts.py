@@ -1,4 +1,5 @@
-"""Random texts of the language and random graphs: what both programs say of them, and the smallest that still differ."""
+"""Random texts of the language and random graphs: the output of both programs, and the smallest texts that still
+differ."""
 
 import time
 

@@ -6,7 +6,7 @@ TOKEN = re.compile(r"\w+|\s+|->|=>|::|\|\||\.\.\.|.", re.DOTALL)
 
 
 def without_some(tokens, shows, size):
-    """The tokens without groups of `size` of them that are not needed."""
+    """The tokens without groups of `size` tokens that are not needed."""
     at = 0
     while at < len(tokens):
         smaller = tokens[:at] + tokens[at + size :]

@@ -124,7 +124,7 @@ pub(crate) enum Server {
 }
 
 impl Server {
-    /// Bits per second that it can process, and its slots.
+    /// Processing rate of the server in bits per second, and its number of slots.
     pub(crate) fn abilities(self) -> (f64, u32) {
         match self {
             Server::Current => (30e9, 5),

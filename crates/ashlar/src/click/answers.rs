@@ -127,7 +127,7 @@ fn set(pattern: &[u8]) -> Option<(impl Fn(u8) -> bool, &[u8])> {
     Some((is_in, &pattern[end + 1..]))
 }
 
-/// Exit status if the handler for it has no answer, or one that means nothing.
+/// Exit status if the exit handler gives no answer, or a text that is no status.
 const NO_STATUS: u8 = 255;
 
 /// The exit status that a handler's answer means: a number itself, true success, false failure. Says what is wrong.

@@ -5,7 +5,7 @@ use engine::port::PortDirectory;
 use machine::Machine;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The interfaces that a router's arguments mention. What AddressInfo says of a name comes before them.
+/// The interfaces that a router's arguments mention. Names of AddressInfo take precedence.
 pub(super) fn names(router: &lang::Router, ports: &dyn PortDirectory) -> Names {
     let mut names = Names::default();
     let mentioned = |name: &str| router.elements.iter().any(|e| e.config.text.contains(name));

@@ -67,7 +67,7 @@ fn print(text: &str) -> ExitCode {
     }
 }
 
-/// Writes to standard error what has its form already.
+/// Writes a formatted text to standard error.
 fn complain(text: &str) {
     // The reader may have closed its end.
     let _ = std::io::stderr().write_all(text.as_bytes());
@@ -124,7 +124,7 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     let mut graph = engine::graph::single_at(&plan, &site).map_err(|e| e + "\n")?;
     let began = Instant::now();
     if !options.quit && plan.elements.is_empty() {
-        // Nothing could ever happen.
+        // Without elements, nothing could ever happen.
         if options.warnings {
             let end = "configuration has no elements, exiting";
             complain(&format!("warning: {name}: {end}\n"));

@@ -12,7 +12,7 @@ type TcpPort = Port<{ proto::TCP }>;
 pub(super) enum Input {
     /// A file; `-` is standard input.
     File(String),
-    /// Text of the command line.
+    /// Configuration text from the command line.
     Text(String),
 }
 
@@ -74,7 +74,7 @@ struct Known {
 }
 
 impl Known {
-    /// Name of the option that this one is another name of.
+    /// Main name of an option that is an alias.
     fn meaning(&self) -> &'static str {
         match self.long {
             "cpu" => "affinity",
@@ -271,7 +271,7 @@ struct Reader {
 
 impl Reader {
     fn all(&mut self) -> Result<(), String> {
-        // A request for help or the version is answered before what stands behind it is read.
+        // A request for help or the version is answered before the following words are read.
         while let Some(word) = self.words.pop().filter(|_| self.asked.is_none()) {
             if word == "--" {
                 while let Some(word) = self.words.pop() {
@@ -380,7 +380,7 @@ impl Reader {
         match option.meaning() {
             "file" => return self.input(Input::File(text)),
             "expression" => return self.input(Input::Text(text)),
-            // There is one thread, whatever the number.
+            // The number has no effect: there is one thread.
             "threads" => drop(number(value)?),
             "affinity" => options.affinity = usize::try_from(number(value)?).ok().filter(|_| on),
             "port" => {
@@ -440,7 +440,7 @@ impl Reader {
     }
 }
 
-/// A mistake of the option parser, as that of Click says it.
+/// Error text of the option parser, in Click's words.
 fn of_options(wrong: String) -> String {
     format!("click: {wrong}")
 }

@@ -1,4 +1,4 @@
-//! The lists of docs/click.md, made from what there is.
+//! The lists of docs/click.md, generated from the program itself.
 
 use super::root::HANDLERS;
 use engine::handler::HandlerInfo;

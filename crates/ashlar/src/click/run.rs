@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Longest sleep while a source has to be asked for packets.
 const POLLED: Duration = Duration::from_micros(100);
-/// Longest sleep of all.
+/// Longest sleep in any case.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// Runs until the router ends; returns the graph as it was then.

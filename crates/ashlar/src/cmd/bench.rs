@@ -100,7 +100,7 @@ fn traffic(asked: &Bench, size: usize) -> Traffic {
     }
 }
 
-/// Bed of the trials.
+/// Test bed for the trials.
 fn bed(
     asked: &Bench,
     registry: &Registry,
@@ -134,7 +134,7 @@ fn bed(
     })
 }
 
-/// Shares that may be lost.
+/// Acceptable shares of lost packets, one for each goal.
 fn goals(asked: &Bench) -> Vec<f64> {
     let of_it = |load: &Load| matches!(load, Load::Share(_));
     let unasked = asked.pdr.is_empty() && asked.rates.is_empty() && !asked.latency;

@@ -52,7 +52,7 @@ fn answer(of: &FlowTables, table: &str, text: &str) -> Done {
     }
 }
 
-/// The tables that are meant: the one that is named, or all.
+/// Names of the requested tables: the named one, or all.
 fn tables(client: &Client, of: &FlowTables) -> Result<Vec<String>, String> {
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
     // Only a FlowTable has the handler `admit`.

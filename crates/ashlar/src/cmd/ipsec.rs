@@ -6,7 +6,7 @@ use crate::cli::Target;
 use control::view::Element;
 use std::fmt::Write;
 
-/// Handlers of an IPsecTable that give a line for each thing.
+/// Handlers of an IPsecTable that return one line for each association or policy.
 const LISTS: [&str; 2] = ["sas", "policies"];
 /// Classes that work by a table.
 const USERS: [&str; 3] = ["IPsecEncap", "IPsecDecap", "IPsecCheck"];

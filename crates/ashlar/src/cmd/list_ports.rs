@@ -70,7 +70,7 @@ fn card(machine: &Machine, device: &Device) -> serde_json::Value {
     )
 }
 
-/// Rows as a table; the last column is as wide as it is.
+/// Formats rows as a table; the last column is not padded.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |at: usize| {
         rows.iter()

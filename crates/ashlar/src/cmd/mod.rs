@@ -101,8 +101,7 @@ pub(crate) fn complain(text: &str) {
     control::log::write(&format!("{}: {}\n", name(), harmless(text.trim_end())));
 }
 
-/// Prints to standard error as it is: diagnostics have their form already. A terminal gets no characters that it would
-/// obey.
+/// Prints a formatted text, such as diagnostics, to standard error. Control characters are removed if it is a terminal.
 pub(crate) fn say(text: &str) {
     let mut err = std::io::stderr();
     let _ = match err.is_terminal() {

@@ -29,7 +29,7 @@ use tracing::{info, warn};
 
 /// Subject of a run.
 enum What<'a> {
-    /// A router whose source is read after rights that can be given up have been.
+    /// A router whose source is read after the process has given up its rights.
     One(Read<'a>),
     /// The routers of a file.
     Many(Box<(File, Parsed)>),
@@ -52,7 +52,7 @@ pub(crate) fn run(run: Run, registry: &Registry) -> Done {
     read_and_run(run, registry)
 }
 
-/// True if the configuration on disk cannot run, whatever devices there are; prints the mistakes.
+/// True if the configuration on disk cannot run with any devices; prints the mistakes.
 fn has_mistakes(run: &Run, registry: &Registry) -> bool {
     let check = Check {
         configuration: run.configuration.clone(),

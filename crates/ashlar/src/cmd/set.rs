@@ -30,7 +30,7 @@ pub(super) fn value(words: &[String]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// An answer with an end of its last line.
+/// An answer whose last line ends with a line feed.
 pub(super) fn with_end(text: &str) -> String {
     let end = if text.is_empty() || text.ends_with('\n') {
         ""

@@ -124,7 +124,7 @@ impl Words {
         Ok(true)
     }
 
-    /// Runs a command of the program, for this router if it asks one.
+    /// Runs a command of the program; a command that queries a router queries this one.
     fn run(&self, mut words: Vec<String>) -> Done {
         let command = self.command.find_subcommand(&words[0]);
         let has =

@@ -90,10 +90,10 @@ fn head(info: &Info) -> String {
     )
 }
 
-/// A picture over the one before: home, every line to its end, then nothing below.
+/// Text that redraws the screen: cursor home, each line cleared to its end, then the rest of the screen cleared.
 fn picture(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
     let most = lines.unwrap_or(usize::MAX).saturating_sub(1);
-    // A line longer than the screen would leave its rest in the next one.
+    // A line wider than the screen would continue in the next line.
     let cut = |line: &'_ str| line.chars().take(columns.unwrap_or(usize::MAX)).collect();
     let shown: Vec<String> = text.lines().take(most).map(cut).collect();
     format!("\x1b[H{}\x1b[K\n\x1b[J", shown.join("\x1b[K\n"))

@@ -58,7 +58,7 @@ impl Leg {
 pub(super) struct Arranged {
     /// Left and top of each item.
     pub(super) items: Vec<(f64, f64)>,
-    /// Upright pieces of each connection, in its direction.
+    /// Vertical segments of each connection, in its direction.
     pub(super) ways: Vec<Vec<Leg>>,
     pub(super) width: f64,
     pub(super) height: f64,
@@ -69,7 +69,7 @@ struct Place {
     width: f64,
     layer: usize,
     passes: bool,
-    /// Item of this layer that a connection leads round.
+    /// Item of this layer around which a connection is drawn.
     beside: Option<usize>,
 }
 

@@ -287,7 +287,7 @@ impl Work<'_> {
         }
     }
 
-    /// Moves everything from its frame to the drawing.
+    /// Converts coordinates relative to frames into coordinates of the drawing.
     fn place(mut self) -> Layout {
         for frame in 1..self.frames.len() {
             let around = self.frames[self.drawing.frames[frame].parent];

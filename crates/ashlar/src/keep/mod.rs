@@ -28,8 +28,9 @@ const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
 const SETTLED: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Runs the program until it ends in order or is told to end. Returns the program's status. As for systemd, its end by
-/// the signal that was sent to end it counts as success: before it has a handler, it can end in no other way.
+/// Runs the program until it ends in order or is told to end. Returns the program's status. As in systemd, a program
+/// that dies by the signal that was sent to end it was successful: before it has installed a handler, it cannot end
+/// otherwise.
 pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
     let mut keeper = Keeper {
         signals: Signals::new().map_err(|e| format!("cannot wait for signals: {e}"))?,

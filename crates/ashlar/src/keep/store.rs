@@ -27,7 +27,7 @@ pub(super) struct Store {
     /// Folder of the socket, removed together with it.
     folder: Option<PathBuf>,
     socket: UnixDatagram,
-    /// Process whose messages count.
+    /// Process whose messages are accepted; those of others are ignored.
     program: Option<Pid>,
     held: Held,
 }

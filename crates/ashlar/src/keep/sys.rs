@@ -18,8 +18,8 @@ fn check(result: i32) -> io::Result<i32> {
     }
 }
 
-/// Starts a program with these descriptors open from number 3 on, and LISTEN_PID set. It ends with us. Signals
-/// sent to it reach it, however early. The process must have one thread.
+/// Starts a program with these descriptors open from number 3 on, and LISTEN_PID set. The program is killed when this
+/// process ends. Signals sent to the program reach it, however early. This process must have one thread.
 pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Result<Pid> {
     let us = getpid();
     // Until exec, the child has the parent's signal handlers, which would swallow signals. So signals are blocked.
@@ -33,7 +33,7 @@ pub(super) fn spawn(command: &mut Command, descriptors: &[BorrowedFd]) -> io::Re
     Ok(forked?.expect("the child has left"))
 }
 
-/// The child's life.
+/// Code of the child process: prepares and executes the program.
 fn run(
     command: &mut Command,
     descriptors: &[BorrowedFd],

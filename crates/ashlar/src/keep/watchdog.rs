@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Number of checks within the program's time limit.
 const LOOKS: u32 = 4;
 
-/// Counts looks rather than time: if the machine stands still for a while, so does the program.
+/// Watchdog that counts checks, not time: if the machine is suspended for a while, so is the program.
 pub(super) struct Watchdog {
     limit: Duration,
     /// Time of the next check.
@@ -53,7 +53,7 @@ impl Watchdog {
             .map(|step| if left.is_zero() { step } else { left })
     }
 
-    /// Checks the program, if it is time to; returns true if it hangs.
+    /// Checks the program if a check is due; returns true if the program hangs.
     pub(super) fn barks(&mut self) -> bool {
         let (Some(step), now) = (self.step(), Instant::now()) else {
             return false;
@@ -75,7 +75,7 @@ impl Watchdog {
 mod tests {
     use super::*;
 
-    /// Simulates `looks` due looks, one after the other.
+    /// Simulates `looks` due checks, one after the other.
     fn barks(dog: &mut Watchdog, looks: u32) -> bool {
         let look = |dog: &mut Watchdog| {
             dog.next = Instant::now();

@@ -22,7 +22,7 @@ pub struct Defaults {
     pub aggregate: u32,
 }
 
-/// A flow: what `FLOWID` and `!flowid` give.
+/// A flow, as `FLOWID` and `!flowid` define it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     src: Option<Ipv4Addr>,
@@ -129,8 +129,8 @@ impl Layout {
         let whole = whole.into_iter().flatten().next().map(|len| len as usize);
         let said = whole.or(from_payload).or(from_udp);
         let ip_len = said.unwrap_or(from_data).min(MAX);
-        // A header may not fit into the IP packet. It is there as a whole all the same, behind the packet's end, unless
-        // the IP length is given without what makes such a header: as in Click.
+        // Click writes a header that does not fit into the IP packet all the same, completely and beyond the packet's
+        // end, unless the record gives an IP length and no field that requires such a header.
         let least = if whole.is_none() || record.tells_header(protocol) {
             head
         } else {
@@ -290,7 +290,7 @@ fn fill_icmp(segment: &mut [u8], record: &Record) {
     }
 }
 
-/// Sets the checksum of a transport header that is there as a whole, and not a fragment.
+/// Sets the checksum of a complete transport header outside of fragments.
 fn sum_transport(data: &mut [u8], layout: &Layout) {
     let ip = Ipv4::new_unchecked(&*data);
     let len = layout.most - layout.hl;

@@ -75,7 +75,7 @@ impl Record {
         self.payload = std::mem::take(payload);
     }
 
-    /// True if a field is there that no other transport protocol has, and that Click makes a whole header for.
+    /// True if the record has a field of this transport protocol alone for which Click makes a complete header.
     pub(super) fn tells_header(&self, protocol: u8) -> bool {
         match protocol {
             proto::TCP => !self.tcp_opt.is_empty(),

@@ -130,7 +130,7 @@ impl<'a> View<'a> {
         self.bad
     }
 
-    /// True if bytes are missing that neither the packet nor its EXTRA_LENGTH has.
+    /// True if bytes of the IP packet are neither in the packet nor counted by its EXTRA_LENGTH.
     pub fn is_truncated(&self) -> bool {
         let there = self.packet.network().len() + self.extra;
         self.ip.as_ref().is_some_and(|ip| there < ip.total_len())

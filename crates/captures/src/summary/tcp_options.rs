@@ -112,7 +112,7 @@ fn parse_one(word: &str, bytes: &mut Vec<u8>) -> Option<()> {
         append(bytes, WSCALE, &[shift])
     } else if let Some((value, echo)) = word.strip_prefix("ts").and_then(|t| t.split_once(':')) {
         let times: [u32; 2] = [value.parse().ok()?, echo.parse().ok()?];
-        // In front of all others it is aligned as RFC 7323, appendix A, asks.
+        // Timestamps as the first option are aligned as in RFC 7323, appendix A.
         if bytes.is_empty() {
             bytes.extend([NOP; 2]);
         }

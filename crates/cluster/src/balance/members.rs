@@ -8,7 +8,7 @@ use super::rendezvous::{Candidate, key};
 pub struct Member {
     /// Name; the back end's buckets are computed from it.
     pub name: String,
-    /// Weight relative to that of others.
+    /// Weight relative to those of other back ends.
     pub weight: u16,
 }
 
@@ -39,7 +39,7 @@ pub struct State {
     pub up: bool,
     /// Time of the last change of `up`, in nanoseconds.
     pub since: u64,
-    /// Number of buckets that it owns in the first table, and number of these that are moving away.
+    /// Number of buckets that the back end owns in the first table, and number of these that are moving away.
     pub buckets: (usize, usize),
 }
 
@@ -47,7 +47,7 @@ pub struct State {
 pub(super) struct BackEnd {
     pub(super) member: Member,
     pub(super) intent: Intent,
-    /// Changes by hand.
+    /// Number of changes by an operator so far.
     pub(super) stamp: u32,
     /// Time in nanoseconds that the last of them left to buckets.
     pub(super) within: Option<u64>,

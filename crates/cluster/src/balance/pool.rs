@@ -17,7 +17,7 @@ pub struct Settings {
     pub idle: u64,
     /// Time after which buckets of a planned change move though they are not idle.
     pub deadline: u64,
-    /// Time after the start in which nothing moves by plan.
+    /// Time after the start in which no planned moves happen.
     pub settle: u64,
 }
 
@@ -72,7 +72,7 @@ pub struct Pool {
 
 /// Nanoseconds between two times that load is levelled.
 const LEVEL_INTERVAL_NS: u64 = 1_000_000_000;
-/// Longer than any silence.
+/// Time beyond every measured silence.
 const NEVER: u64 = u64::MAX;
 impl Pool {
     /// A pool in which all back ends are up. The first of `speakers` that is up speaks for the router.

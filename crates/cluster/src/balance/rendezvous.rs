@@ -14,9 +14,9 @@ pub const WEIGHT_MAX: u16 = 10_000;
 /// A possible owner of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Key of its name; see [`key`].
+    /// Key of the candidate's name; see [`key`].
     pub key: u64,
-    /// Weight relative to that of others, 1 to [`WEIGHT_MAX`].
+    /// Weight relative to those of other candidates, 1 to [`WEIGHT_MAX`].
     pub weight: u16,
 }
 

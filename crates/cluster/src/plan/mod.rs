@@ -25,7 +25,7 @@ pub struct Nic {
 /// Capacity of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Server {
-    /// Bits per second that it can process, each packet counted once for each server it passes.
+    /// Processing rate of the server in bits per second. A packet counts once at each server that it passes.
     pub processing: f64,
     /// Number of slots for network cards.
     pub slots: u32,
@@ -81,7 +81,7 @@ pub struct Plan {
     pub link: f64,
     /// The kind of card that the links use.
     pub nic: Nic,
-    /// Number of ports of that kind that make up one link.
+    /// Number of the card's ports in parallel that form one link.
     pub trunk: u32,
     /// PCI slots used on a server with external ports: by external cards, and by internal cards.
     pub slots: (u32, u32),

@@ -48,10 +48,10 @@ pub fn backbone() -> Sizes {
 /// Traffic of an input to one output.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// End of its interval on a scale of 2^32; the interval's length is its share.
+    /// End of the output's interval on a scale of 2^32; the interval's length is the output's share.
     end: u64,
     output: NodeId,
-    /// Number of the first of its flows.
+    /// Number of the first flow to the output.
     flows: u32,
 }
 

@@ -187,8 +187,8 @@ fn outage(trial: u64) -> (u64, u64) {
     (150 * MS + 1_700_000 * trial, 150 * MS)
 }
 
-/// A failure in a mesh of four under load. Whatever else comes of it: it was found and forgotten in time, nothing else
-/// was taken for broken, and no packet came again.
+/// A failure in a mesh of four under load. Checks that the failure was detected and cleared in time, that nothing else
+/// was considered broken, and that no packet was duplicated.
 fn trial(
     rate: f64,
     matrix: Matrix,

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 /// Validity of certificates, in days.
 const AUTHORITY_DAYS: i64 = 3650;
 const SERVER_DAYS: i64 = 825;
-/// Time for which a certificate was valid before it was made: clocks of servers differ.
+/// Time by which a certificate's validity begins before its creation, because clocks of servers differ.
 const BEFORE: Duration = Duration::hours(1);
 
 /// The authority of a cluster, with its key.

@@ -112,7 +112,7 @@ impl Etcd {
     /// Range of all keys of the cluster.
     fn all(&self) -> Value {
         let mut end = self.prefix.clone().into_bytes();
-        // Keys with the prefix end before this one, as `0` follows `/`.
+        // The range of keys with the prefix ends before this key: `0` follows `/` in ASCII.
         if let Some(last) = end.last_mut() {
             *last += 1;
         }
@@ -260,7 +260,8 @@ impl Etcd {
         Ok((sender, connection))
     }
 
-    /// Reports changes after a revision until nobody listens, resuming after the last change when a member fails.
+    /// Reports changes after a revision until the receiver is dropped, resuming after the last change when a member
+    /// fails.
     async fn watch(&self, number: u64, mut after: Revision, events: UnboundedSender<Event>) {
         let mut reached = Instant::now();
         let why = loop {
@@ -370,7 +371,7 @@ pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// A server's line to etcd.
+/// Connection of a server to etcd.
 pub(super) struct Line {
     etcd: Arc<Etcd>,
     sender: UnboundedSender<Event>,

@@ -1,4 +1,4 @@
-//! Folder of a server: its identity, certificates, its copy of the description, and what it keeps of the agreement.
+//! Folder of a server: its identity, certificates, copy of the description, and stored state of the agreement.
 
 use super::private;
 use agree::Kept;
@@ -105,7 +105,7 @@ impl Home {
             home.write(name, text)?;
         }
         let text = serde_json::to_string_pretty(about).map_err(|e| e.to_string())?;
-        // Without this file there is no server: it comes last.
+        // Written last: a folder without this file is no server.
         home.write(ABOUT, &text)?;
         Ok(home)
     }

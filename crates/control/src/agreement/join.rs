@@ -91,9 +91,9 @@ impl FromStr for Token {
 pub struct Invitation {
     /// Name of the server.
     pub server: String,
-    /// Its address for the others, which its certificate names.
+    /// Address at which other servers reach the server; its certificate names the address.
     pub address: IpAddr,
-    /// Its token.
+    /// Token of the invitation.
     pub token: Token,
 }
 
@@ -371,7 +371,7 @@ async fn send(token: &Token, asked: Vec<u8>) -> Result<Bytes, String> {
     body.map(|body| body.to_bytes()).map_err(|e| chain(&*e))
 }
 
-/// Trust in whatever the authority with one fingerprint has signed.
+/// Verifier that accepts certificates signed by the authority with one fingerprint.
 #[derive(Debug)]
 struct Pinned {
     pin: String,

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// Time between looks at what the servers have said.
+/// Polling interval for the states that servers report.
 const LOOK: Duration = Duration::from_millis(200);
 /// Age after which a proposal that nobody has decided on may be replaced, in milliseconds.
 const ABANDONED: u64 = 60_000;

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
-/// Pause between looks at the server's links.
+/// Polling interval for the server's links.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A server that takes part in its cluster's agreement.

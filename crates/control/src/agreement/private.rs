@@ -11,8 +11,7 @@ pub(super) fn folder(path: &Path) -> Result<(), String> {
     made.map_err(|e| format!("cannot make {}: {e}", path.display()))
 }
 
-/// Writes a file of mode 0600, or leaves the one that is there as it is. It survives a power cut. The error is a
-/// sentence.
+/// Writes a file of mode 0600, or leaves the old one unchanged. The file survives a power cut. The error is a sentence.
 pub(super) fn write(path: &Path, contents: &[u8]) -> Result<(), String> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));

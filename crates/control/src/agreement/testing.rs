@@ -3,7 +3,7 @@
 use super::home::{About, Home};
 use std::path::PathBuf;
 
-/// Folder of the first server of a cluster, which goes with its value.
+/// Folder of a cluster's first server, removed on drop.
 pub(super) struct Folder {
     path: PathBuf,
     pub(super) home: Home,

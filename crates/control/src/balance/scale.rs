@@ -99,7 +99,7 @@ impl Scaler {
 mod tests {
     use super::*;
 
-    /// Looks without a crowd.
+    /// Repeats measurements without crowded queues; returns the numbers of workers.
     fn looks(scaler: &mut Scaler, busy: &[f64], now: usize, times: u32) -> Vec<usize> {
         let each = (0..times).map(|_| scaler.look(busy, Crowd::None, now, true));
         each.collect()

@@ -32,7 +32,7 @@ pub fn encode(text: &str) -> String {
 }
 
 impl Client {
-    /// A client of the process that listens at `socket`; all it asks is about the router of this name, if there is one.
+    /// A client of the process that listens at `socket`. With a name, all requests are about that router.
     pub fn new(socket: &Path, router: Option<&str>) -> Client {
         Client {
             socket: socket.to_owned(),
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// The process that listens, if this one may look at it.
+    /// The process that listens at the socket, if this process may access it.
     fn process(&self) -> Option<OwnedFd> {
         let stream = std::os::unix::net::UnixStream::connect(&self.socket).ok()?;
         let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;

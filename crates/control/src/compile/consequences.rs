@@ -3,7 +3,7 @@
 use lang::{Diagnostic, Router, SourceMap, count};
 use std::collections::HashMap;
 
-/// Leaves out the same mistake at the same place, as a compound element makes it in each of its uses.
+/// Removes duplicates of a mistake at one place: a compound element repeats the mistake in each of its uses.
 fn leave_out_uses(diagnostics: &mut Vec<Diagnostic>) {
     let mut first: HashMap<(Option<lang::Span>, String), usize> = HashMap::new();
     let mut kept: Vec<(Diagnostic, usize)> = Vec::new();

@@ -19,7 +19,7 @@ pub struct Description {
     pub steered: Vec<Steered>,
     /// Names of elements that are run as one loop, for each such loop that is no part of another.
     pub loops: Vec<Vec<String>>,
-    /// Names of receivers whose packets come without annotations, as no element reads any.
+    /// Names of receivers whose packets come without annotations, because no element reads them.
     pub bare: Vec<String>,
     /// Names of receivers whose super-frames (uncut TCP) are carried whole, as far as elements can.
     pub super_frames: Vec<String>,
@@ -71,7 +71,7 @@ pub struct Start {
 /// A queue in which packets change worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct Crossing {
-    /// The queue.
+    /// Name of the queue.
     pub element: String,
     /// Workers that fill the queue.
     pub from: Vec<usize>,
@@ -82,9 +82,9 @@ pub struct Crossing {
 /// An element that steers packets to the workers that own their buckets.
 #[derive(Clone, Debug, Serialize)]
 pub struct Steered {
-    /// The element.
+    /// Name of the element.
     pub element: String,
-    /// Workers that may come with packets.
+    /// Workers from which packets may come.
     pub from: Vec<usize>,
     /// Workers that own buckets.
     pub to: Vec<usize>,
@@ -110,7 +110,7 @@ pub struct Memory {
     pub buffer_bytes: usize,
     /// Buffers that may exist.
     pub buffers_max: usize,
-    /// Bytes of all of them; they are taken as packets need them.
+    /// Bytes of all buffers together; memory is allocated as packets need it.
     pub pool_bytes_max: usize,
     /// Tables and rings of elements that say how large they are: name, bytes.
     pub elements: Vec<(String, usize)>,

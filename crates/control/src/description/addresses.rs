@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use wire::{Prefix4, Prefix6};
 
-/// Address and length of `ADDRESS/LENGTH`. Bits behind the length may be set.
+/// Address and length of `ADDRESS/LENGTH`. Host bits may be set.
 pub(crate) fn network(text: &str) -> Option<(IpAddr, u8)> {
     text.contains('/').then_some(())?;
     match Prefix4::parse_host(text) {

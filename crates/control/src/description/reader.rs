@@ -34,8 +34,8 @@ impl Reader {
         Span::new(self.file, range)
     }
 
-    /// Line in which a text begins that may have several lines, from 1. The quotation marks in front of it may stand in
-    /// a line of their own.
+    /// Number of the first line of a text that may have several lines, from 1. The opening quotation marks may be on a
+    /// line of their own.
     pub(crate) fn first_line(&self, word: &Word) -> usize {
         let end = word.span.end as usize;
         let last = self.breaks.partition_point(|&at| at < end);

@@ -18,7 +18,7 @@ pub struct Source {
     pub text: Arc<str>,
     /// `NAME=value` of the command line.
     pub definitions: Vec<(String, String)>,
-    /// The file describes a cluster, and the text is what this server of it runs.
+    /// Name of the server whose configuration the text is, if the file describes a cluster.
     pub server: Option<String>,
     /// Numbers in frames between the cluster's servers.
     pub numbers: Option<Numbers>,
@@ -50,7 +50,7 @@ impl Source {
     ) -> Result<Source, String> {
         let name = path.display().to_string();
         let bytes = read(path).map_err(|e| cannot_read(path, &e))?;
-        // The path must hold when the router re-reads it from wherever it runs then.
+        // The path must stay valid if the router reads the file again from another working directory.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Source::of_bytes(name, Some(path), bytes, definitions)
     }

@@ -117,7 +117,7 @@ impl Lines {
     fn tell_lost(&self, to: BorrowedFd, until: Instant) -> bool {
         let mut text = String::new();
         let said = "lines of the log are lost, as they were not read in time";
-        // A string takes what is written to it.
+        // Writing to a string cannot fail.
         let _ = match (self.lost, JSON.load(Ordering::Relaxed)) {
             (0, _) => return true,
             (n, true) => {

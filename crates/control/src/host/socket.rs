@@ -33,7 +33,7 @@ pub fn path_of(name: &str) -> PathBuf {
     folder().join(format!("{name}.sock"))
 }
 
-/// A listening socket whose file goes when it is dropped.
+/// A listening socket; its file is removed on drop.
 pub struct Socket {
     /// Path of the socket.
     pub path: PathBuf,

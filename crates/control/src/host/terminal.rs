@@ -1,4 +1,4 @@
-//! A live table on a terminal: keys without Enter, and the terminal put back whatever ends it.
+//! A live table on a terminal: reads keys without Enter, and restores the terminal on every exit.
 
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use std::io::{IsTerminal, Read, stdin, stdout};

@@ -1,5 +1,5 @@
-//! Bounds of an isolated router's counts. Its process answers whatever it likes, so of an answer only that is taken
-//! which its plan names: how much a router adds to the metrics depends on its configuration, not on its answer.
+//! Bounds of an isolated router's counts. Its process is not trusted, so only the parts of an answer that the router's
+//! plan names are used: the size of the metrics depends on the configuration, not on the answer.
 
 use crate::view::{Balance, CopyStats, ElementStats, Info, PortCounter, PortStats, Stats, Table};
 use engine::plan::Plan;

@@ -1,4 +1,5 @@
-//! Asking the process of an isolated router, which may answer anything, as much as it likes, or nothing.
+//! Requests to the process of an isolated router, which is not trusted: it may answer anything, endlessly, or not at
+//! all.
 
 use crate::view::Failure;
 use crate::view::{Info, ReloadReply, ReloadRequest, Stats, Wrong};

@@ -1,4 +1,4 @@
-//! Linux tells the router where packets go: links, neighbours and routes by netlink.
+//! Mirror of the kernel's links, neighbours and routes, by netlink.
 //!
 //! [`Netlink`] is a thread that keeps the image that workers forward by ([`forwarding::Kernel`]) equal to
 //! what the kernel of a namespace says, and asks that kernel for the neighbours that workers need.

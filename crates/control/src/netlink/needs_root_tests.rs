@@ -266,7 +266,7 @@ fn routes_that_differ_in_the_routers_own_address_alone_are_two() {
         bed.way("192.0.2.1") == [hop("10.0.0.2", 3, 1)]
     });
     bed.ip("route del 192.0.2.0/24 src 10.0.0.1");
-    // Heard behind it.
+    // This message comes after the deletion.
     bed.ip("route add 198.51.100.0/24 via 10.0.0.2");
     until("another", || !bed.way("198.51.100.1").is_empty());
     assert_eq!(bed.way("192.0.2.1"), [hop("10.0.0.2", 3, 1)]);

@@ -26,7 +26,7 @@ const UID: usize = FOUND + ID + 12;
 pub(super) enum Other {
     /// A process of this user has opened the other end.
     Users(u32),
-    /// The end was in this namespace and is closed: its owner is unknown.
+    /// The other end was in this namespace and is closed: its owner is unknown.
     Closed,
     /// The end is in another namespace, or on another machine.
     Elsewhere,

@@ -1,5 +1,5 @@
-//! `ip rule`: logs a warning if rules choose the table of routes in another way than a kernel's defaults, since workers
-//! look into the tables `local` and `main`, in this order, whatever the rules say.
+//! Policy routing (`ip rule`): logs a warning if rules differ from a kernel's defaults, because workers always look up
+//! the tables `local` and `main`, in this order.
 
 use std::collections::HashSet;
 use tracing::{info, warn};

@@ -175,7 +175,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// Reports each request; fails each time after one look.
+    /// Reports each request; fails each time after one query.
     struct Failing(Sender<&'static str>);
 
     impl Follow for Failing {

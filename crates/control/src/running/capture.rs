@@ -38,7 +38,7 @@ const STEP: Duration = Duration::from_millis(200);
 /// Bytes after which a piece goes to the client even if more records wait.
 const PIECE: usize = 64 * 1024;
 
-/// A capture under way; its taps go when it is dropped.
+/// A capture in progress; its taps are removed on drop.
 pub(crate) struct Capture {
     control: Arc<Control>,
     id: u64,

@@ -118,7 +118,7 @@ impl Control {
             .collect()
     }
 
-    /// Halts the router and gives its final counts, as the books add them up.
+    /// Halts the router and returns its final packet accounting.
     pub fn close(&self) -> Result<books::Books, Failure> {
         self.router.halt()?;
         let (plan, answers) = self.counts()?;
@@ -183,7 +183,7 @@ impl Answer {
     }
 }
 
-/// A worker's longest turn, as `read` finds it: the whole last, so that no part is longer.
+/// A worker's longest turn, read by `read`. The whole turn is read last, so that no part exceeds it.
 fn longest(times: &WorkerTimes, read: impl Fn(&AtomicU64) -> u64) -> view::Longest {
     view::Longest {
         longest_run_ns: read(&times.longest_run),

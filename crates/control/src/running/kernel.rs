@@ -58,7 +58,7 @@ impl Control {
         drop(left);
         let mut netlink = self.netlink.lock();
         let left = netlink.take();
-        // Its thread ends; requests for its counters do not wait for that.
+        // Dropping the value ends the netlink thread; requests for its counters do not wait for that.
         drop(netlink);
         drop(left);
     }
@@ -74,7 +74,7 @@ impl Control {
             .collect()
     }
 
-    /// Makes the TAP interfaces look like their devices. Asked every now and then, it needs no event to be seen.
+    /// Copies the state of devices to their TAP interfaces. It is called periodically, so no event can be missed.
     pub(crate) fn follow_devices(&self) {
         let kernel = self.router.plan().router_wide::<Kernel>();
         let mut tap_interfaces = self.tap_interfaces.lock();
@@ -83,7 +83,7 @@ impl Control {
         }
     }
 
-    /// True if the kernel is followed by a thread that does something, or not at all; see [`Netlink::is_alive`].
+    /// True if no kernel is followed, or if the following thread makes progress; see [`Netlink::is_alive`].
     pub(crate) fn follows(&self) -> bool {
         // Both will be queried, so both are woken first.
         let both = [

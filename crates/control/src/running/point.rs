@@ -3,7 +3,7 @@
 use engine::plan::{Edge, Plan};
 use engine::tap::Point;
 
-/// A place to look at, with the name that captures give it.
+/// A capture point, with its name in captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The point for the engine.

@@ -9,7 +9,7 @@ use tracing::warn;
 /// Minimum interval of reports for a class.
 const AGAIN: Duration = Duration::from_secs(600);
 
-/// Drop counts by class and policer, from the last look.
+/// Drop counts by class and policer, at the last check.
 #[derive(Default)]
 pub(crate) struct Policed(Lock<BTreeMap<(String, String), Class>>);
 

@@ -314,7 +314,8 @@ fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
     source
 }
 
-/// Refuses what would have frames between the servers of a cluster misread while some have changed and some not.
+/// Refuses a change of numbers by which the servers of a cluster would misread each other's frames until all have
+/// changed.
 fn keeps_numbers(running: &Source, source: &Source) -> Result<(), Failure> {
     let both = running.numbers.as_ref().zip(source.numbers.as_ref());
     match both.and_then(|(old, new)| new.moved(old)) {

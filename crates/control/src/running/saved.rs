@@ -75,7 +75,7 @@ impl Settings {
         }
     }
 
-    /// Forgets the settings of elements for which this is false.
+    /// Removes the settings of elements for which `keeps` returns false.
     pub(crate) fn retain(&self, keeps: impl Fn(&str) -> bool) {
         self.lock().retain(|setting| keeps(&setting.element));
     }
@@ -83,7 +83,7 @@ impl Settings {
 
 /// Saved changes of one element.
 pub(crate) struct Kept {
-    /// Empty for the router.
+    /// Name of the element; empty for the router.
     element: String,
     fingerprint: Option<u64>,
     /// Lines `ELEMENT.HANDLER VALUE`.
@@ -251,8 +251,8 @@ impl Control {
                 count += each.len();
                 continue;
             };
-            // The settings saved for this very configuration are one change, in which lines refer to the rules before
-            // them.
+            // Settings saved for this very configuration are applied as one change, because lines refer to the rules of
+            // earlier lines.
             if print.is_some() {
                 let all = lang::count(each.len(), "line");
                 warn!(

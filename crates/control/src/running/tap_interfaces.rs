@@ -25,7 +25,7 @@ pub(crate) struct TapInterfaces {
 
 struct TapInterface {
     tap: Weak<Tap>,
-    /// State of the device that it last copied, and the result.
+    /// State of the device at the last copy to the interface, and the result of the copy.
     shown: Option<Look>,
     found: Option<Look>,
 }
@@ -147,9 +147,9 @@ impl TapInterface {
         TapInterface { tap, shown, found }
     }
 
-    /// Copies the state of its device, if either has changed. Correct values are not set again, as daemons would see a
-    /// change. Values that cannot be set are not tried again before the next change. A device that is the TAP
-    /// interface's `own` is asked to take over the address and the MTU that others have set.
+    /// Copies the state of the device to the TAP interface if either has changed. Correct values are not set again,
+    /// because daemons would see a change. Values that cannot be set are not tried again before the next change. If the
+    /// device is the TAP interface's `own`, it is asked to take over the address and the MTU that others have set.
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
         // An interface from before the router keeps its carrier while the other end of its device may be about to
         // return.

@@ -1,4 +1,4 @@
-//! Traces: the way of some packets through the elements.
+//! Traces: the paths of some packets through the elements.
 
 use super::Control;
 use crate::view::{Failure, Step, TracedPacket};
@@ -32,7 +32,7 @@ const QUIET: Duration = Duration::from_millis(200);
 /// Numbers of packets; a later trace does not mistake packets of an earlier one for its own.
 static NEXT: AtomicU16 = AtomicU16::new(1);
 
-/// Follows packets; ends when all have come to their end, or time is over. It blocks.
+/// Follows packets until all have ended or the time is over. Blocks.
 pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure> {
     let plan = control.router().plan();
     let source = match &spec.source {
@@ -130,7 +130,7 @@ fn collect(
 
 #[derive(Default)]
 struct Traced {
-    /// Time of its first step, by the router's clock and by the machine's.
+    /// Time of the packet's first step, by the router's clock and by the machine's.
     began: Option<(u64, Option<Instant>)>,
     steps: Vec<Step>,
     bytes: Vec<u8>,

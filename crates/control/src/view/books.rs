@@ -1,4 +1,4 @@
-//! The books of a router: every packet that came in went out, was dropped under a name, or is held.
+//! Packet accounting of a router: every packet that came in was sent, dropped under a name, or is held.
 
 use crate::view::Stats;
 use engine::plan::Plan;
@@ -21,11 +21,11 @@ pub struct Line {
     pub held: u64,
     /// Packets that the element made.
     pub made: u64,
-    /// Packets that ended in it without being dropped: sent, counted, answered.
+    /// Packets that ended in the element without being dropped: sent, counted or answered.
     pub taken: u64,
 }
 
-/// The books of a router.
+/// Packet accounting of a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     /// Every element, in the order of the configuration.
@@ -35,7 +35,7 @@ pub struct Books {
     pub buffers: Option<i64>,
 }
 
-/// Adds the books up.
+/// Computes the packet accounting from a plan and its counters.
 pub fn balance(plan: &Plan, stats: Stats) -> Books {
     let entered: Vec<u64> = (0..plan.elements.len())
         .map(|node| pushed_into(plan, &stats, node) + pulled_by(plan, &stats, node))
@@ -98,7 +98,7 @@ fn pulled_by(plan: &Plan, stats: &Stats, node: usize) -> u64 {
 }
 
 impl Books {
-    /// Packets that came into being: in, out, dropped, held.
+    /// Totals of packets: in, out, dropped, held.
     pub fn totals(&self) -> (u64, u64, u64, u64) {
         let sum = |f: fn(&Line) -> u64| self.lines.iter().map(f).sum();
         let dropped = |l: &Line| l.drops.iter().map(|(_, n)| n).sum();

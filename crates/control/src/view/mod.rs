@@ -54,7 +54,7 @@ pub struct Router {
     pub netns: Option<String>,
     /// Number of the router's tickets.
     pub share: u32,
-    /// Number of its group's tickets; `None` without a group.
+    /// Number of tickets of the router's group; `None` without a group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_share: Option<u32>,
     /// Priority of the router; routers with a greater priority run first.
@@ -205,9 +205,9 @@ pub struct CopyStats {
     pub drops: Vec<u64>,
     /// Packets that the element holds now.
     pub held: u64,
-    /// Statistics of its task, if it has one.
+    /// Statistics of the copy's task, if it has one.
     pub task: Option<Task>,
-    /// Statistics of its device queues, if it uses a device.
+    /// Statistics of the copy's device queues, if it uses a device.
     pub device: Option<DeviceUse>,
 }
 
@@ -338,10 +338,10 @@ pub struct ReloadRequest {
     /// Definitions that change.
     #[serde(default)]
     pub definitions: Vec<(String, String)>,
-    /// True if only to say what would change.
+    /// True for a dry run: the answer says what would change.
     #[serde(default)]
     pub dry_run: bool,
-    /// Starts this router of the file that describes the process's, and changes nothing else.
+    /// Name of a router to start; nothing else is changed. The router is described in the file of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<String>,
 }
@@ -446,7 +446,7 @@ pub struct Wrong {
 pub struct TracedPacket {
     /// Number of the packet, from 1.
     pub number: usize,
-    /// True if it came to an end: sent, discarded or dropped. Else it is held, or became another.
+    /// True if the packet was sent, discarded or dropped; false if it is held or became another packet.
     pub over: bool,
     /// First bytes of the packet where it was first seen.
     pub bytes: Vec<u8>,

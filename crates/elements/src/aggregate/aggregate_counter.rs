@@ -149,7 +149,7 @@ impl AggregateCounter {
         len as u64 + u64::from(extra)
     }
 
-    /// Does what is due at a threshold.
+    /// Performs the action of a threshold.
     fn act(&mut self, mark: &Mark, cx: &mut Cx) {
         match mark {
             Mark::None => {}

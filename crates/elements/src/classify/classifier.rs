@@ -30,7 +30,7 @@ use rules::{Compiled, Expr, HEADER, Headers, Outcome, Program, View, Within, pat
 pub(crate) struct Config {
     program: Compiled,
     patterns: Vec<String>,
-    /// True if they look only at bytes that all segments of a super-frame have alike.
+    /// True if the patterns test only bytes that are equal in all segments of a super-frame.
     alike: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Classifier {
     last: Last,
 }
 
-/// Four bytes that by themselves have decided what becomes of a packet: most packets that follow have the same.
+/// The four bytes that alone decided the last packet's output: most packets that follow have the same bytes.
 #[derive(Clone, Copy)]
 struct Last {
     at: u16,
@@ -81,7 +81,7 @@ impl<'a> Headers<'a> for Data<'a> {
 
     #[inline]
     fn run(self, program: &Program) -> Outcome {
-        program.run_on(|_| self.0.data()) // patterns speak of nothing else
+        program.run_on(|_| self.0.data()) // patterns test data bytes only
     }
 }
 

@@ -79,7 +79,7 @@ fn header_is_cut(fragment: &[u8]) -> bool {
     }
 }
 
-/// Place in DROPS.
+/// Index in DROPS.
 const BAD_HEADERS: u8 = 1;
 
 pub(super) struct Filter<K> {

@@ -103,7 +103,7 @@ impl ControlSocket {
             };
             any = true;
             if self.sessions.len() == CLIENTS_MAX && !self.make_place(now) {
-                // If there is no room for this message, the end of the connection is the only answer.
+                // Without room for this message, the client sees only the end of the connection.
                 let _ = stream.write(FULL);
                 continue;
             }

@@ -24,8 +24,7 @@ pub(super) enum Command {
     Wrong(u16, String),
 }
 
-/// A connection's input. No byte is looked at twice for its line's end, however many come at a time, and none is moved
-/// for each command.
+/// A connection's input. The search for a line's end examines each byte once, and bytes are not moved for each command.
 #[derive(Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
@@ -81,7 +80,7 @@ impl Input {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Forgets all, and understands nothing that comes: it might be the middle of something.
+    /// Discards all input, also later input: it may begin in the middle of a command.
     pub(super) fn end(&mut self) {
         *self = Input {
             ended: true,
@@ -99,7 +98,7 @@ impl Input {
         self.bytes.len() - self.start
     }
 
-    /// Takes all up to a place, from which the next line is looked for.
+    /// Consumes input up to a position, where the search for the next line begins.
     fn take_to(&mut self, place: usize) {
         (self.start, self.seen) = (place, place);
     }
@@ -179,8 +178,8 @@ impl Input {
         }
     }
 
-    /// Ends the connection if a command is too long: the text behind it is its rest, and no command. Otherwise a
-    /// browser could get one executed, behind an address that is longer than a line.
+    /// Ends the connection if a command is too long. The text after it is not taken for commands: otherwise a browser
+    /// could send one after an address that is longer than a line.
     fn too_long(&mut self, most: usize) -> Option<Command> {
         (self.len() > most).then(|| {
             self.end();
@@ -189,7 +188,7 @@ impl Input {
         })
     }
 
-    /// The line that is looked for; None if its end has not come.
+    /// The next line; None if its end has not arrived.
     fn line(&mut self) -> Option<Line> {
         let bytes = &self.bytes[self.seen..];
         let Some(at) = bytes.iter().position(|&b| b == b'\n' || b == b'\r') else {
@@ -263,7 +262,7 @@ fn arguments() -> Command {
     Command::Wrong(500, "Wrong number of arguments".to_owned())
 }
 
-/// The first word, and what follows the space behind it.
+/// The first word, and the text after the next space.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     match text.find(|c: char| c.is_ascii_whitespace()) {
@@ -291,7 +290,7 @@ pub(super) fn data(text: &str, data: &str) -> Vec<u8> {
     out
 }
 
-/// Commands in input that comes in these pieces, for tests on any bytes.
+/// Commands parsed from input that arrives in these pieces, for tests on arbitrary bytes.
 pub fn understood<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
     let (mut input, mut all) = (Input::default(), Vec::new());
     for piece in pieces {

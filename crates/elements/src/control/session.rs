@@ -243,7 +243,7 @@ fn path(name: &str, rules: &Rules, cx: &JobCx) -> String {
     numbered.unwrap_or_else(|| name.to_owned())
 }
 
-/// Refusal of a handler that has the other use alone.
+/// Refusal of a handler that can only be read, or only be written.
 fn only(name: &str, other: &str) -> (u16, String) {
     (530, format!("Handler '{name}' {other}-only"))
 }

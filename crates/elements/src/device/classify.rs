@@ -271,7 +271,7 @@ fn put_in(
     place: Span,
 ) -> Result<(), Wrong> {
     let Some((_, device)) = device_of(&router.elements[receiver]) else {
-        return Ok(()); // told by the receiver itself
+        return Ok(()); // the receiver itself reports this error
     };
     let name = plain(&device);
     if router.find(&format!("{name}@steer")).is_some() {

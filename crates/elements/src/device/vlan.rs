@@ -61,7 +61,7 @@ pub fn outer_of(sender: &str) -> String {
     format!("{sender}{OUTER_ENCAP}")
 }
 
-/// Role of an element; `None` if it is from the user's configuration.
+/// Role of an element that was inserted here; `None` for an element of the user's configuration.
 pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
     match class {
         "VLANSplit" => name.strip_suffix(SPLIT).map(Way::In),

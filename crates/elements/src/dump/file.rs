@@ -31,7 +31,7 @@ impl FromArg for Filename {
     }
 }
 
-/// Bytes buffered before the operating system is asked.
+/// Size of the buffer in bytes.
 const BUFFER: usize = 64 * 1024;
 
 /// An open file to read.
@@ -132,7 +132,7 @@ fn packer(start: &[u8]) -> Option<&'static str> {
 
 /// An open file to write.
 pub(crate) enum Output {
-    /// The standard output, which others of this program write to as well: nothing is kept back.
+    /// The standard output, unbuffered, because other parts of this program write to it as well.
     Standard,
     /// A file.
     File(BufWriter<File>),

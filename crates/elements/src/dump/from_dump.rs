@@ -190,7 +190,7 @@ impl Plays for FromDump {
 
     fn end(&mut self, cx: &mut Cx) -> Did {
         self.config.end.reached(cx);
-        // A call stands in the place of `active false`, and the end of a file is none of a window, as in Click.
+        // A call replaces `active false`, and the end of a file does not end a window, as in Click.
         let end = &self.config.end;
         if end.stop || end.call.is_none() && self.window.has_end() {
             self.playback.active = false;

@@ -79,7 +79,7 @@ impl Sample {
         self.0 >= ONE || cx.random() & (ONE - 1) < self.0
     }
 
-    /// The probability as text, with as many digits as tell it from its neighbours.
+    /// The probability as text, with the fewest digits that distinguish it from neighbouring values.
     pub(super) fn show(self) -> String {
         let exact = f64::from(self.0) / f64::from(ONE);
         let rounded = (0..9).map(|digits| format!("{exact:.digits$}"));

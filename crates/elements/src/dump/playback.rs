@@ -72,7 +72,7 @@ impl Playback {
         Next::Packet(packet)
     }
 
-    /// True if packets are asked for.
+    /// True if the element is pulled.
     pub(super) fn is_pulled(&self) -> bool {
         self.output_pull
     }

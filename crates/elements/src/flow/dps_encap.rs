@@ -44,9 +44,9 @@ drops! {
 /// The link downstream, and the number of deadlines missed on it.
 pub(super) struct Departure {
     config: Config,
-    /// Time that this router may take beyond a deadline, in nanoseconds.
+    /// Tolerated time beyond a deadline, in nanoseconds.
     error: u64,
-    /// Packets that left later than this router may take.
+    /// Number of packets that left later than tolerated.
     pub(super) late: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Flows that are set up: told by a tag or by their five-tuple, with a next hop and a guarantee.
+//! Flows that are set up, identified by a tag or by their five-tuple, with a next hop and a guarantee.
 
 mod dps_decap;
 mod dps_encap;

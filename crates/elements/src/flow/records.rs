@@ -330,7 +330,7 @@ impl Records {
     /// nanoseconds, are removed and returned.
     pub(super) fn expire(&self, now: u64, idle: Option<u64>, max: usize) -> Vec<Known> {
         let Some(mut writer) = self.try_lock() else {
-            return Vec::new(); // the next time
+            return Vec::new(); // the next call removes them
         };
         let writer = &mut *writer;
         let mut over = Vec::new();

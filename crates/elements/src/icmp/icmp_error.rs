@@ -272,7 +272,7 @@ impl Config {
         let there = packet.network().len();
         let quoted = there.min(room.checked_sub(len)?).max(mpls::QUOTED_MIN) / 4 * 4;
         if quoted + len > room {
-            return None; // with so small an MTU
+            return None; // the MTU is too small
         }
         packet.truncate(labels + quoted);
         packet.leave_large();

@@ -128,7 +128,7 @@ mod tests {
         ip6("2001:db8::1", "2001:db8::ff", next, 64, headers)
     }
 
-    /// Code and pointer of the answers since the last look.
+    /// Code and pointer of the answers since the last call.
     fn told(bench: &mut testkit::Bench) -> Vec<(u8, u8)> {
         let all = bench.take("told");
         all.iter().map(|p| (p[41], p[47])).collect()

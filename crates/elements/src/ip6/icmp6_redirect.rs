@@ -60,7 +60,7 @@ struct Advice {
     ether: EtherAddr,
 }
 
-/// The half of an address that tells the hosts of a link apart.
+/// The half of an address that identifies a host on its link.
 fn word(host: Ipv6Addr) -> u64 {
     host.to_bits() as u64
 }

@@ -44,7 +44,7 @@ const ROUTER_GROUPS: [Ipv6Addr; 5] = [
 ];
 
 pub(crate) struct IP6Local {
-    /// Sorted.
+    /// Addresses for which the router receives packets, sorted.
     mine: Arc<Vec<Ipv6Addr>>,
 }
 
@@ -56,7 +56,7 @@ impl Element for IP6Local {
         .carries_super_frames()
         .ignores_annotations();
 
-    /// Everything listened to, sorted.
+    /// Addresses and groups to which the router listens, sorted.
     type Config = Vec<Ipv6Addr>;
 
     fn configure(args: &mut Args) -> Vec<Ipv6Addr> {

@@ -64,7 +64,7 @@ const WAIT: Verdict = Verdict::out(254);
 
 type Key6 = [u8; 16];
 
-/// Neighbours known for good.
+/// Neighbours with configured Ethernet addresses, which never expire.
 struct Entries(Vec<(Ipv6Addr, EtherAddr)>);
 
 impl FromArg for Entries {
@@ -141,7 +141,7 @@ struct Hands<'a, 'b> {
 }
 
 impl Face {
-    /// Does a resolver's event.
+    /// Carries out an event of the resolver.
     fn act(self, event: Event<Key6>, counts: &mut Counts, cx: &mut Cx) {
         match event {
             Event::Ready(mac, mut packet) => {

@@ -42,14 +42,13 @@ pub(super) fn encapsulate(packet: &mut Packet, src: EtherAddr, dst: EtherAddr) -
     packet.replace_mac(&ether::header(dst, src, ether::IPV6))
 }
 
-/// A message that its receiver may believe: from this link, whole, its checksum right (RFC 4861, 6.1
-/// and 7.1).
+/// A valid message: from this link, complete, with a correct checksum (RFC 4861, 6.1 and 7.1).
 pub(super) struct Received<'a> {
     pub(super) src: Ipv6Addr,
     pub(super) nd: Nd<&'a [u8]>,
 }
 
-/// The message in a packet, if it may be believed.
+/// The message in a packet, if it is valid.
 pub(super) fn received(packet: &Packet) -> Option<Received<'_>> {
     let whole = chain::whole(packet)?;
     // RFC 6980, 5: not in fragments, not even in a single whole one.

@@ -178,7 +178,7 @@ impl Body {
             .is_some_and(|w| w >> (unit % 64) & 1 != 0)
     }
 
-    /// True if bytes that are there came in one piece, which had no others.
+    /// True if the bytes from `first` to `behind` came in one fragment, which held no other bytes.
     fn is_one_piece(&self, first: usize, behind: usize) -> bool {
         let starts = |unit| self.starts.contains(&(unit as u16));
         let inside = self
@@ -241,7 +241,7 @@ impl Body {
         self.len.is_some_and(|len| len.div_ceil(8) == self.units)
     }
 
-    /// Puts what follows the first `from` bytes behind a packet that has these, and sets its lengths.
+    /// Appends the body from byte `from` on to a packet that has the first `from` bytes, and sets the packet's lengths.
     /// `None` if there is no buffer for it, `Some(false)` if the marks of congestion do not fit together.
     pub(super) fn append_to(&self, packet: &mut Packet, from: usize) -> Option<bool> {
         let rest = self.bytes.data().get(from..self.len?)?;

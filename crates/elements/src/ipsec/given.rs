@@ -9,7 +9,7 @@ use esp::{Direction, Keys, Sa, Spec};
 pub struct Given {
     pub(super) sas: Vec<(Spec, Keys)>,
     pub(super) policies: Vec<Policy>,
-    /// True if some of them seal by numbers that count up from the clock.
+    /// True if some associations encrypt by numbers that count up from the clock.
     pub(super) counts: bool,
     made: Vec<Sa>,
 }

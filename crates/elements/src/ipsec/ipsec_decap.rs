@@ -378,7 +378,7 @@ fn leave(
     Ok(verdict)
 }
 
-/// True if a packet in UDP comes from elsewhere than the association says; in transport mode only ports are known.
+/// True if a packet in UDP has another source than the association; in transport mode only ports are known.
 #[inline]
 fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
     let Some((port, _)) = sa.spec().udp else {
@@ -480,7 +480,7 @@ fn leave_transport(packet: &mut Packet, before: &Before, inner: &Opened) -> Resu
     Ok(Verdict::out(if before.is_v4 { OUT4 } else { OUT6 }))
 }
 
-/// Makes the checksum of TCP or UDP anew. It was right when the packet was sealed, or the other end wanted a wrong one.
+/// Recomputes the checksum of TCP or UDP. The packet is authentic: a wrong checksum was the other end's intention.
 fn fill_checksum(upper: &mut [u8], protocol: u8, pseudo: u64) {
     match protocol {
         proto::TCP if upper.len() >= tcp::MIN_LEN => {

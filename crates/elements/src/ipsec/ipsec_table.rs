@@ -88,7 +88,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// The table, made when it is first asked for.
+    /// The table, created at the first request.
     pub(super) fn database(&self, init: &Init) -> Arc<Database> {
         Arc::clone(self.database.get_or_init(|| self.make(init.timestamp)))
     }
@@ -114,7 +114,7 @@ impl Config {
                 .and_then(|t| t.find(spec.direction, spec.spi));
             // An unchanged association keeps its sequence numbers and its window.
             let same = known.filter(|sa| sa.is(spec, keys)).cloned();
-            // `configure` has checked that it can be made.
+            // `configure` has checked that the association can be made.
             let new = || Sa::new(spec.clone(), keys, now).ok().map(Arc::new);
             all.extend(same.or_else(new));
         }

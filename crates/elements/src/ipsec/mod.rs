@@ -92,7 +92,7 @@ impl Table {
     }
 }
 
-/// Packets for which associations are looked up before the first of them is sealed or opened.
+/// Number of packets whose associations are looked up before the first packet is encrypted or decrypted.
 const TOGETHER: usize = 64;
 
 /// Looks up associations for the packets of a burst. No look-up waits for another one: if packets have different
@@ -127,7 +127,7 @@ impl<'t> Ahead<'t> {
     }
 }
 
-/// Takes off what comes before the network header.
+/// Strips the bytes before the network header.
 #[inline]
 fn at_network(packet: &mut Packet) -> bool {
     packet.pull(packet.network_offset())

@@ -65,7 +65,7 @@ impl Fuse for LinuxMTU {
         let (mtu, whole) = (self.interface.mtu(), self.whole);
         #[inline(always)]
         move |packet| {
-            // Most packets fit even with their link-layer header; then nobody needs to find the network header.
+            // Most packets fit even with their link-layer header; then the network header need not be found.
             if packet.len() <= mtu {
                 return Some(Verdict::ON);
             }

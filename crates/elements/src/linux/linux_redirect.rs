@@ -37,7 +37,7 @@ pub(crate) struct LinuxRedirect {
     exceptions: u64,
 }
 
-/// The source of a packet, as far as hosts of a link are told apart by it.
+/// The part of a packet's source that distinguishes the hosts of a link.
 fn host(packet: &Packet) -> u64 {
     let packet = packet.network();
     match packet.first().map(|first| first >> 4) {

@@ -9,7 +9,7 @@ use wire::{Ipv4, Ipv6, ipv4, ipv6};
 pub(crate) enum Mode {
     /// Each router on the labelled path decrements the packet's time to live, and the class is that of the packet.
     Uniform,
-    /// The way of the labels is one hop, and the packet keeps its class.
+    /// Pipe model (RFC 3443): the labels' path counts as one hop, and the packet keeps its class.
     Pipe,
 }
 

@@ -31,7 +31,7 @@ impl Kind for Is {
 mod tests {
     use testkit::Bench;
 
-    /// Number of looks of the puller after the last packet was taken.
+    /// Number of polls by the puller after the last packet was taken.
     fn looks(class: &str) -> usize {
         let text = format!("q :: {class} -> u :: Unqueue -> out :: Collect");
         let mut bench = Bench::strict(crate::CLASSES, &text);

@@ -35,7 +35,7 @@ pub(crate) struct Unqueue {
 }
 
 impl Unqueue {
-    /// Packets to ask for now.
+    /// Number of packets to pull now.
     fn wanted(&self, cx: &Cx) -> usize {
         let burst = match self.burst {
             None => cx.burst(),

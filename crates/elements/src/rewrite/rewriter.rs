@@ -32,7 +32,7 @@ const FLOWS: usize = 1 << 20;
 const REAP_INTERVAL: Duration = Duration::from_secs(10);
 const REAP_INTERVAL_CLICK: Duration = Duration::from_secs(15 * 60);
 
-/// A class of the family.
+/// A class of rewriting elements.
 pub(super) trait Family: Sized + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;

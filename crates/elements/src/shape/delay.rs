@@ -5,8 +5,8 @@ use arguments::show;
 use arguments::units;
 use std::time::Duration;
 
-/// Earliest timestamp that is one, in nanoseconds since the epoch. Earlier ones are those of a dump that counts from
-/// zero: Click takes packets with no whole second in their timestamp for packets without one.
+/// Least timestamp that counts as one, in nanoseconds since the epoch. Smaller ones come from a dump that counts from
+/// zero: for Click, a packet with no whole second in its timestamp has no timestamp.
 const FIRST_SECOND: u64 = 1_000_000_000;
 
 /// A delay, and the packet that waits for its end.

@@ -35,7 +35,7 @@ pub(crate) struct Shaper<K: Kind = ByPackets> {
     kind: PhantomData<K>,
     rate: PerSecond,
     gap: Gap,
-    /// True if packets that may not pass were asked for.
+    /// True if more packets were requested than may pass.
     excess: bool,
 }
 

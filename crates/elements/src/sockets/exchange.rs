@@ -77,7 +77,7 @@ pub(super) struct Came {
     pub(super) wanted: bool,
 }
 
-/// A way to others that never waits: where it would, the error is [`ErrorKind::WouldBlock`].
+/// A non-blocking channel to a peer: where an operation would block, its error is [`ErrorKind::WouldBlock`].
 pub(super) trait Link {
     /// Sends bytes; returns how many have gone, fewer than there are where packets are a stream.
     fn send(&mut self, packet: &Packet) -> io::Result<usize>;

@@ -32,7 +32,7 @@ use std::marker::PhantomData;
 /// Maximum number of packets per run.
 const BURST_MAX: usize = 4096;
 
-/// A class that makes packets whenever it may.
+/// A class that makes packets as fast as possible.
 pub(crate) trait Kind: Sized + 'static {
     /// The class name.
     const CLASS: &'static str;

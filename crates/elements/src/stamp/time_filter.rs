@@ -77,8 +77,8 @@ impl TimeFilter {
         });
     }
 
-    /// True if a packet of this time passes, and, if it is the first behind the window, the handler to be
-    /// written; a router that is to stop then is asked to.
+    /// True if a packet of this time passes; and, for the first packet after the window, the handler to write. Also
+    /// asks the router to stop, if that is configured.
     fn judge(&self, stamp: i64, cx: &mut Cx) -> (bool, Option<&HandlerCall>) {
         let mut state = self.state.borrow_mut();
         let place = state.window.place(stamp);

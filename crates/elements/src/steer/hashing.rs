@@ -1,4 +1,4 @@
-//! Flows to hashes to buckets: what classes have in common that hash.
+//! Common part of classes that hash flows: from the flow to its hash and its bucket.
 
 use super::hash_key::{HashKey, Keys, Shared};
 use arguments::Args;

@@ -208,7 +208,7 @@ fn threads_lose_and_reorder_nothing_while_buckets_move() {
 /// A router one of whose requests gets no answer.
 struct Fails<'a> {
     router: &'a Router,
-    /// Questions before it.
+    /// Number of requests before the failure.
     after: Cell<usize>,
     /// True if only the answer is lost.
     heard: bool,

@@ -164,7 +164,7 @@ impl Place for [u64; 3] {
 }
 
 #[derive(Clone, Copy)]
-#[repr(align(32))] // a shift finds it
+#[repr(align(32))] // a power of two: the index is a shift
 struct Host<P> {
     place: P,
     next: Next,

@@ -283,7 +283,7 @@ impl Graph {
     fn run_task(&mut self, index: usize) -> Did {
         let task = &mut self.core.tasks[index];
         let node = task.node;
-        // This run answers what woke the task; only what comes during it asks for another one.
+        // This run serves the task's wake-up; only a wake-up during the run causes another one.
         task.stats.woken = false;
         // Reading the counter costs as much as an element does, so a sample is measured.
         let measured = task.stats.runs.is_multiple_of(MEASURED_ONE_IN);

@@ -12,7 +12,7 @@ const HASH_BLOCK: usize = 128;
 /// Number of round keys of AES with the longest key.
 pub(crate) const ROUND_KEYS: usize = 15;
 
-/// Alignment of bytes.
+/// A block of bytes with the alignment of vector instructions.
 #[repr(C, align(16))]
 #[derive(Clone, Copy)]
 pub(crate) struct Block(pub(crate) [u8; BLOCK]);

@@ -66,7 +66,7 @@ impl Batch {
         unsafe {
             let n = send(base.cast(), len).min(len);
             self.packets.set_len(0);
-            self.set_bytes(0); // whoever fills an empty batch need not count them again
+            self.set_bytes(0); // 0 bytes: filling the empty batch needs no new count
             if n < len {
                 std::ptr::copy(base.add(n), base, len - n);
                 self.changing().set_len(len - n);

@@ -262,7 +262,7 @@ unsafe fn move_one(
 ) -> Option<Option<Verdict>> {
     // SAFETY: by this function's contract. If `step` panics, the packet is leaked.
     let mut packet = ManuallyDrop::new(unsafe { slot.read() });
-    let len = packet.len() as u64; // as it is after the step, or nobody asks
+    let len = packet.len() as u64; // the length after the step is unused, or the same
     let said = step(&mut packet);
     let packet = ManuallyDrop::into_inner(packet);
     // SAFETY: by this function's contract; a port is less than PORTS.

@@ -99,7 +99,7 @@ fn packets_are_dealt_out_in_order_however_they_take_turns() {
         let kept = stay.map_or(0, |(kept, _)| packets.min(kept));
         let mut batch = numbered(0..packets as u8);
         if round % 3 > 0 {
-            batch.bytes(); // else nobody has counted them
+            batch.bytes(); // otherwise the bytes are not counted
         }
         let mut partition = sides.partition(&mut batch, stay);
         let nobodys = burst.partition(&mut partition);

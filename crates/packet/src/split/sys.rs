@@ -54,7 +54,7 @@ impl Batch {
 ///
 /// # Safety
 /// `slot` to `end` are packets without another owner, and `step` returned `verdict` for the first of them.
-#[inline(never)] // a loop by itself, that the other has its registers
+#[inline(never)] // a loop of its own, so that the other one keeps its registers
 unsafe fn close<C>(
     mut slot: *mut Packet,
     end: *mut Packet,

@@ -44,7 +44,7 @@ const FRAME_CHARGE: usize = 4096 / 2;
 /// A packet socket. Its descriptor keeps its number when the watcher replaces the socket.
 struct Socket {
     fd: OwnedFd,
-    /// An epoll set around `fd`: what sleepers wait for, since it outlives the socket.
+    /// An epoll set that contains `fd`. Sleeping workers wait for the set, which outlives the socket.
     ready: OwnedFd,
     /// Number of frames that the kernel dropped for want of room.
     drops: Count,
@@ -71,7 +71,7 @@ struct Shared {
     interface: Arc<Watched>,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
-    /// Reason why the kernel receives as it did before, if it does.
+    /// Reason why the kernel schedules receive work as before, if it does.
     remark: Lock<Option<String>>,
     rx: Vec<Arc<Socket>>,
     tx: Vec<Arc<Socket>>,

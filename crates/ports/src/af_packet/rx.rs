@@ -219,7 +219,7 @@ fn reason(why: CutError) -> usize {
     }
 }
 
-/// A super-frame in one buffer; else its head as it was, as there are few buffers so large.
+/// Joins a super-frame in one large buffer; if none is free, returns the head unchanged.
 fn joined(head: Packet, beyond: &[u8]) -> Result<Packet, Packet> {
     if beyond.is_empty() {
         return Ok(head);

@@ -14,7 +14,7 @@ pub(super) struct Tie {
     /// Index of the interface that the sockets are tied to; true if they get frames for other stations.
     bound: Option<(i32, bool)>,
     napi: Option<Napi>,
-    /// Index of the interface whose receive work was seen to, once it was up.
+    /// Index of the interface whose receive work (NAPI) was arranged, once it was up.
     arranged: Option<i32>,
 }
 
@@ -90,7 +90,7 @@ impl Tie {
         for (old, new) in shared.rx.iter().zip(fresh) {
             old.count_drops();
             sys::replace(&old.fd, new)?;
-            // The set forgot the old socket when it was closed.
+            // The kernel removed the old socket from the set when the socket was closed.
             sys::epoll_add(&old.ready, old.fd.as_raw_fd())?;
         }
         for socket in &shared.tx {

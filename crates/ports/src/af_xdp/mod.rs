@@ -43,9 +43,9 @@ use tie::Tie;
 const MAX_QUEUES: usize = 64;
 /// Maximum number of frames in a ring, unless more are asked for.
 const FRAMES: u32 = 1024;
-/// After the last frame polls go on for so long, though the worker may sleep between them: the kernel puts interrupts
-/// off for 200 us after each poll, and three times if nothing comes, so that a sleeping worker would be woken later
-/// than it polls.
+/// Time for which polls continue after the last frame; the worker may sleep between them. The kernel keeps interrupts
+/// off for 200 us after each poll, and three times if nothing comes, so a sleeping worker would be woken later than it
+/// polls.
 const POLLED_ON: Duration = Duration::from_millis(2);
 /// A frame's header and a VLAN tag, which the MTU does not count.
 const HEADERS: usize = 18;

@@ -186,7 +186,7 @@ impl Program {
     }
 }
 
-/// A number of two bytes as it lies in a frame, as a load of them gives it.
+/// A 16-bit number in network byte order, as a load from a frame returns it.
 fn half(number: u16) -> i32 {
     u16::from_ne_bytes(number.to_be_bytes()).into()
 }

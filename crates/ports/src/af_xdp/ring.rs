@@ -61,7 +61,7 @@ impl Ring {
         self.at.desc as usize + (number & (self.size - 1)) as usize * self.step
     }
 
-    /// Places.
+    /// Number of entries.
     pub(super) fn size(&self) -> u32 {
         self.size
     }

@@ -32,7 +32,7 @@ pub(super) const TX_ERRORS: usize = 2;
 
 /// Number of frames whose bytes are fetched ahead.
 const AHEAD: u32 = 4;
-/// Unsuccessful calls for one batch, after which the watcher sends the rest when the device has room.
+/// Number of unsuccessful calls for one batch after which the watcher sends the rest when the device has room.
 const TRIES: usize = 64;
 /// Shortest frame: its header (IEEE 802.3 without the padding).
 const SHORTEST: usize = 14;
@@ -69,7 +69,7 @@ pub(super) struct Wish {
     pub(super) takes_parts: bool,
 }
 
-/// The end that receives.
+/// The receiving end of a socket.
 pub(super) struct Intake {
     pub(super) socket: Arc<Socket>,
     filled: Ring,
@@ -78,7 +78,7 @@ pub(super) struct Intake {
     short: bool,
 }
 
-/// The end that sends.
+/// The sending end of a socket.
 pub(super) struct Outlet {
     pub(super) socket: Arc<Socket>,
     full: Ring,
@@ -256,7 +256,7 @@ impl Intake {
         self.socket.memory.prefetch(piece.address as usize);
     }
 
-    /// The next frame, if it fits into a packet, and of how many parts it was.
+    /// The next frame, if it fits into a packet, and its number of descriptors.
     #[inline]
     fn take(&mut self, mut packet: Packet, filled: u32) -> (Option<Packet>, u32) {
         let mut pieces = 0;

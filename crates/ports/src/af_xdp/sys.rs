@@ -1,4 +1,4 @@
-//! The system call bpf(2), and what of sockets has no safe name.
+//! The system call bpf(2), and socket calls without a safe wrapper.
 #![allow(unsafe_code)]
 
 use super::program;
@@ -236,8 +236,8 @@ pub(super) fn poll_by_worker(socket: &OwnedFd) -> io::Result<()> {
     set_option(fd, libc::SOL_SOCKET, SO_BUSY_POLL_BUDGET, &FRAMES)
 }
 
-/// True if the kernel knows whose receive work polls of a socket are to do. Some learn it with the first frame; for
-/// some drivers (veth) Linux has not known it since 6.13.
+/// True if the kernel knows the receive work (NAPI) that polls of a socket do. Some drivers report it with the first
+/// frame; for others (veth) Linux has not known it since 6.13.
 pub(super) fn knows_receive_work(socket: &OwnedFd) -> bool {
     let (mut id, mut bytes): (u32, _) = (0, size_of::<u32>() as libc::socklen_t);
     // SAFETY: pointer and length describe `id`.

@@ -24,7 +24,8 @@ pub(super) struct Tie {
     /// XDP program that sorts frames; `None` for a port that only sends.
     filter: Option<Filter>,
     bound: Option<Bound>,
-    /// For the interface of this index. Kept while sockets cannot be bound, since each change of it is an event.
+    /// Settings of the interface with this index. They are kept while sockets cannot be bound, since each change of
+    /// them is an event.
     plain: Option<(i32, Plain)>,
     napi: Option<Napi>,
     /// Indices of two interfaces: the one whose receive work was arranged, once it was up, and the one that does this
@@ -37,7 +38,7 @@ struct Bound {
     /// Number of receive queues that the interface had when the program was attached.
     queues: usize,
     attached: Option<Attached>,
-    /// Socket that makes the interface receive all groups, or all stations (`true`).
+    /// Socket that makes the interface receive all multicast frames, or all frames (`true`).
     hears: Option<(OwnedFd, bool)>,
 }
 
@@ -60,7 +61,7 @@ impl Tie {
         })
     }
 
-    /// Ties sockets to the interface, if they are not.
+    /// Binds sockets to the interface, if they are not bound.
     pub(super) fn follow(&mut self, now: Option<&Interface>) -> io::Result<()> {
         let Some(now) = now else {
             // The sockets end with the interface. If it was only renamed, it is used again under its old name.
@@ -275,7 +276,7 @@ impl Tie {
         shared.told.lock().sockets.push(ends.socket);
     }
 
-    /// Sends what devices had no room for, if no later packets do.
+    /// Sends frames for which a device had no room, if no later packets do.
     fn send_late(&self) {
         let sockets: Vec<Arc<Socket>> = self.shared.told.lock().sockets.clone();
         let (pause, times) = LATE;

@@ -134,8 +134,8 @@ impl Card {
         self.present.lock().is_some()
     }
 
-    /// Takes the device away from workers and from EAL, so that the kernel can let it go. False if this kernel lacks
-    /// what that needs.
+    /// Takes the device away from workers and from EAL, so that the kernel can release it. Returns false if this kernel
+    /// lacks the memory barrier for this.
     pub(super) fn leave(&self) -> bool {
         let _moving = self.moving.lock();
         self.take_away()

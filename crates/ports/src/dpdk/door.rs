@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicU32, compiler_fence};
 use sync::Lock;
 
-/// Instead of a device's number: the door is shut.
+/// Value in place of a device number: the device must not be used.
 const SHUT: u32 = u32::MAX;
 
 /// True if a worker is inside; on a cache line of its own.
@@ -34,7 +34,7 @@ pub(super) struct Visitor {
 }
 
 impl Door {
-    /// The open door to a device.
+    /// Access to a present device.
     pub(super) fn to(device: Device) -> Door {
         Door {
             device: AtomicU32::new(device.number().into()),
@@ -57,8 +57,8 @@ impl Door {
         self.device.store(device.number().into(), Release);
     }
 
-    /// Shuts the door; when this returns, no worker is inside, and none comes in. Returns false, with the door open, if
-    /// this kernel lacks the barrier.
+    /// Revokes access: when this returns, no worker uses the device, and none will. Returns false, with access
+    /// unchanged, if this kernel lacks the barrier.
     pub(super) fn shut(&self) -> bool {
         let before = self.device.swap(SHUT, SeqCst);
         if !sys::barrier_on_all_threads() {
@@ -77,7 +77,7 @@ impl Door {
 }
 
 impl Visitor {
-    /// Uses the device, if the door is open.
+    /// Uses the device, if it is present.
     #[inline]
     pub(super) fn visit<T>(&self, what: impl FnOnce(Device) -> T) -> Option<T> {
         self.inside.0.store(true, Relaxed);

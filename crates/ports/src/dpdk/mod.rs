@@ -213,7 +213,7 @@ impl Tx {
     }
 }
 
-/// Attaches a device and says what it offers.
+/// Attaches a device and returns its description.
 ///
 /// # Errors
 /// DPDK cannot start or knows no such device; a sentence.

@@ -21,7 +21,7 @@ pub(super) fn reason(code: c_int) -> String {
         .into_owned()
 }
 
-/// Reason why the last call of this thread failed that does not return a number.
+/// Reason of this thread's last failed call, for calls that return no error number.
 pub(super) fn last_reason() -> String {
     // SAFETY: reads this thread's error number.
     reason(unsafe { c::ashlar_errno() })

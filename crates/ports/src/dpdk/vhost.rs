@@ -17,7 +17,7 @@ use std::path::PathBuf;
 /// A name in the file system that a socket can have, and its end.
 const PATH_MAX: usize = 107;
 
-/// The kind of port.
+/// The scheme `vhost:`.
 #[derive(Default)]
 pub(crate) struct Vhost(pub(crate) DpdkSizes);
 

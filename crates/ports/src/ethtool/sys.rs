@@ -66,7 +66,7 @@ struct Channels {
     combined: u32,
 }
 
-/// Receive and transmit queues that an interface has now; 1 each if it does not tell.
+/// Receive and transmit queues that an interface has now; 1 each if the driver does not report them.
 pub(crate) fn channels(socket: &OwnedFd, name: &str) -> (usize, usize) {
     const GET_CHANNELS: u32 = 0x3c;
     let mut channels = Channels {

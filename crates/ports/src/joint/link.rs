@@ -19,7 +19,7 @@ use std::sync::atomic::{
 /// the loops of frames.
 const MAX_HOPS: u16 = 255;
 
-/// Places of counts.
+/// Names of the drop counters.
 const NAMES: [&str; 2] = ["loop", "no_router"];
 const LOOP: usize = 0;
 const NO_ROUTER: usize = 1;
@@ -153,7 +153,7 @@ impl RxQueue for Rx {
             let hops = packet.anno_mut().hops;
             packet.arrived(PacketType::of_frame);
             packet.anno_mut().hops = hops;
-            packet.set_hash(0); // a device's would be of what came into the sender
+            packet.set_hash(0); // a device's hash would cover the packet as it came into the sender
         }
         n
     }

@@ -23,9 +23,9 @@ pub enum By {
 pub struct Tunnel {
     /// Kind of tunnel.
     pub kind: Kind,
-    /// The destination, if it counts.
+    /// Required destination; `None` for any.
     pub to: Option<IpAddr>,
-    /// GRE's key or VXLAN's network, if it counts.
+    /// Required GRE key or VXLAN network; `None` for any.
     pub key: Option<u32>,
 }
 
@@ -98,7 +98,7 @@ impl Table {
         }
     }
 
-    /// Gives a router the frames with these tags, none to two, that `by` tells.
+    /// Assigns to a router the frames with these tags (none to two) that `by` selects.
     pub(super) fn add(&mut self, number: u32, tags: &[Tag], by: &[By], broadcast: bool) {
         let next = self.segments.len() as u32;
         let at = match *tags {

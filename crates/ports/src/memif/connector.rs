@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 const SETTLED: Duration = Duration::from_secs(1);
-/// Time-out where none is needed.
+/// Time-out of waits that need none.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// A socket at which clients connect. It goes with the value.
+/// A socket at which clients connect. Its file is removed on drop.
 pub(super) struct Listener {
     socket: OwnedFd,
     path: PathBuf,

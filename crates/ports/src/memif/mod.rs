@@ -68,7 +68,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// A queue has found that the other end cannot be dealt with.
+    /// Reports a protocol violation of the other end to the thread.
     #[cold]
     fn tell(&self, mistake: Mistake) {
         *self.mistake.lock() = Some(mistake);
@@ -230,7 +230,7 @@ impl Drop for Memif {
     }
 }
 
-/// The kind of port.
+/// The scheme `memif:`.
 pub(crate) struct SharedMemory;
 
 impl Scheme for SharedMemory {

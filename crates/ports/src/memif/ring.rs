@@ -22,7 +22,7 @@ compile_error!("memif's descriptors are read as little-endian words");
 
 /// Magic number at the start of a ring.
 const COOKIE: u32 = 0x03E3_1F20;
-/// A flag of the receiver: it looks by itself, and need not be woken.
+/// Flag of the receiver: it polls, and need not be woken.
 const MASKED: u16 = 1;
 const FLAGS: usize = 4;
 const HEAD: usize = 6;
@@ -114,7 +114,7 @@ impl Budget {
 /// Owner of a ring's memory.
 #[derive(Clone, Copy)]
 pub(super) enum Memory {
-    /// The client's own, which this end is: where its buffers begin, in the same region, and bytes of each.
+    /// Memory of this end, the client: offset of the buffers in the region, and bytes of each.
     Own { buffers: usize, bytes: usize },
     /// The peer's memory.
     Peers,
@@ -200,7 +200,7 @@ impl Ring {
         self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
     }
 
-    /// True if a ring of the peer looks like one.
+    /// True if the peer's memory holds a valid ring.
     pub(super) fn is_one(&self) -> bool {
         self.here().long(self.at).load(Acquire) as u32 == COOKIE
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Time limit for all messages of the other end until both are connected.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Rings longer than this the other end may not have.
+/// Maximum length of the other end's rings, as a base-2 logarithm.
 const LONGEST_RING: u8 = 14;
 
 /// The rings of a connection, by queues of the port.
@@ -29,7 +29,7 @@ pub(super) struct Rings {
     pub(super) tx: Vec<Ring>,
 }
 
-/// A connection's socket, and what ends it early.
+/// A connection's socket, and the reasons to end it early.
 pub(super) struct Talk<'a> {
     pub(super) socket: &'a OwnedFd,
     pub(super) stop: &'a OwnedFd,

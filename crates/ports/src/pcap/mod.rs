@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Number of bytes buffered before the operating system is asked.
+/// Size of the file buffer in bytes.
 const BUFFER: usize = 256 * 1024;
 
 #[derive(Default)]
@@ -176,7 +176,7 @@ fn files(rest: &str) -> (&str, &str) {
     }
 }
 
-/// The kind of port.
+/// The scheme `pcap:`.
 pub(crate) struct Files;
 
 impl Scheme for Files {

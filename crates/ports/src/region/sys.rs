@@ -139,21 +139,21 @@ impl Region {
         unsafe { self.start.add(at) }.cast()
     }
 
-    /// A number of 16 bits.
+    /// Reference to the 16-bit number at an offset.
     #[inline]
     pub(crate) fn short(&self, at: usize) -> &AtomicU16 {
         // SAFETY: mapped as long as `self` exists, aligned, and all bit patterns are valid.
         unsafe { self.place::<AtomicU16>(at).as_ref() }
     }
 
-    /// A number of 32 bits.
+    /// Reference to the 32-bit number at an offset.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
         // SAFETY: as for `short`.
         unsafe { self.place::<AtomicU32>(at).as_ref() }
     }
 
-    /// A number of 64 bits.
+    /// Reference to the 64-bit number at an offset.
     #[inline]
     pub(crate) fn long(&self, at: usize) -> &AtomicU64 {
         // SAFETY: as for `short`.
@@ -190,7 +190,7 @@ impl Region {
         true
     }
 
-    /// Prefetches a place.
+    /// Prefetches the cache line at an offset.
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]

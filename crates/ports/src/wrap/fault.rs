@@ -9,7 +9,7 @@ use engine::port::{PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-/// The kind of port.
+/// The scheme `fault:`.
 pub(crate) struct Fault;
 
 impl Fault {
@@ -82,7 +82,7 @@ struct Counters {
     damaged: Count,
 }
 
-/// Decides about frames.
+/// Random decisions about frames.
 struct Dice {
     rates: Rates,
     state: u64,

@@ -10,7 +10,7 @@ use std::time::Instant;
 /// Number of packets that may arrive at once after a pause.
 const BURST: f64 = 256.0;
 
-/// The kind of port.
+/// The scheme `pace:`.
 pub(crate) struct Pace;
 
 impl Pace {

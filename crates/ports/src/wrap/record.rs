@@ -18,7 +18,7 @@ use sync::Lock;
 /// End of a file's name. Paths have slashes too, so it separates the file from the inner port.
 const END: &str = ".pcap/";
 
-/// The kind of port.
+/// The scheme `record:`.
 pub(crate) struct Record;
 
 impl Scheme for Record {

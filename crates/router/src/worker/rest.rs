@@ -23,7 +23,7 @@ pub(super) struct Rest {
     pub(super) descriptors: Vec<RawFd>,
     /// Time of the router's next timer.
     pub(super) timer: Option<Time>,
-    /// Latest end of the rest.
+    /// Latest time at which the router is polled again.
     until: Time,
 }
 

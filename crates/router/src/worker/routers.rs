@@ -111,7 +111,7 @@ impl Routers {
         self.running.is_empty()
     }
 
-    /// Runs messages.
+    /// Carries out messages of control.
     pub(super) fn read(&mut self, messages: impl Iterator<Item = Message>) {
         self.change(|routers| messages.for_each(|message| message(routers)));
     }
@@ -224,7 +224,7 @@ impl Routers {
         }
     }
 
-    /// Takes all down.
+    /// Removes all routers.
     pub(super) fn clear(&mut self) {
         self.lend(false);
         let all: Vec<u64> = self.all().map(|local| local.router).collect();
@@ -261,7 +261,7 @@ impl Routers {
         }
     }
 
-    /// Nanoseconds of this worker that each router has had, all read at the same time: number of the router, and
+    /// Nanoseconds that each router has used on this worker, all read at the same time: pairs of router number and
     /// nanoseconds.
     pub fn busy(&mut self) -> Vec<(u64, u64)> {
         self.all().map(|local| (local.router, local.busy)).collect()

@@ -104,7 +104,7 @@ pub(crate) fn measure(routes: &[Route<4>], groups: u16) {
         (id > 0 && has(id - 1)).then_some(address)
     };
     let of: Vec<u32> = led.iter().filter_map(address).collect();
-    std::thread::sleep(4 * REST); // it took long to come here
+    std::thread::sleep(4 * REST); // time to reach this point
     let published = Published::new(domain(), table.groups());
     let (shared, start) = (Shared::default(), Instant::now());
     let fib = rib.fib();

@@ -134,7 +134,7 @@ impl Tree {
     }
 
     /// The number of the first rule that matches.
-    #[inline(always)] // a call would cost what one of the rules does
+    #[inline(always)] // a call would cost as much as a rule
     pub fn first(&self, key: &Key) -> Option<u32> {
         let mut found = NONE;
         for part in &self.parts {

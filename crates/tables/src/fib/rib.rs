@@ -155,7 +155,7 @@ impl<const N: usize, S: Structure<N>> Rib<N, S> {
                 None => self.routes.remove(&prefix),
             };
             if let [_] = self.staged[..] {
-                self.staged.clear(); // readers have seen nothing of it
+                self.staged.clear(); // readers have not seen the staged changes
             }
         })
     }

@@ -73,7 +73,7 @@ enum At {
 pub(super) struct Index {
     /// First bucket of each chain.
     first: Parts<Bucket>,
-    /// Buckets behind a full one.
+    /// Overflow buckets.
     further: Parts<Bucket>,
     /// First unused bucket of `further`, plus 1.
     unused: u32,

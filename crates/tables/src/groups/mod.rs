@@ -27,7 +27,7 @@ use wire::mpls::Labels;
 /// Maximum number of members that a group may have.
 pub const MEMBERS_MAX: usize = 256;
 
-/// Names a group; also what routes hold.
+/// Identifier of a group, as routes store it.
 pub type GroupId = NonZeroU16;
 
 /// A next hop of a group.
@@ -35,7 +35,7 @@ pub type GroupId = NonZeroU16;
 pub struct Member {
     /// The next router; `None` if the destination itself is on the link.
     pub gateway: Option<IpAddr>,
-    /// The output that leads there.
+    /// Output to the next hop.
     pub port: u16,
     /// MPLS labels that packets get.
     pub labels: Labels,

@@ -28,7 +28,7 @@ pub enum Choice {
     InTurn,
 }
 
-/// Lock requests of a thread.
+/// Counts of a thread's lock requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Locks {
     /// All requests.

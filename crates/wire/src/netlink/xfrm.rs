@@ -326,7 +326,7 @@ impl<'a> Sa<'a> {
             XFRMA_ALG_AEAD => self.aead = Some(Algorithm::read(value, true)?),
             XFRMA_ALG_CRYPT => self.cipher = Some(Algorithm::read(value, false)?),
             XFRMA_ALG_AUTH_TRUNC => self.code = Some(Algorithm::read(value, true)?),
-            // The other says more.
+            // XFRMA_ALG_AUTH_TRUNC also has the truncated length.
             XFRMA_ALG_AUTH if self.code.is_none() => {
                 self.code = Some(Algorithm::read(value, false)?);
             }
@@ -496,11 +496,11 @@ pub enum Event<'a> {
     SasGone(u8),
     /// A policy exists.
     Policy(Policy<'a>),
-    /// Policies have changed: all are to be asked for.
+    /// Policies have changed: all must be requested again.
     Policies,
     /// Default for packets in, forwarded and out that match no policy: true if they are dropped.
     Default([bool; 3]),
-    /// Associations have changed: all are to be asked for.
+    /// Associations have changed: all must be requested again.
     Everything,
     /// Something else.
     Other,

@@ -20,7 +20,7 @@ pub(crate) fn up(asked: Up, registry: &Registry) -> Done {
     up_agreed(run, registry, &file, participant)
 }
 
-/// Part of the server in its cluster's agreement; its name is that of the server that joined.
+/// This server's participant in the cluster's agreement, under the name with which the server joined.
 fn participant(run: &mut Run) -> Result<Participant, String> {
     let file = Path::new(&run.configuration.file);
     let folder = file

@@ -53,7 +53,7 @@ pub(super) fn sort(rows: &mut Rows, places: &[Place], steps: &[Step]) {
     *rows = best.1;
 }
 
-/// Positions of a row's places, one behind the other about a common middle.
+/// Positions of a row's places: packed one after the other around a common centre.
 fn pack(row: &[usize], places: &[Place], x: &mut [f64]) {
     let whole: f64 = row.iter().map(|&place| places[place].width + GAP).sum();
     let mut left = -whole / 2.0;

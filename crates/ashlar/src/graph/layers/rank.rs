@@ -3,7 +3,7 @@
 use super::{Border, End, Item};
 
 pub(super) struct Ranked {
-    /// Position of each item in an order in which every connection that is not turned leads on.
+    /// Position of each item in a topological order of the connections that are not reversed.
     pub(super) ranks: Vec<usize>,
     /// True for each connection that leads back, or to its own item.
     pub(super) turned: Vec<bool>,

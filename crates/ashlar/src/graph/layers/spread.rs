@@ -22,7 +22,7 @@ pub(super) fn spread(rows: &Rows, places: &[Place], steps: &[Step]) -> Vec<f64> 
         let count = rows.len();
         for at in 0..count {
             let row = &rows[if sweep % 2 == 0 { at } else { count - 1 - at }];
-            // One side at first, so that rows follow each other; at the end both.
+            // At first a row follows one neighbouring row, so that changes spread from row to row; later both.
             let (up, down) = (sweep % 2 == 0, sweep % 2 == 1);
             let both = sweep >= SWEEPS / 2;
             let wish = |place: usize| {
@@ -101,7 +101,7 @@ fn straighten(rows: &Rows, places: &[Place], below: &Neighbours, x: &mut [f64]) 
     }
 }
 
-/// Closes upright strips in which nothing is, to the distance of two items, and begins at 0.
+/// Narrows empty vertical strips to the distance of two items, and shifts positions to begin at 0.
 fn close(places: &[Place], x: &mut [f64]) {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|&a, &b| x[a].total_cmp(&x[b]));
@@ -137,7 +137,7 @@ fn strength(one: &Place, other: &Place) -> f64 {
     }
 }
 
-/// Moves a row to its wishes with their weights.
+/// Moves a row as close to the wished positions as order and distances allow; each wish is a position and a weight.
 fn settle(row: &[usize], places: &[Place], wishes: &[(f64, f64)], x: &mut [f64]) {
     // Without the least distances, places only have to keep their order.
     let mut offsets = vec![0.0; row.len()];

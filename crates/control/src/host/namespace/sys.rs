@@ -1,4 +1,4 @@
-//! Questions about namespaces (ioctl_ns(2)).
+//! Queries about namespaces (ioctl_ns(2)).
 #![allow(unsafe_code)]
 
 use std::io;

@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 64 << 20;
 
 /// Configuration files in the service manager's store.
 static FILES: Lock<Copies> = Lock::new(Copies::new());
-/// Name of the erroneous configuration in whose place the stored one runs; empty otherwise.
+/// Name of the erroneous configuration that the stored one replaces; empty if none is replaced.
 static IN_PLACE_OF: Lock<String> = Lock::new(String::new());
 
 /// Configuration files of the last good configuration, if the service manager has stored them.

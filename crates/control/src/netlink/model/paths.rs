@@ -1,4 +1,4 @@
-//! Kinds of route: what many routes have in common, so that a route takes three bytes beside its prefix.
+//! Properties that routes share: a route stores their number, and so takes three bytes besides its prefix.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};

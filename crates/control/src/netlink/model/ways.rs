@@ -1,4 +1,4 @@
-//! Ways that routes take, each with its group in the image.
+//! Forwarding actions of routes, called ways, each with its group in the image.
 
 use std::collections::HashMap;
 

@@ -82,7 +82,7 @@ enum Told<H> {
     Nothing,
     /// The driver has the rule, with this queue.
     Held(H, u16),
-    /// The driver does not want it with this queue. The number is its place among those that are.
+    /// The driver refused the rule with this queue. The number is the rule's place among the refused ones.
     Refused(u16, u64),
     /// The driver has the rule with the first queue, and cannot remove it for the second.
     Stuck(H, u16, Option<u16>),
@@ -120,7 +120,7 @@ struct State<H> {
     held: usize,
     /// Number of rules that the driver cannot remove.
     stuck: usize,
-    /// Rules that it refuses: those that were tried last are the last, and have the highest numbers.
+    /// Rules that the driver refuses, in the order of their last attempts.
     refused: BTreeMap<u64, Match>,
     numbers: u64,
     /// `room` is the number of removed rules in whose place refused rules may be tried again; `tries` is the number of
@@ -233,7 +233,8 @@ impl<H> State<H> {
         }
     }
 
-    /// The refused rule that was tried longest ago, if there may be room; it is treated as new.
+    /// Takes the refused rule with the oldest attempt, to be tried again as a new rule. `None` if no attempt is left,
+    /// or if no rule was removed that could have made room.
     fn again(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
         let waiting = self.refused.first_entry();
         let Some(first) = waiting.filter(|_| self.room > 0 && self.tries > 0) else {

@@ -105,7 +105,7 @@ impl LentRx {
         };
         let lane = &share.down[self.queue % share.down.len()];
         if lane.is_open() {
-            // The share's router, if at rest, polls the device only after this wake-up.
+            // The share's router, if it is idle, polls the device only after this wake-up.
             fence(SeqCst);
             self.ringer.ring(&lane.bell);
         }
@@ -152,7 +152,7 @@ impl RxQueue for LentRx {
 
 impl Drop for LentRx {
     fn drop(&mut self) {
-        // The device closes, whatever router has used it.
+        // Closes the device, even if the share's router has used it.
         *self.held.0.lock() = None;
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Apart {
     routers: Vec<Way>,
     /// Routers that have got packets in this burst.
     touched: Vec<u32>,
-    /// Memory for whose the packets of a burst are.
+    /// Buffer for the number of each packet's router.
     goes: Vec<u32>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Way {
     share: Arc<Share>,
     to: Producer,
     touched: bool,
-    /// Nanoseconds between two packets, if they are bounded.
+    /// Nanoseconds between two packets, if their rate is limited.
     interval: Option<u64>,
     tags: usize,
 }
@@ -114,7 +114,7 @@ impl Shared {
 }
 
 impl Way {
-    /// Gives the router the next `n` packets, as many as it may have. Returns true if it has got any.
+    /// Gives the router the next `n` packets, within its limits. Returns true if the router got any.
     #[inline]
     fn give(&mut self, n: usize, packets: &mut std::vec::Drain<Packet>, of: Now) -> bool {
         if self.interval.is_some() {
@@ -328,7 +328,7 @@ impl Gather {
         }
     }
 
-    /// A router has nothing more to send, as it seems.
+    /// Ends the turns of a router that seems to have nothing more to send.
     #[inline]
     fn leave(&mut self, worker: usize, turn: Turn) {
         let listed = &turn.share.listed[worker];
@@ -358,7 +358,7 @@ impl RxQueue for Gather {
             && let Some((worker, mut turn)) = self.turns.pop_front()
         {
             if self.turns.is_empty() {
-                // Only this router has packets on this worker, so they are sent whatever its credit.
+                // Only this router has packets on this worker, so they are sent regardless of its credit.
                 n += turn.head.pop_each(max - n, |packet| into.push(packet));
             }
             while n < max

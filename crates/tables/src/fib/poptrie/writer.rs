@@ -185,7 +185,7 @@ impl<const N: usize> PoptrieWriter<N> {
         let (inside, outside) = odd(slots, bitmap).filter(|(_, outside)| !outside.is_node())?;
         let slot = slots[inside.start];
         if slot.is_lone() && self.fib.nodes().lone(slot).outside() == outside {
-            return Some(slot); // it does as well here
+            return Some(slot); // the existing node serves here, too
         }
         if slot.is_node() {
             return None;

@@ -227,7 +227,7 @@ pub(crate) fn is_memory(device: &str) -> bool {
     ports::Directory::new().is_shared_memory(device.trim_matches('"'))
 }
 
-/// A device as one argument, whatever commas and comment signs are in it.
+/// A device name as one argument, even if it contains commas or comment signs.
 fn spelled(device: &str) -> String {
     match is_plain(device) {
         true => device.to_owned(),

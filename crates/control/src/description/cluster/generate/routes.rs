@@ -143,7 +143,7 @@ pub(super) fn has(port: &Port, family: Family) -> bool {
     }
 }
 
-/// The routing table of a server for a family, and what its outputs lead to.
+/// The routing table of a server for a family, and the destinations of its outputs.
 pub(super) struct Table<'a> {
     of: &'a Description,
     server: usize,

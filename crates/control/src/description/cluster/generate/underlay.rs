@@ -63,7 +63,8 @@ fn link_filter(over: &Over, peer: Ipv4Addr) -> String {
     format!("src host {peer} and dst udp port {port}")
 }
 
-/// A link's way out and in, if it is one of these: `link<number>` takes the frames, and `transit` gets them.
+/// Writes the path of a link over the underlay, if it has one: `link<number>` takes frames to send, `transit` gets
+/// received ones.
 pub(super) fn link(out: &mut String, of: &Description, server: usize, number: usize) {
     let mut all = links(of, server).enumerate();
     let found = all.find(|(_, (other, ..))| *other == number);
