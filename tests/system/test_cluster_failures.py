@@ -66,7 +66,7 @@ class Load:
         until(lambda: all(len(s.sent) > mark + count for s, mark in zip(self.streams.streams, marks, strict=True)), "traffic", 20)
 
     def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int], ends: list[int]) -> None:
-        """Checks that nothing else was considered broken, and that packets arrived which were sent between the marks
+        """Checks that nothing else was considered broken, and that all packets arrived that were sent between the marks
         (when all servers knew) and the end.
 
         If a server did not get its core for long, others rightly avoided it for a while: packets of that time may be

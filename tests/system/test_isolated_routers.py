@@ -176,7 +176,7 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
     with listening(path, number_of(USER)) as listener:
         for sentence in sentences:
             with answering(listener, sentence):
-                # The command waits for a router that says nothing, or that has more to say.
+                # The command waits for a router that sends nothing, or only a part of its answer.
                 for words in asked[:1 if sentence in sentences[:1] + sentences[2:3] else 2]:
                     line = [ASHLAR, *words, "--router", "red", "--socket", str(bed.router.socket)]
                     said = bed.lab.run("timeout", "-s", "KILL", "30", *line, ok=None)

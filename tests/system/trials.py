@@ -1,9 +1,10 @@
-"""Failures of a running cluster, one after the other: time until all servers know, and number of lost packets.
+"""Failures of a running cluster, one after the other: measures the time until all servers know, and the number of lost
+packets.
 
-Each packet counts by itself: every stream's numbers, when its host sent them, and which of them came. Nothing is
-excused: what full links refuse is lost, too. A packet may be lost if it was sent while something had failed and not
-all knew, and of these only as many as passed there before; all others must come. Streams that begin or end at a server
-that fails are not judged in its trial.
+Each packet is judged by its number in its stream, the time at which its host sent it, and its arrival. Drops at full
+links count as losses, too. A packet may be lost only if it was sent after the failure and before all servers knew. Of
+these packets no more may be lost than passed there before in the same time; all others must arrive. Streams that begin
+or end at a server that fails are not judged in its trial.
 """
 
 import bisect

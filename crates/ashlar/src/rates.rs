@@ -391,7 +391,7 @@ impl Rates<'_> {
         );
     }
 
-    /// Losses that only ports know, for counters that are not zero.
+    /// Losses that are counted by ports only; counters that are zero are left out.
     fn losses(&self, out: &mut String) {
         let mut rows = Vec::new();
         for port in &self.after.ports {

@@ -36,7 +36,7 @@ const LOW: u8 = 0b11;
 pub enum Kind {
     /// The frame carries a packet through the cluster.
     Data,
-    /// A node's sign of life.
+    /// A node's heartbeat.
     Heartbeat,
 }
 

@@ -1,9 +1,9 @@
 //! The key of a cluster, and the link keys derived from it.
 //!
 //! All nodes share one secret, which signs heartbeats (HMAC-SHA-256). Frames of packets have keys of their own, one for
-//! each link, each direction and each pair of [lives](Life) of the link's ends. Such a key is derived (HKDF, RFC 5869)
-//! from the secret, the names of the cluster, the sender, the receiver and the link, and the two lives. So a recorded
-//! frame is not valid on another link, in the other direction, or after a restart.
+//! each link, each direction and each pair of epochs ([`Life`]) of the link's ends. Such a key is derived (HKDF, RFC
+//! 5869) from the secret, the names of the cluster, the sender, the receiver and the link, and the two epochs. So a
+//! recorded frame is not valid on another link, in the other direction, or after a restart.
 
 use aegis::aegis128l::{self, Aegis128L};
 use hkdf::Hkdf;
@@ -29,9 +29,9 @@ pub struct Life(pub [u8; 16]);
 pub struct LinkDirection<'a> {
     /// The cluster.
     pub cluster: &'a str,
-    /// Sender, and the life of the link there.
+    /// Sender, and its epoch of the link.
     pub from: (&'a str, Life),
-    /// Receiver, and the life of the link there.
+    /// Receiver, and its epoch of the link.
     pub to: (&'a str, Life),
     /// Number of the link among those between these two nodes.
     pub link: usize,
@@ -192,9 +192,9 @@ impl Keys {
     }
 }
 
-/// Key for the frames of one link, in one direction and one life. Frames use AEGIS-128L, of which only the code is
-/// used. It was the fastest of those measured, for frames of all lengths, and its library compares codes in constant
-/// time.
+/// Key for the frames of one link, in one direction and one pair of epochs. Frames use AEGIS-128L, of which only the
+/// code is used. It was the fastest of those measured, for frames of all lengths, and its library compares codes in
+/// constant time.
 pub struct FrameKey(aegis128l::Key);
 
 impl FrameKey {

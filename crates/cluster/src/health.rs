@@ -17,9 +17,9 @@
 //! independently of the link. For [`Config::settle`] its silence and its round-trip times may then be longer. A peer
 //! is never dead before `dead`, and always after five times `dead`.
 //!
-//! Where frames of packets have codes, heartbeats also exchange the [lives](Life) of a link's ends, from which the keys
-//! of those frames are derived. A pair of lives is agreed when the peer's heartbeat contains its own life and echoes
-//! this node's. A replayed heartbeat cannot contain this node's present life.
+//! Where frames of packets have codes, heartbeats also exchange the epochs ([`Life`]) of a link's ends, from which the
+//! keys of those frames are derived. A pair of epochs is agreed when the peer's heartbeat contains its own epoch and
+//! echoes this node's. A replayed heartbeat cannot contain this node's present epoch.
 
 mod beat;
 mod gossip;
@@ -79,7 +79,7 @@ pub struct Config {
     pub keys: Option<Keys>,
     /// Names that authentication codes cover.
     pub names: Names,
-    /// The lives of the node's own links; all zero without keys.
+    /// Epochs of the node's own links; all zero without keys.
     pub lives: Vec<Life>,
 }
 
@@ -190,7 +190,7 @@ pub struct Health {
     hearings: Vec<Hearing>,
     sent: Vec<Sent>,
     gossip: Gossip,
-    /// True if a new life was agreed on since the last call of [`Health::take_agreement`].
+    /// True if a new pair of epochs was agreed on since the last call of [`Health::take_agreement`].
     agreed: bool,
     /// Time of the last check, and time until which heartbeats may be late by this node's own fault.
     last_check: u64,
@@ -294,7 +294,7 @@ impl Health {
         self.gossip.take_change()
     }
 
-    /// The peer's life of an own link, if both ends know each other's.
+    /// The peer's epoch of an own link, if both ends know each other's epochs.
     pub fn agreed(&self, own: usize) -> Option<Life> {
         self.hearings.get(own)?.agreed
     }

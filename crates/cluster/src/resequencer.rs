@@ -113,7 +113,7 @@ pub struct Resequencer<T> {
     streams: Vec<Option<Box<[Stream; CHUNK]>>>,
     slots: Vec<Slot<T>>,
     free: Vec<u32>,
-    /// Waiting packets in the order of arrival: deadline, slot and its life, stream.
+    /// Waiting packets in the order of arrival: deadline, slot and its generation, stream.
     waits: VecDeque<(u64, u32, u32, usize)>,
     held: usize,
     counts: Counts,

@@ -1,4 +1,4 @@
-//! An own link with authenticated frames: its life, its keys, and the newest frame numbers of both directions.
+//! An own link with authenticated frames: its epoch, its keys, and the newest frame numbers of both directions.
 
 use crate::auth::{FrameKey, Keys, Life, LinkDirection};
 use crate::tag::{Bad, Lanes, Tag, Windows};
@@ -15,7 +15,7 @@ pub struct Cable {
 }
 
 impl Cable {
-    /// Makes a link with a life that no link had before.
+    /// Makes a link with an epoch that no link had before.
     pub fn new(life: Life) -> Cable {
         Cable {
             life,
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// The life of the link at the peer.
+    /// The epoch of the link at the peer.
     pub fn peer(&self) -> Life {
         self.peer
     }
@@ -112,7 +112,7 @@ impl Session {
         tag.write(frame, Some(&self.send));
     }
 
-    /// Reads the tag of a frame if the peer wrote it for this link in this life. Removes the code from the frame.
+    /// Reads the tag of a frame if the peer wrote it for this link in this epoch.
     #[inline]
     pub fn open(&self, frame: &mut [u8]) -> Result<Tag, Bad> {
         let opened = Tag::open(frame, &self.receive);

@@ -9,10 +9,10 @@
 //!
 //! The input node writes the flow's tag and sequence number, which stay unchanged. The link sequence and the code are
 //! written anew for each internal link. The code is an authentication tag of AEGIS-128L; nothing is encrypted. Its key
-//! is that of the link, its direction and its [life](crate::auth::Life), and its nonce is the link sequence. The code
-//! covers all other bytes of the frame and the frame's length, so that only a holder of the key can send, change or
-//! reorder packets. The bytes before the code are copied over the code's place while it is computed, so that the
-//! covered bytes lie in one piece.
+//! is that of the link, its direction and its epoch ([`Life`](crate::auth::Life)), and its nonce is the link sequence.
+//! The code covers all other bytes of the frame and the frame's length, so that only a holder of the key can send,
+//! change or reorder packets. The bytes before the code are copied over the code's place while it is computed, so that
+//! the covered bytes lie in one piece.
 //!
 //! Each worker has its own sequence: the upper 8 bits of a link sequence are the worker's number, its *lane*. A frame
 //! with a code is never shorter than Ethernet's minimum, so it is never padded.

@@ -210,7 +210,7 @@ impl Following {
     }
 }
 
-/// Tells the service manager that all workers turn and that all kernels are followed, if they do and are.
+/// Tells the service manager that all workers run and all kernels are followed, if that is so.
 fn tell_alive(process: &Process) {
     let routers = process.routers();
     let stuck: Vec<&str> = {

@@ -422,7 +422,7 @@ impl<'a> Expander<'a> {
             for port in used..has {
                 let text = format!("`{}` {side} {port} unused", pending.name);
                 let error = Diagnostic::error("unused-port", text);
-                // An element without a name stands where its class ends.
+                // The place of an anonymous element is the end of its class.
                 let place = match node.span == node.class_span {
                     true => node.class_span.after(),
                     false => node.span,

@@ -112,8 +112,8 @@ pub struct Options<'a> {
     pub devices_must_exist: bool,
     /// True if inputs may stay unconnected, because packets are injected there (`Graph::inject`).
     pub open_inputs: bool,
-    /// True if everything runs on one worker in Click's manner. Workers that elements request are then ignored, except
-    /// for their names in handlers. The needs of elements are not proved, because Click's users check them themselves.
+    /// True if everything runs on one worker in Click's manner. Elements may then request any worker without effect,
+    /// and the needs of elements are not proved, because Click's users check them themselves.
     pub as_click: bool,
     /// Default names for addresses; names of the configuration take precedence.
     pub names: Names,

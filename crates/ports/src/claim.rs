@@ -28,7 +28,7 @@ fn name_of(device: &str) -> String {
 
 /// Result of claiming a device.
 pub(crate) enum Claimed {
-    /// The device is ours as long as the claim lives.
+    /// This process has the device until the claim is dropped.
     Now(Claim),
     /// This process has claimed the device before.
     Before,

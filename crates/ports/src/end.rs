@@ -114,7 +114,7 @@ impl<T: Given> Current<T> {
         bells.try_for_each(|bell| sys::epoll_add(&self.end.set, bell))
     }
 
-    /// Releases the memory that it works with, which may be unmapped then.
+    /// Releases the memory regions in use, so that they can be unmapped.
     #[cold]
     pub(crate) fn leave(&mut self) {
         self.unlisten();

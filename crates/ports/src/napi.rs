@@ -48,7 +48,7 @@ pub(crate) enum By {
     Thread,
 }
 
-/// Makes the receive work of an interface wait for the worker, as long as this value lives.
+/// Makes the receive work of an interface wait for the worker until this value is dropped.
 pub(crate) struct Napi(String, By);
 
 /// Former settings of an interface, and the number of its open ports.

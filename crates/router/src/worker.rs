@@ -188,9 +188,9 @@ pub struct LocalRouter {
     halted: bool,
     /// Number of turns beside other routers since the router last had work.
     empty: u32,
-    /// State of rest, if the router is not polled.
+    /// State of an idle router that is not polled.
     rest: Option<rest::Rest>,
-    /// Earliest time that is recorded for the end of the router's rest.
+    /// Earliest recorded time at which the router is polled again.
     recorded_wake: Option<Time>,
 }
 

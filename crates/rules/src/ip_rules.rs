@@ -116,7 +116,7 @@ impl Rules {
             .show_ip(&|outcome| u8::try_from(outcome).ok())
     }
 
-    /// Warns of patterns that match nothing, where each has an output of its number.
+    /// Warns of patterns that match nothing, in classes where each pattern has an output.
     pub fn warn(&self, args: &mut Args) {
         self.compiled.snapshot().warn(args, self.count());
     }

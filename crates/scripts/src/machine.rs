@@ -34,7 +34,7 @@ thread_local! {
     static COMPLAINTS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Heading of the messages printed while this value lives; it stands above the first of them.
+/// Heading of the messages printed until this value is dropped; it stands above the first of them.
 pub struct Context;
 
 impl Context {

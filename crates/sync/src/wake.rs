@@ -9,13 +9,13 @@ pub type WakeFn = Box<dyn Fn() + Send + Sync>;
 struct Sleeper {
     asleep: AtomicBool,
     wake: WakeFn,
-    /// Numbers of the routers that rested on this worker and have been woken.
+    /// Numbers of the idle routers of this worker that have been woken.
     woken: Mutex<Vec<u64>>,
     any_woken: AtomicBool,
 }
 
 /// The sleep state of all workers, shared by the routers of a process; for one router, also the workers on which it
-/// rests (is not polled), and its stop requests.
+/// is idle (is not polled), and its stop requests.
 ///
 /// A worker calls [`going_to_sleep`](Wakers::going_to_sleep), looks for work once more, and only then waits. A thread
 /// that gives it work reads the flag afterwards. With a full fence on both sides, one of the two sees the other's
@@ -23,7 +23,8 @@ struct Sleeper {
 /// [`rest`](Wakers::rest), then one more look for work.
 pub struct Wakers {
     sleepers: Arc<[Sleeper]>,
-    /// Number of the router. The flags are true on workers where it rests; there are none if these belong to no router.
+    /// Number of the router. The flags are true on workers where it is idle; there are none if these belong to no
+    /// router.
     router: u64,
     rests: Box<[AtomicBool]>,
     /// Stop requests that the deciding worker has not seen yet.
@@ -47,7 +48,7 @@ impl Wakers {
         }
     }
 
-    /// A router's own state of rest and stop requests, with the sleep state shared by all routers of these workers.
+    /// A router's own idle state and stop requests, with the sleep state shared by all routers of these workers.
     pub fn for_router(&self, router: u64) -> Wakers {
         Wakers {
             sleepers: Arc::clone(&self.sleepers),
@@ -88,7 +89,8 @@ impl Wakers {
         }
     }
 
-    /// Marks that the worker no longer polls the router until it is woken. The caller must look for work once more.
+    /// Marks the router as idle: the worker no longer polls it until it is woken. The caller must look for work once
+    /// more.
     pub fn rest(&self, worker: usize) {
         self.rests[worker].store(true, SeqCst);
         fence(SeqCst);
@@ -99,7 +101,7 @@ impl Wakers {
         self.rests[worker].store(false, SeqCst);
     }
 
-    /// True if routers that rested on a worker have been woken.
+    /// True if idle routers of a worker have been woken.
     #[inline]
     pub fn any_woken(&self, worker: usize) -> bool {
         self.sleepers[worker].any_woken.load(SeqCst)

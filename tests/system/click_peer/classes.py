@@ -308,7 +308,8 @@ NEAT_OPTIONS = {"IPGWOptions", "SetTCPChecksum", "SetUDPChecksum"}
 # Classes that have as many inputs as outputs.
 SQUARE = {"Clipboard", "EtherSwitch", "Hub", "AggregatePacketCounter", "IPRateMonitor"}
 
-# Elements in front of a class without which it would work on bytes that nothing defines, or on other packets than it is for.
+# Elements in front of a class. Without them the class would work on undefined bytes, or on packets that it is not made
+# for.
 BEFORE = {
     "ARPQuerier": "GetIPAddress(16)",
     "ARPPrint": "MarkMACHeader(0, 14)",

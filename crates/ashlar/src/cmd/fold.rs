@@ -37,7 +37,7 @@ fn fold_line(line: &str, columns: usize, folded: &mut String) {
     folded.push_str(rest);
 }
 
-/// The byte before which a line is broken that is too long; None if it is not.
+/// Index of the byte before which to break a line that is too long; `None` for other lines.
 fn broken(line: &str, columns: usize) -> Option<usize> {
     let (most, _) = line.char_indices().nth(columns)?;
     let begins = line.len() - line.trim_start().len();

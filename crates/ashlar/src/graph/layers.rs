@@ -54,7 +54,7 @@ impl Leg {
     }
 }
 
-/// Places of everything, from the left and the top.
+/// Coordinates of items and connections, from the left and the top.
 pub(super) struct Arranged {
     /// Left and top of each item.
     pub(super) items: Vec<(f64, f64)>,

@@ -34,7 +34,7 @@ pub(crate) struct Node {
     pub(crate) text: String,
     /// The frame directly around it.
     pub(crate) frame: usize,
-    /// Workers with a copy.
+    /// Workers that have a copy of the element.
     pub(crate) workers: Vec<usize>,
     /// True if the element is drawn as a queue: pushed into, pulled from.
     pub(crate) queue: bool,

@@ -37,7 +37,7 @@ pub(super) struct Store {
 struct Held {
     descriptors: Vec<(String, OwnedFd)>,
     ready: bool,
-    /// True if the program has sent a sign of life.
+    /// True if the program has sent a keep-alive message.
     lives: bool,
 }
 

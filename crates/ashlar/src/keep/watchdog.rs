@@ -11,7 +11,7 @@ pub(super) struct Watchdog {
     limit: Duration,
     /// Time of the next check.
     next: Instant,
-    /// Checks since the last sign of life from the program.
+    /// Number of checks since the last keep-alive message of the program.
     silent: u32,
 }
 
@@ -39,7 +39,7 @@ impl Watchdog {
         };
     }
 
-    /// Restarts the watchdog's timer after a sign of life from the program.
+    /// Restarts the watchdog's timer after a keep-alive message of the program.
     pub(super) fn heard(&mut self) {
         self.silent = 0;
         self.next = Instant::now() + self.step().unwrap_or_default();

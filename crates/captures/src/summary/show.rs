@@ -228,7 +228,7 @@ impl<'a> View<'a> {
         Some(u16::from_be_bytes([header[12], header[13]]))
     }
 
-    /// The value of a field that is a number, also where its text is a name.
+    /// The value of a field as a number, also if the field's text is a name.
     pub(super) fn number(&self, field: Field) -> Option<u64> {
         let cold = self.packet.cold();
         let stamp = cold.timestamp;

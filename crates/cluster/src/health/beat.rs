@@ -3,8 +3,8 @@
 //! ```text
 //!   0 addresses (kind heartbeat, no hops left)   12      54 echo: your time                      8
 //!  12 ethertype 0x88b6                            2      62 echo: how long ago                   8
-//!  14 format, 2                                   1      70 sender's life of the link           16
-//!  15 flags: 1 I hear you, 2 send more often      1      86 echo: your life of the link         16
+//!  14 format, 2                                   1      70 sender's epoch of the link          16
+//!  15 flags: 1 I hear you, 2 send more often      1      86 echo: your epoch of the link        16
 //!  16 number of records, up to 128                2     102 newest frame of one of my lanes      8
 //!  18 which link between these two nodes          4     110 records of 18 bytes
 //!  22 sender's incarnation                        8         HMAC-SHA-256 of all before, cut off 16
@@ -15,7 +15,7 @@
 //!
 //! The code also covers the names of the cluster, of the sender and of the receiver, which are not sent. Numbers are
 //! big-endian; times are nanoseconds of the clock on which they were measured. A record is a node (2), its version (8)
-//! and the bitmap of its own links that are up (8). Without a key, lives, newest frame and code are 0.
+//! and the bitmap of its own links that are up (8). Without a key, epochs, newest frame and code are 0.
 
 use super::Refused;
 use crate::address::{Address, Bad, Kind, LEN, NO_NODE, NodeId};
@@ -61,7 +61,7 @@ impl Names {
 pub struct Echo {
     /// The peer's incarnation; 0 if no heartbeat has arrived yet.
     pub incarnation: u64,
-    /// The peer's life (epoch) of the link.
+    /// The peer's epoch of the link.
     pub life: Life,
     /// The peer's time in the newest heartbeat.
     pub time: u64,
@@ -88,7 +88,7 @@ pub struct Beat {
     pub sequence: u64,
     /// The sender's time.
     pub time: u64,
-    /// The sender's life of the link.
+    /// The sender's epoch of the link.
     pub life: Life,
     /// The newest frame number that the sender has used on one lane of this link; 0: none.
     pub newest: u64,
@@ -223,7 +223,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
     eight.map_or(0, |eight| u64::from_be_bytes(*eight))
 }
 
-/// Reads the life at `at`.
+/// Reads the epoch at `at`.
 fn life(bytes: &[u8], at: usize) -> Life {
     let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
     Life(bytes.copied().unwrap_or_default())

@@ -74,7 +74,7 @@ impl Lateness {
 pub(super) struct Hearing {
     /// The peer's incarnation; 0 if no heartbeat has ever arrived.
     incarnation: u64,
-    /// The peer's life of the link, and the life that the peer states in heartbeats that echo this node's own.
+    /// The peer's epoch of the link, and the epoch that the peer states in heartbeats that echo this node's own.
     life: Life,
     pub(super) agreed: Option<Life>,
     sequence: u64,
@@ -135,7 +135,7 @@ impl Hearing {
         }
     }
 
-    /// Echo for the peer.
+    /// Echo of the peer's last heartbeat, for this node's next heartbeat.
     pub(super) fn echo(&self, now: u64) -> Echo {
         match self.incarnation {
             0 => Echo::default(),
@@ -216,7 +216,7 @@ impl Hearing {
         (beat.incarnation, beat.sequence) <= (self.incarnation, self.sequence)
     }
 
-    /// Processes a heartbeat of the peer. `me` is this node's incarnation and its life of the link. If `late` is
+    /// Processes a heartbeat of the peer. `me` is this node's incarnation and its epoch of the link. If `late` is
     /// true, heartbeats may have waited or been lost because this node did not listen. A round trip longer than
     /// `slow` counts as slow.
     pub(super) fn hear(
@@ -242,7 +242,7 @@ impl Hearing {
         if beat.probe {
             self.probed_until = now + 2 * config.interval;
         }
-        // A peer that echoes both numbers has received a heartbeat of this life, so its heartbeat is no replay.
+        // A peer that echoes both numbers has received a heartbeat of this epoch, so its heartbeat is no replay.
         let known = (beat.echo.incarnation, beat.echo.life) == me;
         if known {
             self.agreed = Some(beat.life);

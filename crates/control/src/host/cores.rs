@@ -6,8 +6,8 @@ use lang::{Diagnostic, count};
 use router::Workers;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Keeps the calling thread, and all threads that it and these start from now on, off processors that workers
-/// have for themselves, if that leaves any. The error is a sentence.
+/// Keeps the calling thread, and all threads that it and these start from now on, off the workers' processors, if other
+/// processors are left.
 pub fn leave_to_workers(cores: &[usize]) -> Result<(), String> {
     let failed = |e| format!("cannot leave processors to the workers: {e}");
     let mut others = sched_getaffinity(None).map_err(failed)?;

@@ -43,7 +43,7 @@ pub fn start(format: Format, level: Level) {
         .with_ansi(false)
         .with_target(false)
         .with_max_level(level)
-        // Internal errors would be printed to standard error, with a panic where that is closed.
+        // Internal errors would be printed to standard error, which panics if it is closed.
         .log_internal_errors(false);
     // The error says that logging runs already.
     let _ = match format {

@@ -216,7 +216,7 @@ impl Control {
         *self.source.lock() = source;
     }
 
-    /// Locks the configuration against changes while the guard lives.
+    /// Locks the configuration against changes until the guard is dropped.
     fn change(&self) -> MutexGuard<'_, ()> {
         self.changing.lock()
     }

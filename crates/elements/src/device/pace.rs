@@ -100,7 +100,8 @@ mod tests {
 
     const CAME: u64 = 64;
 
-    /// Polls every 20 us, with rests, a port that always has packets: `lost` says how many of a burst are.
+    /// Polls every 20 us, except in pauses, a port that always has packets: `lost` says how many packets of a burst are
+    /// lost.
     fn run(pace: &mut Pace, from: Time, time: Duration, mut fate: impl FnMut(Time) -> Fate) -> u32 {
         let (mut now, mut polls) = (from, 0);
         while now < from + time {

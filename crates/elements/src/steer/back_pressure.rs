@@ -74,8 +74,8 @@ mod tests {
 
     const STEP: Duration = Duration::from_millis(1);
 
-    /// Sources whose packets fill a ring for `on` milliseconds, and which then rest for `off`, again and again; gives
-    /// how long they rest within `time`.
+    /// Simulates sources whose packets fill a ring for `on` milliseconds, and which then pause for `off`, repeatedly;
+    /// returns the total time of their pauses within `time`.
     fn run(rest: &mut BackPressure, from: Time, time: Duration, on: u32, off: u32) -> Duration {
         let (mut now, mut rested, mut phase) = (from, Duration::ZERO, 0);
         while now < from + time {

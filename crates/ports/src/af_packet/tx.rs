@@ -53,7 +53,8 @@ impl Tx {
 impl Tx {
     fn send(&mut self, batch: &mut Batch, refused: &mut Batch, whole: bool) -> usize {
         let longest = self.shared.interface.mtu() + ether::LEN;
-        // Number of frames at the batch's front that were sent and leave it together, and the number that have left.
+        // `done` counts sent frames at the front of the batch, `sent` those that were sent and have been removed from
+        // the batch.
         let (mut done, mut sent) = (0, 0);
         while done < batch.len() {
             let (fd, left) = (self.socket.fd.as_raw_fd(), batch.iter().skip(done));

@@ -4,7 +4,7 @@
 use crate::{ethtool, sys};
 use std::io;
 
-/// Switches off a device's changes to received frames (LRO, VLAN stripping) as long as this value lives.
+/// Switches off a device's changes to received frames (LRO, VLAN stripping) until this value is dropped.
 pub(super) struct Plain {
     name: String,
     /// Flags that were on before.

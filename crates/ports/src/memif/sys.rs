@@ -1,4 +1,4 @@
-//! Messages that only wake, on a descriptor that the other end may have made.
+//! Messages whose only effect is a wake-up, on a descriptor that the other end may have made.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsRawFd, OwnedFd};

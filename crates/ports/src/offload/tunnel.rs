@@ -103,7 +103,7 @@ impl Tunnel {
     }
 }
 
-/// Offset of the IP header that ends where the unfinished checksum begins, and whose packet ends with the frame.
+/// Offset of the IP header before the start of the unfinished checksum, if its packet ends with the frame.
 fn inside(head: &[u8], len: usize, start: usize, protocol: u8) -> Option<usize> {
     let word = |at: usize| {
         Some(usize::from(u16::from_be_bytes([

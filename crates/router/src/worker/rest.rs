@@ -11,11 +11,12 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of empty turns before a router with descriptors rests: polling its descriptors costs one system call each.
+/// Number of empty turns before a router with descriptors becomes idle: polling its descriptors costs one system call
+/// each.
 const EMPTY_TURNS: u32 = 64;
-/// Interval at which a worker that is awake looks at one of the resting routers with descriptors.
+/// Interval at which an awake worker checks one of the idle routers with descriptors.
 const LOOK_EVERY: Duration = Duration::from_micros(20);
-/// Time after which a resting router is polled in any case.
+/// Time after which an idle router is polled in any case.
 const REST: Duration = Duration::from_millis(100);
 
 /// State of an idle router that is not polled until it is woken.
@@ -39,10 +40,10 @@ pub(super) struct Resting {
     wakers: Arc<Wakers>,
     /// Indices of running routers, by router number.
     places: HashMap<u64, usize>,
-    /// Recorded times at which rests end; some of these rests have ended earlier.
+    /// Recorded times at which idle routers are polled again; some were polled earlier.
     ends: BinaryHeap<Reverse<(Time, u64)>>,
     woken: Vec<u64>,
-    /// Number of resting routers that have descriptors.
+    /// Number of idle routers that have descriptors.
     with_descriptors: u32,
 }
 
@@ -87,7 +88,7 @@ impl Resting {
         None
     }
 
-    /// Processes a recorded time. Returns true if the router's rest is over.
+    /// Processes a recorded time. Returns true if the router is to be polled again.
     pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.recorded_wake = None;
         let Some(rest) = &local.rest else {
@@ -140,7 +141,7 @@ impl Resting {
         true
     }
 
-    /// Ends a router's rest; does nothing if the router does not rest.
+    /// Makes an idle router polled again; does nothing for other routers.
     pub(super) fn end(&mut self, local: &mut LocalRouter) {
         if let Some(rest) = local.rest.take() {
             self.with_descriptors -= u32::from(rest.has_descriptors());

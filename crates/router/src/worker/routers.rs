@@ -25,7 +25,7 @@ pub struct Routers {
     /// True if a single router runs and has the reader.
     lent: bool,
     order: Order,
-    /// Running routers that do not rest, ordered by their keys: the first one runs next.
+    /// Running routers that are not idle, ordered by their keys: the first one runs next.
     ready: BinaryHeap<Reverse<(Key, usize)>>,
     /// Running routers that had their turn in this round of the worker.
     asked: Vec<usize>,
@@ -164,7 +164,7 @@ impl Routers {
         self.lend(alone);
     }
 
-    /// Queues a router for its turn, unless it rests.
+    /// Queues a router for its turn, unless it is idle.
     #[inline]
     fn enqueue(&mut self, at: usize) {
         let local = &self.running[at];
@@ -318,7 +318,7 @@ impl Routers {
             if is_over {
                 break;
             }
-            // Wakes resting routers that received packets in this turn now, not after the turns of others.
+            // Wakes idle routers that received packets in this turn now, not after the turns of others.
             self.wake_up(begin);
         }
         worked |= self.serve_others();
@@ -344,8 +344,7 @@ impl Routers {
         let local = &mut self.running[at];
         let mut moved = local.turn_among_others(now);
         if !moved && self.resting.begin(local, now) {
-            // Packets that arrived just before the router began to rest cause no wake-up, so the router runs once
-            // more.
+            // Packets that arrived just before the router became idle cause no wake-up, so the router runs once more.
             moved = local.turn(now, local.last);
             if moved {
                 self.resting.end(local);
@@ -385,7 +384,7 @@ impl Routers {
         worked
     }
 
-    /// Wakes routers that have been woken or whose timer has expired, so that they are polled again.
+    /// Makes routers polled again that were woken or whose timer has expired.
     #[inline]
     fn wake_up(&mut self, now: Time) {
         while let Some((at, woken)) = self.resting.next(now) {
@@ -401,7 +400,7 @@ impl Routers {
         }
     }
 
-    /// Runs one turn of every router that does not rest, before the worker sleeps. Returns true if one had work.
+    /// Runs one turn of every router that is not idle, before the worker sleeps. Returns true if one had work.
     pub(super) fn check_again_before_sleep(&mut self, now: Time) -> bool {
         if !self.lent {
             self.wake_up(now);

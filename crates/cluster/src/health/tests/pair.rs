@@ -83,7 +83,7 @@ fn a_peer_that_starts_again_is_new_and_comes_back() {
     );
 }
 
-/// Two nodes with a key and with lives of their link.
+/// Two nodes with a key and with epochs of their link.
 fn keyed_pair(lives: [u8; 2]) -> (Health, Health) {
     let map = Map::mesh(2, 1e9);
     let cabling = Arc::new(Cabling::new(&map).expect("few links"));
