@@ -76,7 +76,7 @@ def reserve_again(huge):
 
 
 def wait_pages(name, pages):
-    """Waits until there are hugepages for a peer: without them it would fail, or run slower and tell nobody."""
+    """Waits until there are hugepages for a peer: without them the peer would fail, or run slower without a message."""
     end = time.monotonic() + PATIENCE
     while (free := machine.Hugepages.free()) < pages:
         if time.monotonic() > end:

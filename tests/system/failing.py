@@ -26,7 +26,7 @@ from topology import ASHLAR, _Connection
 MESH = tuple(itertools.combinations(NAMES, 2))
 # Elements on the way of a packet between two hosts.
 ON_THE_WAY = ("enter ", "transit ", "leave ", "link", "port_lan_4/")
-# Heartbeats are told from packets, so that these can be counted.
+# Heartbeats are separated from packets, so that packets can be counted.
 WAY = """
 FromDevice({a}-{b}, true, TIMESTAMP true) -> {a}{b} :: Classifier(12/88b6, -);
 {a}{b}[0] -> {a}{b}_beats :: RandomSample(1) -> {a}{b}_queue :: Queue(8192);

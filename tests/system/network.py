@@ -359,7 +359,7 @@ class Ring:
                 # Grace-LSAs: type 9 with an ID of type 3 (RFC 3623, A), function code 11 (RFC 5187, 2).
                 return all(re.search(rf" {lsa} .* {loopback(name, 4)} ", daemons.birdc(f"show ospf lsadb link ospf{v}"))
                            for v, lsa in ((4, r"0009\s+3\.0\.0\.0"), (6, "000b")))
-            # Its JSON makes ospfd 8.4.4 end when it is asked for twice.
+            # ospfd 8.4.4 crashes if its JSON is requested twice.
             return all(re.search(rf"Routerid : {loopback(name, 4)}", daemons.vtysh(f"show {words} graceful-restart helper detail"))
                        for words in ("ip ospf", "ipv6 ospf6"))
 

@@ -62,7 +62,7 @@ class Load:
         return [len(stream.sent) for stream in self.streams.streams]
 
     def go_on(self, marks: list[int], count: int = 300) -> None:
-        """Waits until so many more packets have been sent, and some of these have arrived."""
+        """Waits until this many more packets have been sent, and some of these have arrived."""
         until(lambda: all(len(s.sent) > mark + count for s, mark in zip(self.streams.streams, marks, strict=True)), "traffic", 20)
 
     def judge(self, notes: list[Note], broken: Iterable[tuple[str, str]], marks: list[int], ends: list[int]) -> None:

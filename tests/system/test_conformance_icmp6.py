@@ -142,7 +142,7 @@ def test_a_packet_that_is_too_big_is_answered_whatever_it_is(probe: Probe):
 
 
 def test_a_host_that_does_not_answer_is_unreachable(probe: Probe):
-    """3.1, code 3; a sender with several waiting packets is told about some of them only."""
+    """3.1, code 3; a sender with several waiting packets gets messages about some of them only."""
     probe.error6(probe.udp6(dst="fd00:2::99"), UNREACHABLE, 3, timeout=6.0)
 
 

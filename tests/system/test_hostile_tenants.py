@@ -305,7 +305,7 @@ def test_a_log_without_end_is_passed_on_in_part_and_lines_keep_their_level(tenan
         assert levels == ["INFO"] or not re.search("port open|link up", line), line
     [run] = processes(lab)["run"]
     lines = 20_000
-    # The writer waits where nobody reads.
+    # The writer blocks, because nothing reads its pipe.
     with open(f"/proc/{run}/fd/2", "wb") as log:
         log.write(b"\x1b]0;owned\x07 evil\n" * lines)
     until(lambda: "lines more" in router.process.said(), "what was left out", 30)

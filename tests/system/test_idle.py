@@ -44,7 +44,7 @@ def workers(path: str) -> list[dict]:
 
 
 def turns_per_sleep(path: str, sleeps: int) -> float:
-    """Turns per sleep: the maximum over workers. Fails if a worker has not slept so many more times."""
+    """Turns per sleep: the maximum over workers. Fails if a worker has not slept this many more times."""
     first = workers(path)
 
     def since(name: str) -> list[int]:

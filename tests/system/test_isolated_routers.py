@@ -181,7 +181,7 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
                     line = [ASHLAR, *words, "--router", "red", "--socket", str(bed.router.socket)]
                     said = bed.lab.run("timeout", "-s", "KILL", "30", *line, ok=None)
                     assert said.status, f"{words}: {sentence!r} was taken for an answer: {said}"
-                # Questions about other routers are answered as ever.
+                # Requests about other routers are answered all the time.
                 assert 'router="blue"' in bed.router.get("/metrics").decode()
                 assert "blue" in bed.router.cli("show")
         # The isolated router does not choose where the operator's `ashlar save` writes.
@@ -191,7 +191,7 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
         with answering(listener, b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body):
             told = json.loads(bed.router.get("/v1/routers/red/info"))
             assert told == info | {"saved": str(ROOT / "conf/linux-router.red.saved")}
-    # Nor is it believed that somebody else is it.
+    # Nor is another process accepted in its place.
     path.unlink()
     with listening(path, number_of(OTHER)):
         refused = bed.lab.run(ASHLAR, "show", "--router", "red", "--socket", str(bed.router.socket), ok=None)
@@ -326,7 +326,7 @@ def test_a_part_of_the_traffic_goes_through_an_isolated_router_and_comes_back(la
     until(asked, "an answer through the isolated router", 20)
     count = [int(network.router.cli("show", "--router", "dns", f"{name}.count")) for name in ("requests", "answers")]
     assert min(count) > 0
-    # Without it all else goes on.
+    # Everything else continues while the process of the router is stopped.
     os.kill(processes(lab)["run"][0], signal.SIGSTOP)
     answered(network.client, SERVER.host[4], count=20)
     assert network.router.stop() == 0

@@ -333,7 +333,7 @@ def test_neighbours_age_move_and_die(bed, version):
     bed.server.ip("link set eth0 address 02:00:00:00:00:99")
     bed.server.run("ping", "-c1", "-W2", SERVER.router[version], ok=None)
     until(lambda: bed.crosses(target), "the host at its new address", timeout=10)
-    # One that is gone is found gone: the client hears of it.
+    # A neighbour that is gone is detected: the client gets an error.
     bed.server.ip(f"address del {target}/{BITS[version]} dev eth0")
     wanted = "Host Unreachable" if version == 4 else "Address unreachable"
     until(lambda: wanted in bed.client.run("ping", "-c1", "-W10", target, ok=None).out, "the router's word", timeout=40)
@@ -413,7 +413,7 @@ def test_lost_messages_are_made_up_for_while_packets_go_on(lab):
               and bed.router.counts()["synced"] == 1, f"{len(kept)} routes", timeout=60)
         ours = set(bed.router.table())
         assert set(kept) <= ours and not ours & set(gone)
-    # A fast router may have heard all. While it stands still, it reads nothing.
+    # A fast router may have read all messages; a stopped one reads none.
     with bed.router.process.still():
         batch(bed, [f"route del {p}" for p in prefixes[:100]])
     until(lambda: bed.router.counts()["routes4"] == before["routes4"] + len(prefixes) - 100, "100 routes less")

@@ -117,7 +117,7 @@ def tcp_send(network: Network, version: int, size: int, *, from_client: bool = T
 
 def tcp_between(sender: Namespace, receiver: Namespace, address: str, version: int, size: int,
                 before: Callable[[int, int], None] = lambda near, far: None) -> None:
-    """Like `tcp_transfer`, between any hosts; `before` is told the ports of both ends before they connect."""
+    """Like `tcp_transfer`, between any hosts; `before` gets the ports of both ends before they connect."""
     near, far = _ends_connected(sender, receiver, address, version, before)
     _exchange({near: size, far: size})
 

@@ -135,7 +135,7 @@ impl Agent {
         &self.kept
     }
 
-    /// Reason why the store does not answer; `None` if it does.
+    /// Reason why the store does not answer; `None` if the store answers.
     pub fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }

@@ -93,7 +93,7 @@ impl Memory {
         }
     }
 
-    /// Ends leases that nobody has renewed in time.
+    /// Ends leases that were not renewed in time.
     pub(crate) fn expire(&mut self, now: Millis) {
         let over: Vec<Lease> = {
             let over = self.leases.iter().filter(|(_, (_, until))| *until <= now);

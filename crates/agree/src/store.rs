@@ -3,13 +3,13 @@
 /// Number of a change of the store. Later changes have higher numbers; 0 stands for a key that does not exist.
 pub type Revision = u64;
 
-/// Number of a lease: values written with it vanish when nobody has renewed it in time.
+/// Number of a lease: values written with it are deleted if the lease is not renewed in time.
 pub type Lease = u64;
 
 /// A linearizable store of small values with revisions.
 ///
-/// A request is begun by `ask` and answered by an event with its number, or by none if the network lost it. So who
-/// asks must be ready for an answer that is late, and for a write that was done although its answer says otherwise.
+/// A request is begun by `ask` and answered by an event with its number, or by none if the network lost it. So a caller
+/// must expect a late answer, and a write that was done although its answer says otherwise.
 pub trait Store {
     /// Begins a request. The caller chooses `number`, which its answer will carry.
     fn ask(&mut self, number: u64, request: Request);

@@ -108,7 +108,7 @@ impl View {
         leader.filter(|leader| leader.epoch == self.epoch())
     }
 
-    /// Version that all are to run, 0 before the first one.
+    /// Version that all servers are to run, 0 before the first one.
     pub fn version(&self) -> u64 {
         self.wanted
             .record

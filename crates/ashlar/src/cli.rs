@@ -158,11 +158,11 @@ pub(crate) enum Command {
 /// Confinement of an untrusted program.
 #[derive(Args, Debug)]
 pub(crate) struct Confine {
-    /// User that it runs as; not root
+    /// User of the program; not root
     #[arg(long, value_name = "NAME")]
     pub(crate) user: String,
-    /// Network namespace made by `ashlar netns`, in which it has CAP_NET_ADMIN and CAP_NET_RAW; default is a new
-    /// namespace, without these rights
+    /// Network namespace made by `ashlar netns`, in which the program has CAP_NET_ADMIN and CAP_NET_RAW; default is a
+    /// new namespace, without these rights
     #[arg(long, value_name = "PATH")]
     pub(crate) netns: Option<String>,
     /// The only folder in which the program can write
@@ -174,7 +174,7 @@ pub(crate) struct Confine {
     /// Memory limit in bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) memory: Option<u64>,
-    /// Control group that it enters, which bounds all its processes together
+    /// Control group of the program, which bounds all its processes together
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
     /// Processors on which it runs

@@ -26,9 +26,9 @@ pub(crate) fn no_more_rights() -> Result<(), String> {
     set_no_new_privs(true).map_err(|e| format!("cannot renounce further rights: {e}"))
 }
 
-/// Makes the process run as this user for good. Of root's rights, the calling thread and those that it starts from now
-/// on keep CAP_NET_ADMIN and CAP_NET_RAW, as does the thread on which `also` runs its argument. Running threads keep
-/// none, unless the process [is this user](is_ours): then call it before there are any.
+/// Makes the process run as this user permanently. Of root's rights, the calling thread and those that it starts from
+/// now on keep CAP_NET_ADMIN and CAP_NET_RAW, as does the thread on which `also` runs its argument. Running threads
+/// keep none, unless the process [is this user](is_ours): then call it before there are any.
 ///
 /// # Errors
 /// The process may not change its user, or lacks the capabilities; a sentence.
@@ -58,8 +58,8 @@ pub(crate) fn become_for_good(
     keep().and_then(|()| also(keep)).map_err(wrong)
 }
 
-/// Makes the process, and any program that it executes, run as this user for good. It loses root's rights, except for
-/// these two if it `has_network` of its own. The process must have one thread.
+/// Makes the process, and any program that it executes, run as this user permanently. The process loses root's rights,
+/// except for these two if it `has_network` of its own. The process must have one thread.
 ///
 /// # Errors
 /// The process may not change its user, or lacks the capabilities; a sentence.

@@ -2,7 +2,7 @@
 //!
 //! Packets of a flow that follow each other within delta keep their path, so that none overtakes another (RB10; Flare's
 //! flowlets). The table has a fixed size: it consists of sets of four flows, chosen by the flow's hash. A new flow
-//! replaces the one of its set that was idle longest. A replaced flow only chooses a path anew.
+//! replaces the one of its set that was idle longest. A replaced flow only chooses a new path.
 //!
 //! The table also counts the flows to each output node by their path, so that a new flow can take a path with few
 //! flows. The links of an intermediate node carry packets of several input nodes to one output node, and no input node

@@ -1,7 +1,7 @@
-//! The fused loops: elements that are compiled into one loop where a configuration has them one behind the other; see
-//! [`engine::fused`]. A loop of this list that is part of a longer one serves where the rest is missing.
-//! No class of a loop may do in [`Element::process`](engine::element::Element::process) what its `step` does not: a
-//! test below reads the sources that are named here for one.
+//! The fused loops: sequences of classes that are compiled into one loop. The loop is used where a configuration has
+//! such a sequence; see [`engine::fused`]. Some loops of the list are parts of longer ones, for configurations that
+//! have only this part. A class of a loop must not have an [`Element::process`](engine::element::Element::process) that
+//! differs from its `step`: a test below reads the listed source files to check this.
 
 use crate::basic::paint::Paint;
 use crate::basic::paint_tee::PaintTee;

@@ -190,8 +190,8 @@ fn on_if(well: bool, reason: u8) -> engine::element::Verdict {
     }
 }
 
-/// Number that nobody outside can know, for tables in which a host must not be able to choose another's place. Unit
-/// tests of this crate get the same number each time, so that two of their hosts never share a place by chance.
+/// Secret number for tables in which a host must not be able to choose another host's place. Unit tests of this crate
+/// get the same number each time, so that two of their hosts never share a place by chance.
 fn secret() -> u64 {
     if cfg!(test) {
         0x5851_f42d_4c95_7f2d

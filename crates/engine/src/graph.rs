@@ -574,7 +574,7 @@ impl Core {
             clock: self.clock.clone(),
             ports,
             wakers: Arc::clone(&self.wakers),
-            seed: Seed::Kernel, // the graph in its place goes on with its numbers
+            seed: Seed::Kernel, // the graph that replaces it continues the sequence
             root: Arc::clone(&self.root),
             peers: Arc::clone(&self.peers),
         }

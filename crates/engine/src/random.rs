@@ -44,7 +44,7 @@ pub(crate) struct Additive {
     at: usize,
 }
 
-/// Random number that nobody outside can know, such as the seed of a hash. A router's seed has no effect on it.
+/// Secret random number, such as the seed of a hash. A router's seed has no effect on it.
 pub fn secret() -> u64 {
     RandomState::new().hash_one(0)
 }

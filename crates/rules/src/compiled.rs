@@ -476,7 +476,7 @@ mod tests {
         assert!(trees > 20, "{trees}");
     }
 
-    /// A rule as an access list has them: nets and hosts, services, some that ask for little.
+    /// A rule as in access lists: networks, hosts and services; some rules have few tests.
     fn tuple(rng: &mut Rng) -> FiveTuple {
         let net = 10 << 24 | (rng.below(40) as u32) << 16;
         let mut prefix = || match rng.below(4) {

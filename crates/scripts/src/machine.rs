@@ -50,7 +50,7 @@ impl Drop for Context {
     }
 }
 
-/// Messages that scripts of this thread have told so far.
+/// Number of messages of this thread's scripts so far.
 pub(super) fn complaints() -> u64 {
     COMPLAINTS.get()
 }

@@ -124,7 +124,7 @@ def allowed(spec, out):
 
 
 def arguments(r, spec, inputs, outputs):
-    """Random arguments of an element with so many ports."""
+    """Random arguments of an element with these numbers of ports."""
     out = [with_output(r, arg, outputs) for arg in drawn(r, spec, inputs, outputs)]
     if outputs > 1:
         out = [re.sub(r" 0 0$", lambda m: r.choice([" 0 1", " 0 1", " 1 0", " 0 0"]), a) for a in out]

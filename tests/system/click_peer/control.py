@@ -101,7 +101,7 @@ def control_case(seed, number):
 
 
 def free_port():
-    """A TCP port that nobody uses now."""
+    """A TCP port that is free now."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]

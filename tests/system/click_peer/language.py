@@ -199,7 +199,7 @@ class Scope:
             self.put(self.output(name, width))
 
     def compound_use(self, width):
-        """An element of a compound class with so many inputs and outputs; False if there is none."""
+        """An element of a compound class with this number of inputs and outputs; False if there is none."""
         r = self.r
         fitting = [n for n, forms in self.forms.items() if any(form[0] == width for form in forms)]
         if not fitting or r.random() < 0.4:

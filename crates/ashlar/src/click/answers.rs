@@ -36,7 +36,7 @@ pub(super) fn handlers(graph: &mut Graph, wanted: &[String]) -> (String, bool) {
     (text, fine)
 }
 
-/// Adds the answer of a handler to `text`; false if there is none, which is said.
+/// Adds the answer of a handler to `text`; returns false, after a message, if there is no answer.
 fn answer(graph: &mut Graph, path: &str, titled: bool, text: &mut String) -> bool {
     let answer = match read(graph, path) {
         Ok(answer) => answer,

@@ -1,6 +1,6 @@
-//! The devices of a confined program: those that any program expects, the one that makes TAP interfaces, and cards that
-//! were given to its user. All others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code.
-//! /dev/zero is missing, too, because shared mappings of it are memory that no limit covers.
+//! The devices of a confined program: those that any program expects, /dev/net/tun for TAP interfaces, and the cards of
+//! its user. All others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code. /dev/zero is
+//! missing, too, because shared mappings of it are memory that no limit covers.
 
 use rustix::fs::{CWD, Mode, mkdirat, symlink};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};

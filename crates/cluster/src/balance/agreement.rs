@@ -51,7 +51,8 @@ struct Peer {
     heard_at: Option<u64>,
     sequence: u64,
     version: u64,
-    /// True if the peer is heard and has the same configuration file, so that its state has an effect.
+    /// True if the peer's messages arrive and the peer has the same configuration file, so that its state has an
+    /// effect.
     has_say: bool,
     tables: Vec<Seen>,
 }
@@ -72,7 +73,7 @@ pub enum Relation {
     Silent,
     /// The peer's file differs; its version.
     OtherFile(u64),
-    /// The peer is heard and has the same file: both agree on each move.
+    /// The peer's messages arrive and the peer has the same file: both agree on each move.
     Agrees,
 }
 

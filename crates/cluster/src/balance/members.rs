@@ -72,10 +72,10 @@ pub(super) fn is_down(members: &[BackEnd], of: u16) -> bool {
     !members.get(usize::from(of)).is_some_and(|one| one.up)
 }
 
-/// Back ends that may own buckets of a class: its used back ends that are up. If there are none, all used ones that
-/// are up; if there are none, all that are up. `None` if all are down: what was decided before stands, as packets for a
-/// back end that seems to be down may arrive, and packets for nobody do not. Probes of all back ends are late at once
-/// if the balancer's machine or its network is busy.
+/// Back ends that may own buckets of a class: its used back ends that are up. If there are none, all used ones that are
+/// up; if there are none, all that are up. `None` if all are down: earlier decisions stay, because packets to a back
+/// end that seems to be down may still arrive. Probes of all back ends are late at once if the balancer's machine or
+/// its network is busy.
 pub(super) fn candidates(
     members: &[BackEnd],
     class: Option<&Class>,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
 /// Length of the round-robin sequence of back ends, in packets.
 pub const TURNS: usize = 4096;
 
-/// Sequence of back ends in which each appears in proportion to its weight. Workers read it while it is filled anew.
+/// Sequence of back ends in which each appears in proportion to its weight. Workers may read it while it is refilled.
 pub(super) struct Turns(Box<[AtomicU16; TURNS]>);
 
 impl Default for Turns {

@@ -78,7 +78,7 @@ pub struct Beat {
     pub to: NodeId,
     /// Index of the link among those between the two nodes.
     pub link: u32,
-    /// True if the sender hears the receiver well.
+    /// True if the sender receives the receiver's heartbeats well.
     pub hears: bool,
     /// True if the sender suspects the link and requests more frequent heartbeats.
     pub probe: bool,

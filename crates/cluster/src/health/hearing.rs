@@ -22,7 +22,7 @@ pub enum Cause {
     Slow,
     /// The peer was started again.
     Restarted,
-    /// The peer does not hear this node.
+    /// The peer does not receive this node's heartbeats.
     Unheard,
     /// Heartbeats arrive, but all packet frames of the peer are refused: they are forged or replayed.
     Stuck,
@@ -102,7 +102,7 @@ pub(super) struct Hearing {
     pub(super) delay: u64,
     /// True if the peer's heartbeats arrive well.
     pub(super) hears: bool,
-    /// True if the peer hears this node well.
+    /// True if the peer receives this node's heartbeats well.
     pub(super) heard: bool,
     /// Time of the last change of `hears`.
     pub(super) since: u64,

@@ -360,7 +360,7 @@ impl Ways {
     ///
     /// Both halves of the path must be as short as with every link up. So no detour around a dead link is chosen
     /// while other paths have no dead link. Packets must not return to this node, nor pass `to` before `via`.
-    #[inline(always)] // for a mesh: nothing else is asked for every packet
+    #[inline(always)] // in a mesh, the only look-up for every packet
     pub fn allowed(&self, via: NodeId, to: NodeId) -> bool {
         if self.reach.mesh {
             let known = usize::from(via.max(to)) < self.reach.now.nodes;

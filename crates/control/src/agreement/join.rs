@@ -1,7 +1,7 @@
 //! Joining a cluster: a token admits one server once, and pins the cluster's authority.
 //!
-//! The new server's key never leaves it: it sends the public part and gets a certificate. Who has the token, and nobody
-//! else, is answered. The authority's key is used only while an operator invites.
+//! The new server's key never leaves it: it sends the public part and gets a certificate. Only a server with the token
+//! gets an answer. The authority's key is used only while an operator invites.
 
 use super::authority::{self, Authority};
 use super::etcd::chain;

@@ -65,8 +65,8 @@ impl Operator {
         }
     }
 
-    /// Proposes a description, and waits until the servers have refused it, or all that are there run it. `say` hears
-    /// of each server that does.
+    /// Proposes a description, and waits until the servers have refused it, or all available servers run it. `say` is
+    /// called for each server that runs it.
     ///
     /// # Errors
     ///

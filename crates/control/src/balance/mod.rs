@@ -1,9 +1,8 @@
-//! Buckets of flows over workers: who should have which, and how many workers a load needs.
+//! Load balancing of buckets of flows over workers: which worker owns which bucket, and how many workers a load needs.
 //!
-//! Packets are sorted into buckets and handed to the workers that own them
-//! ([`steer`]). A [`Balance`] looks at what each bucket brings and how busy the workers are, again and
-//! again; workers are not disturbed by that. What should move is decided by pure functions ([`moves`],
-//! [`scale`]).
+//! Packets are sorted into buckets and handed to the workers that own them ([`steer`]). A [`Balance`] measures the load
+//! of each bucket and of each worker at intervals, without disturbing the workers. Pure functions ([`moves`],
+//! [`scale`]) decide which buckets move.
 
 mod doorbell;
 mod driver;

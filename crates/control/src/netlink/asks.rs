@@ -1,9 +1,9 @@
-//! Questions for neighbours: from workers to the kernel, at a rate that it can bear.
+//! Requests for neighbours, from workers to the kernel, at a limited rate.
 //!
-//! A scan of addresses makes a question of each. The kernel keeps an entry for some seconds for every address it is
-//! asked for, and refuses new neighbours when it has too many (`gc_thresh3`, 1024 by default). So each interface has
-//! its own rate for unknown neighbours, by the room that the kernel has. Known neighbours that only need confirmation
-//! have another rate, and do not suffer.
+//! A scan causes a request for each address. The kernel keeps an entry for some seconds for every requested address,
+//! and refuses new neighbours when it has too many (`gc_thresh3`, 1024 by default). So each interface has its own rate
+//! for unknown neighbours, by the room in the kernel's table. Known neighbours that only need confirmation have a
+//! separate rate, so a scan does not delay them.
 
 use std::collections::HashMap;
 use tables::tokens::Tokens;

@@ -38,7 +38,7 @@ pub(super) struct Input {
     begun: Option<Begun>,
     /// True if further input is ignored.
     ended: bool,
-    /// True if the client has to be told of the end.
+    /// True if the client must get a message about the end.
     farewell: bool,
 }
 

@@ -58,7 +58,7 @@ fn stamp(
     let flags_at = option.pointer_at + 1;
     let Some(slot) = option.slot else {
         if option.kind == TimestampKind::Prespecified {
-            return Ok(false); // nobody else was asked, so nobody lacks room
+            return Ok(false); // the option names other routers, so no room is missing
         }
         if option.overflow == 15 {
             return Err(flags_at as u8);

@@ -15,7 +15,8 @@ pub struct Given {
 }
 
 impl Given {
-    /// Adds a line in words. The error describes the mistake in the line, or beside the others; it shows no key.
+    /// Adds a line, given as words. The error describes a mistake in the line, or a conflict with other lines; it shows
+    /// no key.
     pub fn add(&mut self, words: &[String]) -> Result<(), String> {
         let (spec, keys) = match syntax::parse(words)? {
             Line::Policy(policy) => {

@@ -243,7 +243,7 @@ impl External for McastSocket {
 mod tests {
     use testkit::Bench;
 
-    /// A port for every test of every process, as all of a host hear a group.
+    /// A port for each test of each process, because all sockets of a host receive a group's datagrams.
     fn port(test: u16) -> u16 {
         20_000 + (std::process::id() % 5000) as u16 * 8 + test
     }

@@ -1,4 +1,4 @@
-//! The packet that a source makes over and over, and the settings that sources share.
+//! The packet that a source makes repeatedly, and the settings that sources share.
 
 use crate::prelude::*;
 use arguments::units::Bytes;

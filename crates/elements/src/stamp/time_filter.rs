@@ -100,7 +100,7 @@ impl TimeFilter {
         }
     }
 
-    /// Changes the window; then an end may be told again.
+    /// Changes the window, whose end is then reported again.
     fn change(&mut self, change: impl FnOnce(&mut Window)) {
         let mut state = self.state.borrow_mut();
         change(&mut state.window);

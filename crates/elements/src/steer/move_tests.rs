@@ -262,7 +262,7 @@ impl Everything {
 }
 
 impl AtRandom {
-    /// Runs something on the workers that `told` names, until all have answered or the time is over.
+    /// Runs a function on the workers in `told`, until all have answered or the time is over.
     pub(super) fn ask<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],

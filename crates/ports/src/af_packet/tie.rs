@@ -28,7 +28,7 @@ impl Tie {
         }
     }
 
-    /// Ties the sockets to the interface, if they are not.
+    /// Binds the sockets to the interface, if they are not bound.
     pub(super) fn follow(&mut self, now: Option<&Interface>) -> io::Result<()> {
         let Some(now) = now else {
             self.bound = None;

@@ -1,4 +1,4 @@
-//! The thread of a port that connects, and stays to hear of the end.
+//! The thread of a port that connects, and then waits for the end of the connection.
 
 use super::Shared;
 use super::ring::Ring;

@@ -225,7 +225,7 @@ impl Ring {
         self.at + DESCRIPTORS + usize::from(slot & (self.size - 1)) * DESCRIPTOR
     }
 
-    /// Index of the other end: it has filled or taken all entries before.
+    /// Index of the other end: the other end has filled or taken all entries before this index.
     fn there(&self, counter: usize) -> u16 {
         self.here().short(self.at + counter).load(Acquire)
     }

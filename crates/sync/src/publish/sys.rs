@@ -155,7 +155,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        self.reclaim(); // readers keep the domain alive: there are none, and nothing has to wait
+        self.reclaim(); // readers keep the domain alive, so there are none, and nothing has to wait
     }
 }
 

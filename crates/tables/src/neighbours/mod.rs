@@ -181,7 +181,7 @@ impl<K: Key> Neighbours<K> {
     /// Handles an answer to a probe: an existing entry becomes reachable. Returns true if the address is new.
     pub fn confirm(&self, key: K, mac: EtherAddr, now: u64) -> Result<bool, Refused> {
         self.resolve(key, |entry| match entry {
-            None => Change::Keep, // RFC 4861, 7.2.5: nobody asked
+            None => Change::Keep, // RFC 4861, 7.2.5: unsolicited
             Some(e) if e.state == State::Permanent => Change::Keep,
             Some(_) => Change::Put(Neighbour::confirmed(mac, State::Reachable, now)),
         })

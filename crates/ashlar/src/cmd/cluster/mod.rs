@@ -130,7 +130,7 @@ pub(super) fn one(
     Ok((server(&file, of)?, workers))
 }
 
-/// The server that is named; the error says that one must be, and which there are.
+/// The named server of a file. The error asks for a name, and lists the servers.
 fn one_of<'a>(file: &File, wanted: Option<&'a str>) -> Result<&'a str, String> {
     wanted.ok_or_else(|| {
         let names = file.description.servers.iter().map(|server| &*server.name);

@@ -261,7 +261,7 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     let free = settled(&rules);
     assert_eq!((free.held, free.refused, free.why), (2, 0, None));
     assert_eq!(*card.rules.lock(), BTreeMap::from([(1, 1), (3, 0)]));
-    // The last one to be removed is the one that the driver kept before.
+    // The rule that is removed last is the one that the driver had before.
     card.clings.store(true, Relaxed);
     rules.direct(&[(rule(3), None)], false);
     settled(&rules);
