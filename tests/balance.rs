@@ -235,7 +235,7 @@ fn a_queue_goes_from_hand_to_hand_under_traffic_and_who_cannot_have_it_is_told()
 }
 
 #[test]
-fn what_would_move_is_said_and_not_done_when_the_balancer_is_off() {
+fn disabled_balancer_reports_moves_without_making_them() {
     let (router, ports, balance, traffic) = all_on_worker_0(Mode::Off);
     traffic.wait(1000);
     balance.step(&router);

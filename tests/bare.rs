@@ -288,7 +288,7 @@ fn frames_of_an_internal_link_get_annotations_only_where_they_stay() {
 }
 
 #[test]
-fn what_was_noted_before_an_internal_frame_is_looked_at_reaches_who_looks() {
+fn annotations_set_before_transit_reach_later_readers() {
     let ports = InMemory::default();
     let bare = |text: &str| {
         let plan = plan(text, None, &ports);

@@ -144,7 +144,7 @@ fn a_cable_that_is_cut_one_way_is_used_neither_way() {
 }
 
 #[test]
-fn who_has_no_key_gets_nothing_in_and_nothing_again() {
+fn frames_without_the_key_and_replayed_frames_are_refused() {
     let mut bed = Bed::new(KEY);
     bed.cluster.wire.clear();
     let sent = bed.load(50);
@@ -167,7 +167,7 @@ fn who_has_no_key_gets_nothing_in_and_nothing_again() {
 }
 
 #[test]
-fn what_passes_inside_is_nothing_to_a_router_that_gets_it_from_outside() {
+fn internal_frames_from_outside_are_refused() {
     for key in ["", KEY] {
         let mut bed = Bed::new(key);
         bed.cluster.wire.clear();
@@ -285,7 +285,7 @@ fn frames_that_came_before_a_restart_of_either_end_are_forged_after_it() {
 }
 
 #[test]
-fn who_restarts_may_have_another_time_of_day_and_nothing_is_replayed() {
+fn restarted_node_with_another_clock_accepts_no_replayed_frame() {
     let mut bed = Bed::new(KEY);
     bed.load(200);
     bed.cluster.kill(1);

@@ -396,7 +396,7 @@ const CALLS: &str = "
         write encap.dst 2:0:0:0:0:$y, write count.reset_counts);";
 
 #[test]
-fn what_is_called_behind_a_fused_loop_reaches_the_elements_of_the_row() {
+fn handler_calls_downstream_of_a_fused_loop_reach_its_elements() {
     same(CALLS, &[], &[], 11);
     let frames = frames(&mut Rng::seed(11), 1500);
     let (sent, ..) = run(CALLS, &[], &[], &frames, true);

@@ -485,7 +485,7 @@ fn work_grows_as_configurations_do() {
 
 /// A configuration that is too large is refused with a place, before it takes more memory and time than a router.
 #[test]
-fn what_asks_for_too_much_is_refused_with_a_place() {
+fn excessive_configurations_are_refused_with_a_place() {
     let large = |text: String| {
         let ports = InMemory::default();
         let source = Source {

@@ -202,7 +202,7 @@ fn a_neighbour_that_does_not_answer_is_an_unreachable_address() {
 }
 
 #[test]
-fn what_cannot_be_routed_comes_back_and_routes_by_link_local_gateways_carry() {
+fn unroutable_packets_are_answered_and_link_local_gateways_work() {
     on_both(&[], |links| {
         let packet = across().dst("2001:db8::1").bytes();
         assert_eq!(error(&links.send(0, &packet), &packet), (1, 0, 0));
@@ -245,7 +245,7 @@ fn scopes_are_kept() {
 }
 
 #[test]
-fn what_the_link_sent_to_many_is_not_forwarded() {
+fn link_layer_multicast_is_not_forwarded() {
     on_both(&[], |links| {
         let frame = across().ether(Links::mac(0), "33:33:00:00:00:01").bytes();
         assert!(links.send_frames(0, &[frame]).is_empty());
@@ -279,7 +279,7 @@ fn options_on_the_way_are_examined_as_their_bits_say() {
 }
 
 #[test]
-fn what_the_router_does_not_speak_is_told() {
+fn unsupported_protocols_are_reported_to_the_source() {
     on_both(&[], |links| {
         let udp = across().dst("fd00:1::1").bytes();
         assert_eq!(error(&links.send(0, &udp), &udp), (1, 4, 0));

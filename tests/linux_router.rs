@@ -246,7 +246,7 @@ fn a_few_packets_that_go_back_go_up_so_that_the_kernel_redirects_their_source() 
 }
 
 #[test]
-fn nobody_outside_has_an_address_of_the_router() {
+fn packets_with_the_routers_own_source_address_are_dropped() {
     on_both(|steered| {
         // The kernel handles packets to the router itself, such as a daemon's returned BFD echo.
         steered.route("10.0.1.255/32", &[at(LOCAL)]);
@@ -270,7 +270,7 @@ fn nobody_outside_has_an_address_of_the_router() {
 }
 
 #[test]
-fn what_is_for_the_router_itself_goes_up_by_the_twin_of_its_port_as_it_came() {
+fn packets_to_the_router_reach_the_tap_of_their_port_unchanged() {
     on_both(|steered| {
         let asker = host(0, 2).to_string();
         let options = ip4()

@@ -283,7 +283,7 @@ fn ports_that_must_be_connected_are_named() {
 }
 
 #[test]
-fn what_an_element_needs_is_proved_on_the_way_to_it() {
+fn needs_of_elements_are_proved_on_every_path() {
     let errors = refused(1, "InfiniteSource -> ToDevice(one)");
     assert!(
         errors.contains("needs an Ethernet header at the start"),
@@ -338,7 +338,7 @@ fn a_connection_to_a_port_that_a_class_lacks_is_refused_by_name() {
 }
 
 #[test]
-fn what_copies_take_for_themselves_counts_for_each() {
+fn memory_of_each_copy_is_counted() {
     let text = "vlb :: VLBNode(NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b, FLOWS 65536);
         FromDevice(four) -> Strip(14) -> CheckIPHeader -> in :: VLBInput(vlb, b/0) -> Discard;";
     for workers in [1, 2, 4] {

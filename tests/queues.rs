@@ -151,7 +151,7 @@ fn the_workers_that_get_packets_can_be_named() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_place_and_remedy() {
+fn impossible_requests_are_refused_with_place_and_remedy() {
     let ports = Directory::new();
     for (said, parts) in [
         (
@@ -289,7 +289,7 @@ fn overtaken(numbers: &[u32]) -> (usize, u32) {
 
 /// Prints the number of overtaken packets (`cargo test -p router-tests lets_be_overtaken -- --nocapture`).
 #[test]
-fn what_a_changed_rule_lets_be_overtaken_is_of_its_flow_and_was_under_way() {
+fn changed_rule_reorders_only_packets_of_its_flow_in_flight() {
     /// Packets of a round, a third of them of each flow. Each round is injected before the previous one is over.
     const ROUND: usize = 384;
     const OF_FLOW: u32 = ROUND as u32 / 3;

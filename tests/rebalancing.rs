@@ -450,7 +450,7 @@ fn a_skewed_load_is_shared_out_soon_after_the_first_look() {
 }
 
 #[test]
-fn it_is_though_the_machine_takes_cores_away_and_nothing_is_lost_or_reordered() {
+fn load_is_shared_without_loss_while_the_machine_takes_cores_away() {
     for seed in 0..6 {
         let after = skewed(seed, Duration::from_millis(25), 100);
         assert!(after <= SECOND / 2, "seed {seed}: {after} ns");
@@ -703,7 +703,7 @@ fn flows_keep_their_order_whatever_moves_and_follows_while_workers_stall() {
 }
 
 #[test]
-fn they_do_though_the_port_sorts_flows_by_something_else_than_the_router() {
+fn flows_keep_their_order_if_the_port_hashes_differently() {
     for seed in 0..8 {
         let followed = moves_and_follows(seed, true);
         assert!(followed > 500, "seed {seed}: {followed}");
@@ -828,7 +828,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
 }
 
 #[test]
-fn whatever_moves_stays_with_its_owner_if_a_worker_does_not_answer_and_moves_when_it_does() {
+fn moves_wait_for_workers_that_do_not_answer() {
     for mute in 0..2 {
         let stand = Stand::of(HASHES, 1, Duration::ZERO);
         let begin = stand.begin(128, 0.6 * ONE);

@@ -116,7 +116,7 @@ fn the_next_element_names_the_output_of_each_burst_anew() {
 }
 
 #[test]
-fn what_the_next_element_does_not_take_goes_on() {
+fn packets_not_taken_by_the_next_element_continue() {
     let text = "FromDevice(DEV0, BURST 4) -> k :: Classifier(0/03, 0/05, -) -> c :: Counter -> ToDevice(DEV1);
         k[1] -> odd :: Discard; k[2] -> rest :: Discard;";
     let (mut graph, ports) = start(text);

@@ -222,7 +222,7 @@ fn timers_of_all_routers_end_a_sleep() {
 }
 
 #[test]
-fn one_ends_and_the_others_go_on() {
+fn routers_continue_when_another_ends() {
     let workers = process(2);
     let (other, ports) = add(&workers, FORWARD, Share::default());
     let (short, _) = add(
@@ -274,7 +274,7 @@ fn more_routers_than_published_tables_have_readers() {
 }
 
 #[test]
-fn a_router_holds_no_more_packets_than_it_may_and_loses_none_of_them() {
+fn router_holds_at_most_its_buffer_bound_without_loss() {
     const BURST: u64 = 8;
     let text = "FromDevice(mem:a, BURST 8) -> q :: Queue(1000) -> u :: Unqueue(ACTIVE false) -> c :: Counter -> \
         Discard";

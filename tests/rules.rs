@@ -264,7 +264,7 @@ fn flows_keep_their_order_while_buckets_move_and_the_port_follows_on_running_wor
 }
 
 #[test]
-fn what_would_follow_is_said_beforehand() {
+fn disabled_balancer_names_buckets_that_a_port_would_follow() {
     let text = "f :: FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 1000);
     let moved = stand.router.move_buckets("mem_a@steer", &[0, 2, 5], 1);
@@ -356,7 +356,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
 }
 
 #[test]
-fn what_the_port_has_no_room_for_is_steered() {
+fn rules_beyond_the_ports_room_are_steered() {
     let text = "FromDevice(mem:a, QUEUES 2, CLASSIFY flow BUCKETS 64) -> ToDevice(mem:b)";
     let stand = start(text, 10);
     give_rules(&stand);

@@ -95,7 +95,7 @@ impl Stand {
 }
 
 #[test]
-fn what_comes_by_the_second_input_goes_first_and_in_order() {
+fn packets_of_the_second_input_leave_first_and_in_order() {
     let mut stand = Stand::new(&text(", QUEUE 4"));
     stand.ports.far("DEV1").limit(512, 0);
     stand.come("DEV0", &[1, 2]);
@@ -127,7 +127,7 @@ fn neither_input_takes_the_others_room() {
 }
 
 #[test]
-fn what_a_free_port_takes_needs_no_room() {
+fn packets_that_a_free_port_takes_need_no_room() {
     for settings in [", QUEUE 0", ", QUEUE 4", ", QUEUE 0, BURST 2"] {
         let mut stand = Stand::new(&text(settings));
         stand.come("DEV2", &[10, 11, 12, 13, 14, 15]);
@@ -167,7 +167,7 @@ fn a_port_that_pulls_sends_what_is_pushed_first() {
 }
 
 #[test]
-fn what_waits_first_is_first_after_a_reload() {
+fn waiting_packets_keep_their_order_after_a_reload() {
     let mut stand = Stand::new(&text(", QUEUE 4"));
     stand.ports.far("DEV1").limit(512, 0);
     stand.come("DEV0", &[1, 2]);

@@ -141,7 +141,7 @@ fn messages_are_about_segments() {
 }
 
 #[test]
-fn those_that_wait_for_a_neighbour_wait_as_segments() {
+fn super_frames_wait_for_a_neighbour_as_segments() {
     for version in [4, 6] {
         let mut router = router(&router_text(), true);
         let frame = super_frame(across(version), 5500);
@@ -214,7 +214,7 @@ fn a_reload_leaves_no_super_frame_behind() {
 }
 
 #[test]
-fn one_that_cannot_be_cut_is_dropped_by_name() {
+fn unsegmentable_super_frame_is_dropped_by_name() {
     let text = "FromDevice(eth0) -> n :: Null -> s :: PaintSwitch -> c :: Counter -> Discard; s[1] -> ToDevice(eth1);";
     let mut router = router(text, true);
     let mut packet = Packet::from_bytes(&super_frame(across(4), 300)).expect("it fits");

@@ -59,7 +59,7 @@ fn captures_of_any_bytes_are_read() {
 }
 
 #[test]
-fn what_describes_a_balancer_is_refused_or_the_balancer_can_run() {
+fn balancer_files_are_refused_or_runnable() {
     run("balancer", 600, 100);
 }
 
@@ -69,7 +69,7 @@ fn message_of_another_balancer_is_refused_or_read_as_it_is_written() {
 }
 
 #[test]
-fn what_comes_where_probes_come_back_may_have_any_bytes() {
+fn probe_port_accepts_any_bytes() {
     run("probes", 600, 100);
 }
 
@@ -89,7 +89,7 @@ fn handlers_take_or_refuse_any_value() {
 }
 
 #[test]
-fn what_describes_a_cluster_is_refused_or_all_its_servers_can_run() {
+fn cluster_files_are_refused_or_runnable_on_all_servers() {
     run("description", 600, 100);
 }
 
@@ -109,7 +109,7 @@ fn a_whole_router_takes_any_frames() {
 }
 
 #[test]
-fn what_multiplies_in_a_configuration_is_bounded() {
+fn multiplying_configurations_are_bounded() {
     run("expansion", 300, 100);
 }
 
@@ -129,7 +129,7 @@ fn header_views_read_any_bytes() {
 }
 
 #[test]
-fn what_was_sealed_may_be_any_bytes() {
+fn encrypted_packets_may_have_any_bytes() {
     run("ipsec", 300, 100);
 }
 
@@ -139,7 +139,7 @@ fn the_language_reads_any_bytes() {
 }
 
 #[test]
-fn what_packets_say_of_themselves_is_checked() {
+fn dps_states_of_any_bytes_are_checked() {
     run("dps", 800, 300);
 }
 

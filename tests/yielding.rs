@@ -132,7 +132,7 @@ fn ports_with_a_queue_each_before_a_fair_output_receive_what_it_sends_for_them()
 }
 
 #[test]
-fn one_that_is_not_to_yield_does_not() {
+fn port_with_yielding_off_does_not_yield() {
     let text = ROUTER.replacen("DEV0", "DEV0, YIELD false", 1);
     let mut stand = Stand::new(&text);
     stand.run(SECOND * 2, &[1; 40], &[]);

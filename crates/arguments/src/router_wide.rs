@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_one_value_of_a_type() {
+    fn each_type_has_one_value() {
         let router_wide = RouterWide::default();
         assert!(router_wide.find::<Lock<u8>>().is_none());
         let (a, b) = (router_wide.get::<Lock<u8>>(), router_wide.clone().get());

@@ -106,7 +106,7 @@ mod tests {
     ];
 
     #[test]
-    fn frames_and_packets_say_who_talks_to_whom() {
+    fn frames_and_packets_show_both_addresses() {
         let mut tagged = vec![0; 12];
         tagged.extend([0x81, 0, 0, 7, 8, 0]);
         tagged.extend(UDP);

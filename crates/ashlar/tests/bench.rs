@@ -208,7 +208,7 @@ fn the_table_names_goals_loads_and_losses() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_said() {
+fn unmeasurable_configurations_are_refused_with_a_reason() {
     let folder = Folder::new();
     let file = folder.write("bounded.click", BOUNDED);
     let wrong = |words: &[&str]| complained(&run(&[&["bench"], words].concat()), 1);

@@ -187,7 +187,7 @@ fn a_driver_manager_decides_when_the_driver_ends() {
 }
 
 #[test]
-fn threads_are_names_only() {
+fn requested_threads_are_reported_but_not_used() {
     let text = "StaticThreadSched(s 1); s :: InfiniteSource(LIMIT 1, STOP true) -> Discard";
     let ended = run(&["-j2", "-e", text, "-h", "s.home_thread"]);
     assert_eq!(out(&ended), "1\n", "{}", err(&ended));
@@ -256,7 +256,7 @@ fn usage_is_told_and_mistakes_of_the_command_line_end_it() {
 }
 
 #[test]
-fn the_name_click_is_enough() {
+fn program_named_click_needs_no_subcommand() {
     let folder = Folder::new();
     let link = format!(
         "{}/click",

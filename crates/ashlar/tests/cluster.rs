@@ -70,7 +70,7 @@ fn a_file_is_planned_as_it_is_and_with_one_server_more() {
 }
 
 #[test]
-fn what_a_server_runs_is_a_configuration_as_any_other() {
+fn configuration_of_a_server_runs_like_any_other() {
     let text = said(&run(&["cluster", "text", RB4, "--server", "c"]));
     assert!(
         text.starts_with("// Server c of the cluster rb4.\n"),
@@ -222,7 +222,7 @@ fn request(caller: &UnixStream) -> String {
 }
 
 #[test]
-fn who_has_taken_a_file_that_another_refuses_late_is_told() {
+fn servers_that_took_a_file_are_named_when_another_refuses_it_late() {
     let folder = Folder::new();
     let mut text = std::fs::read_to_string(RB4).expect("conf/ is there");
     for name in ["a", "b", "c", "d"] {
@@ -251,7 +251,7 @@ fn who_has_taken_a_file_that_another_refuses_late_is_told() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused_and_what_breaks_is_named() {
+fn impossible_simulations_are_refused_and_failures_are_named() {
     let simulate = |more: &[&str]| {
         let words = [
             "cluster", "simulate", "--rate", "100Mbps", "--time", "260", "--warmup", "40",

@@ -54,7 +54,7 @@ fn mistakes_of_the_file_and_of_all_graphs_are_told_at_once() {
 }
 
 #[test]
-fn a_cluster_goes_by_the_same_door() {
+fn cluster_files_take_the_same_path() {
     let check = said(&run(&["check", RB4, "-j2"]));
     assert_eq!(check, said(&run(&["cluster", "check", RB4, "-j2"])));
     let text = said(&run(&["cluster", "text", RB4, "--server", "a"]));

@@ -97,7 +97,7 @@ fn the_same_network_on_both_ports_is_told() {
 }
 
 #[test]
-fn what_is_no_configuration_is_called_what_it_is() {
+fn files_that_are_no_configuration_are_named_by_their_kind() {
     let folder = Folder::new();
     let program = env!("CARGO_BIN_EXE_ashlar");
     for command in ["check", "run", "plan"] {
@@ -164,7 +164,7 @@ fn obey(text: &str, remedy: &str) -> String {
 /// Each configuration is refused. Following the errors' advice until none is left gives a router that carries all
 /// packets.
 #[test]
-fn what_an_error_proposes_is_right() {
+fn remedies_of_errors_work() {
     let folder = Folder::new();
     let four = folder.write("4.pcap", capture(20, false));
     let six = folder.write("6.pcap", capture(20, true));

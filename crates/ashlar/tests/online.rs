@@ -155,7 +155,7 @@ fn bad_requests_get_a_sentence_and_the_router_goes_on() {
 }
 
 #[test]
-fn one_router_a_socket() {
+fn each_socket_serves_one_router() {
     let folder = Folder::new();
     let router = Running::start(&folder, IDLE, &[]);
     let second = run(&[
@@ -260,7 +260,7 @@ fn blocks(mut bytes: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 #[test]
-fn what_is_stopped_has_ended_when_the_command_returns() {
+fn router_has_ended_when_stop_returns() {
     let folder = Folder::new();
     let text = "FromDevice(pace:20k/null:64) -> Queue -> Unqueue -> Discard;";
     for _ in 0..5 {

@@ -182,7 +182,7 @@ fn anonymous_elements_keep_their_names_and_counts_across_a_reload() {
 }
 
 #[test]
-fn what_was_set_is_kept_if_it_is_saved() {
+fn saved_settings_survive_a_restart() {
     let folder = Folder::new();
     let text = "rt :: DirectIPLookup(10.0.1.0/24 0, 10.0.2.0/24 1, 10.0.3.0/24 1);
         FromDevice(mem:9) -> Strip(14) -> CheckIPHeader -> rt;
@@ -230,7 +230,7 @@ fn what_was_set_is_kept_if_it_is_saved() {
 }
 
 #[test]
-fn what_prints_prints_json_and_counts_alike() {
+fn printing_commands_print_json_with_the_same_counts() {
     let folder = Folder::new();
     let text = "FromDevice(pace:20k/null:64, PROMISCUOUS true) -> c :: Counter -> Queue(50) -> Unqueue -> Discard; k \
         :: Idle -> q :: Queue(7) -> Discard;";

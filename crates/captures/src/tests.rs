@@ -46,7 +46,7 @@ fn pcapng(big: bool, resolution: u8) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_back() {
+fn written_blocks_are_read_back_unchanged() {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file).unwrap();
     writer

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_takes_what_it_says() {
+    fn table_uses_its_stated_memory() {
         for (flows, nodes) in [(64, 8), (100, 256), (100, 257), (0, 8)] {
             let mut table = Flowlets::new(flows, 100);
             table.count(nodes);

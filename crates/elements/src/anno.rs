@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn they_lie_where_packets_keep_them() {
+    fn annotations_are_at_their_offsets_in_packets() {
         let mut packet = Packet::from_bytes(b"x").expect("it fits");
         Anno::DST_IP.set(&mut packet, [1, 2, 3, 4]);
         Anno::<4>(14).set(&mut packet, [5, 6, 7, 8]);

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_on_a_link_is_the_routers_own_whatever_is_said() {
+    fn multicast_destinations_are_always_the_routers_own() {
         let four = Routes::<4>::new().expect("memory");
         let six = Routes::<16>::new().expect("memory");
         assert!(four.is_empty() && six.is_empty() && four.groups_len() == 0);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_up_costs_no_look_and_what_comes_free_is_found() {
+    fn exhausted_places_cost_no_look_and_freed_values_are_found() {
         let mut world = World::default();
         let places = [1, 2, 3].map(|destination| Place::new(to(destination), RANGE, 0));
         let full = u64::from(RANGE.1) + 1;

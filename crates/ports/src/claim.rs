@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_open_a_device_is_no_reason_to_stay_away() {
+    fn processes_that_cannot_open_a_device_are_ignored() {
         let may = |pid, user| {
             let pid = NonZeroU32::new(pid);
             Holder { pid, user }.may_have_devices()

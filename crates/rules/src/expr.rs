@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_past_the_end_fails_whatever_it_asks() {
+    fn tests_past_the_end_fail() {
         let view = View::of_data(&[0, 0, 0, 0, 0]);
         for op in [Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Gt, Op::Ge] {
             for v in [0, 1] {

@@ -215,7 +215,7 @@ fn expressions_are_made_of_the_usual_connectives() {
 }
 
 #[test]
-fn what_the_packet_is_too_short_for_fails() {
+fn patterns_fail_on_packets_that_are_too_short() {
     let holds = |pattern: &str, len: usize| {
         let bytes = bytes(TCP);
         let (bytes, rest) = (&bytes[..len], bytes[..len].get(20..).unwrap_or(&[]));

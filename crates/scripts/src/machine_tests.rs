@@ -321,7 +321,7 @@ fn goto_leads_to_labels_and_to_the_words_with_a_meaning() {
 }
 
 #[test]
-fn what_went_wrong_is_said_with_plain_quotes() {
+fn errors_are_quoted_with_plain_quotes() {
     let mut world = world();
     machine(&["end"]).complain("`x` is no number\nnor `y`", &mut world);
     assert_eq!(

@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn both_give_what_a_list_that_is_searched_gives() {
+    fn both_queues_agree_with_a_searched_list() {
         for (seed, width, bins) in [(1, 1, 64), (2, 7, 64), (3, 1000, 1024), (4, 3, 5000)] {
             let mut random = Random::new(seed);
             let (mut binned, mut sorted) = (BinSort::new(bins, width), Sorted::new());

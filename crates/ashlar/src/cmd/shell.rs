@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_secret_is_not_kept() {
+    fn possible_secrets_are_not_kept_in_the_history() {
         let kept = ["show rt.table", "set fw.add \"allow tcp\""];
         assert!(kept.into_iter().all(is_kept));
         let secret = ["set t.add \"sa out 300 ENC_KEY 00ff\"", " set a.b c"];

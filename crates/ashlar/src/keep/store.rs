@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn it_listens_where_only_its_user_can_make_files() {
+    fn socket_is_in_a_folder_that_only_its_user_can_write() {
         let found = |is_root, variables: &[(&str, &str)]| {
             let variable = |name: &str| {
                 let mut all = variables.iter();

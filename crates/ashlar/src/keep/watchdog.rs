@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_off_never_barks() {
+    fn disabled_watchdog_never_reports_a_hang() {
         let mut dog = Watchdog::new(Duration::ZERO);
         assert!(!barks(&mut dog, 100) && dog.pause().is_none());
     }

@@ -192,7 +192,7 @@ fn a_member_that_cannot_be_reached_is_passed_over_and_a_write_is_sent_once() {
 }
 
 #[test]
-fn who_has_a_certificate_of_another_cluster_is_refused_and_refuses() {
+fn certificates_of_another_cluster_are_refused_by_both_sides() {
     let (folder, other) = (Folder::new("own"), Folder::new("other"));
     block_on(async {
         let script = |_: &str, _: &Value| Some(json!({"header": {"revision": "1"}}).to_string());

@@ -93,7 +93,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     #[test]
-    fn who_reads_gets_all_and_who_does_not_is_given_up() {
+    fn reading_clients_get_everything_and_silent_ones_are_disconnected() {
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_time().build().expect("a runtime");
         let done = runtime.block_on(async {

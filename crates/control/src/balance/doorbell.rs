@@ -42,7 +42,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn it_wakes_who_waits_and_is_heard_later_by_who_did_not() {
+    fn doorbell_wakes_a_waiter_and_stays_pending_without_one() {
         let doorbell = Arc::new(Doorbell::default());
         doorbell.ring();
         assert!(doorbell.was_rung() && !doorbell.was_rung());

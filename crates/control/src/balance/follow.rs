@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_puts_it_off_but_not_for_ever() {
+    fn changes_postpone_following_up_to_a_limit() {
         let mut following = Following::default();
         let begin = Time(0) + PATIENCE;
         following.see(vec![lost("a", 0)], begin);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn who_came_for_a_short_crowd_goes_sooner_than_who_came_for_a_load() {
+    fn worker_added_for_a_short_crowd_leaves_sooner_than_one_added_for_load() {
         let goes_after = |mut scaler: Scaler| {
             let all = looks(&mut scaler, &[0.1, 0.0], 2, PATIENCE);
             1 + all.iter().take_while(|&&now| now == 2).count() as u32

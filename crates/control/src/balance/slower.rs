@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_from_before_a_move_or_becomes_less_or_does_not_last_or_while_all_are_busy_says_nothing()
+    fn queues_from_before_a_move_or_shrinking_or_short_lived_cut_no_share()
      {
         let mut slower = Slower::default();
         let levels = [0.6, 0.6, 0.4, 0.3, 0.26];
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn who_rests_is_not_asked_and_all_are_equal_when_workers_come_or_go() {
+    fn inactive_workers_are_ignored_and_worker_set_changes_reset_shares() {
         let mut slower = Slower::default();
         look(&mut slower, [false, true], 0.3);
         look(&mut slower, [false, true], 0.4);

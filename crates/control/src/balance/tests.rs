@@ -128,7 +128,7 @@ fn a_bucket_above_the_mean_is_named_and_gets_a_worker_of_its_own() {
 }
 
 #[test]
-fn beside_a_bucket_that_cannot_be_split_the_others_are_even_all_the_same() {
+fn other_buckets_are_balanced_beside_an_unsplittable_one() {
     let mut all = vec![(0, 100_000)];
     all.extend((0..40).map(|_| (1, 1000)));
     let buckets = buckets(&all);
@@ -138,7 +138,7 @@ fn beside_a_bucket_that_cannot_be_split_the_others_are_even_all_the_same() {
 }
 
 #[test]
-fn what_differs_by_less_than_the_share_or_by_chance_stays() {
+fn differences_below_the_share_or_by_chance_move_nothing() {
     let even = buckets(&[(0, 10_500), (0, 100), (1, 9500)]);
     let proposal = propose(&even, &[0, 0], &[true, true], LIMITS);
     assert_eq!((proposal.moves.len(), proposal.why), (0, Why::Even));
@@ -151,7 +151,7 @@ fn what_differs_by_less_than_the_share_or_by_chance_stays() {
 }
 
 #[test]
-fn what_a_worker_has_to_do_beside_buckets_counts() {
+fn base_load_of_a_worker_counts() {
     // Worker 0 receives for both, which costs as much as 20 buckets.
     let all: Vec<Bucket> = (0..60)
         .map(|b| Bucket {
@@ -182,7 +182,7 @@ fn workers_that_are_to_rest_give_all_they_have_silent_buckets_too() {
 }
 
 #[test]
-fn so_many_buckets_move_at_a_time_that_what_comes_for_them_has_room() {
+fn number_of_moving_buckets_is_bounded_by_room_for_their_packets() {
     let rates = || [1000.0; 100].into_iter();
     let wait = Duration::from_millis(100);
     assert_eq!(

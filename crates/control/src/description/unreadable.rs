@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_without_numbers_of_the_system() {
+    fn unreadable_files_are_reported_without_error_numbers() {
         let folder = std::env::temp_dir().join(format!("ashlar-unreadable-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("it takes folders");
         std::fs::write(folder.join("edge.click"), "Idle -> Discard;").expect("it takes files");

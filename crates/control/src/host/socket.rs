@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_may_connect_at_any_time() {
+    fn other_users_can_never_connect() {
         use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
         let dir = scratch("mode");
         let path = dir.join("a.sock");

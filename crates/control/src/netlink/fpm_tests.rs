@@ -72,7 +72,7 @@ fn hop(port: u16, gateway: &str) -> (u16, String) {
 }
 
 #[test]
-fn what_zebra_sends_becomes_routes() {
+fn messages_of_zebra_become_routes() {
     let mut bench = Bench::new();
     assert_eq!(bench.send(ALL), Ok(25));
     let two = vec![hop(3, "10.0.0.2"), hop(4, "10.0.1.2")];
@@ -90,7 +90,7 @@ fn what_zebra_sends_becomes_routes() {
 }
 
 #[test]
-fn it_does_not_matter_how_the_stream_is_cut() {
+fn stream_may_be_cut_anywhere() {
     for piece in [1, 3, 4, 5, 59, 1000] {
         let mut bench = Bench::new();
         let taken = ALL.chunks(piece).map(|piece| bench.send(piece).unwrap());
@@ -152,7 +152,7 @@ fn a_daemon_that_is_never_quiet_has_told_all_at_last() {
 }
 
 #[test]
-fn what_is_not_fpm_ends_the_connection() {
+fn data_that_is_not_fpm_ends_the_connection() {
     let bad: [(&[u8], BadFrame); 4] = [
         (&[2, 1, 0, 4], BadFrame::Version(2)),
         (&[1, 2, 0, 4], BadFrame::Kind(2)),
@@ -197,7 +197,7 @@ fn a_next_hop_that_changes_alone_leaves_something_to_do() {
 }
 
 #[test]
-fn however_often_a_daemon_connects_no_more_objects_are_kept_than_routes_need() {
+fn reconnections_keep_no_more_objects_than_routes_need() {
     let mut bench = Bench::new();
     bench.send(ALL).expect("frames");
     let once = bench.model.objects_len();
@@ -288,7 +288,7 @@ fn of(counts: &Counts, name: &str) -> u64 {
 }
 
 #[test]
-fn who_is_not_named_cannot_speak_and_takes_nobodys_place() {
+fn other_users_cannot_connect_or_take_a_place() {
     use std::io::Write;
     let (mut fpm, mut model, counts, connect) = listening(vec![us() + 1]);
     let mut stranger = connect();
@@ -314,7 +314,7 @@ fn who_is_not_named_cannot_speak_and_takes_nobodys_place() {
 }
 
 #[test]
-fn who_says_nothing_changes_nothing_and_leaves_its_place() {
+fn silent_connection_changes_nothing_and_yields_its_place() {
     use std::io::Write;
     let (mut fpm, mut model, counts, connect) = listening(vec![us()]);
     let mut daemon = connect();

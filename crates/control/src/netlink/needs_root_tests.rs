@@ -144,7 +144,7 @@ fn hop(gateway: &str, port: u16, weight: u16) -> Member {
 }
 
 #[test]
-fn what_is_there_and_what_comes_and_goes_is_in_the_image() {
+fn existing_and_changing_objects_are_in_the_image() {
     let mut bed = Bed::new("image");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
@@ -214,7 +214,7 @@ fn routes_that_go_with_an_address_without_a_word_are_found_gone() {
 }
 
 #[test]
-fn neighbours_follow_and_are_asked_for() {
+fn neighbours_are_mirrored_and_requested() {
     let mut bed = Bed::new("neighbours");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev v0");

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_waits_is_alive_and_one_that_hangs_is_not() {
+    fn waiting_thread_is_alive_and_hanging_thread_is_not() {
         let hangs = Arc::new(Mutex::new(()));
         let of_thread = Arc::clone(&hangs);
         let watched = Watched::start("test", move |post| {

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn written_blocks_are_read_back_unchanged() {
         let mut file = section();
         file.extend(interface("a -> b", RAW_IP, 96));
         file.extend(packet(0, 1 << 40 | 5, &[1, 2, 3], 60, "dropped: full"));

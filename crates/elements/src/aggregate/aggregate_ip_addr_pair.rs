@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn other_packets_have_no_pair() {
+    fn packets_that_are_not_ipv4_have_no_pair() {
         let text = "n :: AggregateIPAddrPair -> out :: Collect; n[1] -> other :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("n", &[b"abc"]);

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notifier_must_be_one() {
+    fn notifier_argument_must_be_a_notifier() {
         let text = "c :: Counter -> AggregateLast(NOTIFIER c) -> Discard";
         let errors = testkit::errors(crate::CLASSES, text);
         assert!(errors.contains("AggregateNotifier"), "{errors}");

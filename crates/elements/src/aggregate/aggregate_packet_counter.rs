@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_delivered_is_known() {
+    fn undelivered_packets_are_known() {
         let text = "c :: AggregatePacketCounter -> a :: Collect; Idle -> [1] c [1] -> b :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push_packets("c", 0, packets(&[1, 2, 3, 3]));

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_field_is_refused() {
+    fn unknown_fields_are_refused() {
         for text in [
             "",
             "ip",

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_dropped_whatever_its_length() {
+    fn non_requests_of_any_length_are_dropped() {
         let mut bench = Bench::new(
             crate::CLASSES,
             &format!("r :: ARPResponder(10.0.0.1 {US}) -> out :: Collect"),

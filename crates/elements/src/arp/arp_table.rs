@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_learns_the_other_knows() {
+    fn neighbours_learnt_by_one_querier_are_known_to_the_other() {
         let mut bench = Bench::new(crate::CLASSES, TWO);
         send(&mut bench, "p");
         assert_eq!(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_must_be_one() {
+    fn table_argument_must_be_an_arp_table() {
         let text =
             "Idle -> q :: ARPQuerier(1.0.0.1, 2:0:0:0:0:1, TABLE d) -> d :: Discard; Idle -> [1]q";
         assert!(testkit::errors(crate::CLASSES, text).contains("TABLE"));

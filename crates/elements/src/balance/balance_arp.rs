@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_has_a_name() {
+    fn other_packets_are_dropped_by_name() {
         let mut bench = bench();
         let asks = |ether: &str, ip: &str, target: &str| arp_request(ether, ip, target);
         for (input, frame, name) in [

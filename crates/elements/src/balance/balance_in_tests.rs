@@ -154,7 +154,7 @@ fn the_router_itself_is_the_one_that_speaks_for_it() {
 }
 
 #[test]
-fn what_a_back_end_owns_goes_there_and_the_inside_is_out_of_reach() {
+fn packets_to_owned_networks_reach_their_back_end_and_the_inside_is_unreachable() {
     let mut bench =
         bench("OWNS r1 203.0.113.0/26 r2 203.0.113.64/26 2001:db8::/64, INSIDE 10.255.0.0/24");
     let to = |dst: &str| ip4().ether(OUTER, FRONT).dst(dst).udp(1, 2).bytes();
@@ -199,7 +199,7 @@ fn classes_have_back_ends_of_their_own() {
 }
 
 #[test]
-fn nobody_outside_takes_the_place_of_a_back_end_or_of_the_balancer() {
+fn outside_frames_cannot_spoof_back_ends_or_the_balancer() {
     let mut bench = bench("KEY flow");
     for (count, src) in (1..).zip([
         "2:0:0:0:0:2",
@@ -215,7 +215,7 @@ fn nobody_outside_takes_the_place_of_a_back_end_or_of_the_balancer() {
 }
 
 #[test]
-fn other_frames_have_names() {
+fn other_frames_are_dropped_by_name() {
     let mut bench = bench("KEY flow");
     bench.push(
         "in",

@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_has_a_name() {
+    fn other_packets_are_dropped_by_name() {
         let mut bench = bench();
         let bad = |mut frame: Vec<u8>, at: usize| {
             frame[at] ^= 1;

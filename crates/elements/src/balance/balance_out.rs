@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_hear_only_the_back_end_that_speaks_for_the_router() {
+    fn groups_receive_only_frames_of_the_speaker() {
         let text = TEXT
             .replace(
                 "r1 2:0:0:0:0:1",

@@ -39,7 +39,7 @@ mod tests {
     use testkit::Bench;
 
     #[test]
-    fn what_reaches_idle_is_dropped_by_name() {
+    fn packets_at_idle_are_dropped_by_name() {
         let mut bench = Bench::new(crate::CLASSES, "n :: Null -> i :: Idle");
         bench.push("n", &[b"lost"]);
         assert_eq!(bench.drops("i", "idle"), 1);

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_is_made_up_for_once() {
+    fn extra_length_is_padded_once() {
         let text = "t :: Truncate(2) -> Pad -> Pad -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("t", &[b"abcd"]);

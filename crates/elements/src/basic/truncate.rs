@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_in_two_steps_is_noted_in_sum() {
+    fn two_truncations_add_up_in_extra_length() {
         let text = "t :: Truncate(3) -> Truncate(1) -> Pad -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("t", &[b"abcd"]);

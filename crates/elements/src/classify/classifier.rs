@@ -240,7 +240,7 @@ alignment offset 0
     }
 
     #[test]
-    fn what_decided_the_packet_before_counts_only_where_nothing_else_does() {
+    fn last_decision_is_reused_only_if_it_decides_alone() {
         let mut bench = Bench::new(crate::CLASSES, TEXT);
         let short = frame(0x800, 0)[..14].to_vec();
         let other = [&frame(0x800, 0)[..14], &[7; 8]].concat();
@@ -267,7 +267,7 @@ alignment offset 0
     }
 
     #[test]
-    fn what_matches_nothing_is_dropped_by_name() {
+    fn unmatched_packets_are_dropped_by_name() {
         let mut bench = Bench::new(crate::CLASSES, "c :: Classifier(!0/61) -> out :: Collect");
         bench.push("c", &[&b"abc"[..], b"bcd", b""]);
         assert_eq!(bench.take("out"), [&b"bcd"[..], b""]);

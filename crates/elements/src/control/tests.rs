@@ -89,7 +89,7 @@ fn input_is_looked_at_once() {
 }
 
 #[test]
-fn what_is_no_command_is_answered() {
+fn unknown_commands_are_answered() {
     let wrong = |line: &str| match &commands(&[line])[..] {
         [Command::Wrong(code, _)] | [Command::Wrong(code, _), Command::Quit] => *code,
         other => panic!("{line}: {other:?}"),
@@ -147,7 +147,7 @@ fn turns(bench: &mut Bench, n: usize) {
 }
 
 #[test]
-fn it_listens_to_this_host_unless_told_otherwise() {
+fn socket_listens_on_loopback_by_default() {
     let second = |port| TcpStream::connect(("127.0.0.2", port));
     for arguments in ["", ", LOCALHOST true", ", ADDRESS 127.0.0.1"] {
         let (_bench, port) = listening(arguments);
@@ -167,7 +167,7 @@ fn it_listens_to_this_host_unless_told_otherwise() {
 }
 
 #[test]
-fn who_does_not_read_is_not_heard_and_holds_nobody_up() {
+fn client_that_does_not_read_is_not_served_and_delays_nobody() {
     let (mut bench, port) = listening("");
     let connect = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let (mut silent, mut client) = (connect(), connect());
@@ -207,7 +207,7 @@ fn who_does_not_read_is_not_heard_and_holds_nobody_up() {
 }
 
 #[test]
-fn all_that_was_asked_before_the_end_is_answered() {
+fn requests_before_the_end_are_answered() {
     let (mut bench, port) = listening("");
     let mut client = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let lines = "read c.count\r\n".repeat(3000);
@@ -295,7 +295,7 @@ fn a_page_in_a_browser_commands_nothing() {
 }
 
 #[test]
-fn what_is_longer_than_a_line_ends_the_connection_with_all_that_follows() {
+fn overlong_line_ends_the_connection_and_later_text_is_ignored() {
     let too_long = Command::Wrong(500, "Line too long".into());
     let ended = [too_long, Command::Quit];
     let begin = format!("POST /{}", "a".repeat(1 << 20));

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_modes_say_goes_to_their_elements() {
+    fn arguments_of_other_modes_go_to_their_elements() {
         has(
             "FromDevice(mem:a, CLASSIFY address 02:00:00:00:00:01 02:00:00:00:00:02) -> Discard",
             &[

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn it_settles_where_about_as_much_comes_as_the_output_takes() {
+    fn pace_settles_near_the_rate_of_the_output() {
         // The output sends a burst each 500 us, and up to eight may wait for it.
         let each = Duration::from_micros(500);
         let mut free_at = Time(0);

@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_waits_and_goes_first_even_if_the_queue_goes_to_another_worker() {
+    fn kept_packets_leave_first_even_if_the_queue_changes_worker() {
         let queue = Queue::default();
         let mut one = queues(&queue);
         queue.0.store(ROOM + 100, Relaxed);

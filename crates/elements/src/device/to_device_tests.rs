@@ -110,7 +110,7 @@ fn a_mark_is_past_where_the_counts_of_both_inputs_wrap() {
 }
 
 #[test]
-fn what_a_busy_port_leaves_waits_in_order() {
+fn packets_refused_by_a_busy_port_wait_in_order() {
     let (mut waiting, mut part) = (lengths(5), Batch::new());
     let mut port = Takes(vec![2, 1], Vec::new());
     assert_eq!(

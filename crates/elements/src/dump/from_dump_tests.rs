@@ -35,7 +35,7 @@ fn ids(file: &Path, options: &str) -> Vec<u8> {
 }
 
 #[test]
-fn what_is_written_is_read_with_times_and_lengths() {
+fn written_packets_are_read_with_times_and_lengths() {
     let file = capture("dump-a", ", ENCAP IP, SNAPLEN 30");
     let back = tempfile("dump-a-back");
     let text = format!(

@@ -33,7 +33,7 @@ fn same(fields: &str, lines: &str) {
 }
 
 #[test]
-fn what_is_read_is_what_is_written() {
+fn dump_is_read_and_written_unchanged() {
     same(
         "timestamp ip_src sport ip_dst dport ip_proto ip_ttl ip_id ip_tos",
         "1.000030 1.0.0.2 20 10.0.0.8 80 T 64 7 3\n0.500000 1.0.0.3 1 1.0.0.4 2 U 100 0 0\n",

@@ -72,7 +72,7 @@ fn fragments_and_contents_are_shown() {
 }
 
 #[test]
-fn what_is_no_ip_packet_is_said_to_be_none() {
+fn non_ip_packets_are_labelled() {
     let file = std::env::temp_dir().join(format!("ashlar-{}-no-ip", std::process::id()));
     let text = format!(
         "p :: IPPrint(OUTFILE {}, TIMESTAMP false) -> out :: Collect",

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn or_leave_by_output_one() {
+    fn broadcasts_leave_by_output_1_if_it_is_connected() {
         let mut bench = Bench::new(
             crate::CLASSES,
             "d :: DropBroadcasts -> Discard; d[1] -> out :: Collect",

@@ -52,7 +52,7 @@ mod tests {
     use testkit::Bench;
 
     #[test]
-    fn what_was_stripped_comes_back() {
+    fn stripped_bytes_are_restored() {
         let mut bench = Bench::new(
             crate::CLASSES,
             "s :: Strip(3) -> Unstrip(2) -> out :: Collect",

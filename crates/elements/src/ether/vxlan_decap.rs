@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn other_networks_and_what_is_no_vxlan_are_dropped_by_name() {
+    fn other_networks_and_non_vxlan_packets_are_dropped_by_name() {
         let mut bench = Bench::new(crate::CLASSES, "d :: VXLANDecap(7) -> out :: Collect");
         let with = |header: [u8; 8], frame: &[u8]| [&header, frame].concat();
         let good = [0xff, 1, 2, 3, 0, 0, 7, 9];

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_state_is_dropped_by_name() {
+    fn packets_without_a_state_header_are_dropped_by_name() {
         let mut bench = Bench::new(crate::CLASSES, "d :: DPSDecap -> out :: Collect");
         let mut version = packet(0x0800, 1, 1);
         version[0] = 2;

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_read() {
+    fn requests_are_parsed() {
         let wish =
             parse("PORT 2 RATE 64kbps BURST 1600 DELAY 20ms JITTER 5ms LEASE 10s HOPS 3").unwrap();
         assert_eq!((wish.port, wish.lease), (2, Some(Duration::from_secs(10))));

@@ -309,7 +309,7 @@ fn clicks_driver_limits_only_what_its_file_limits() {
 }
 
 #[test]
-fn all_that_have_no_limit_of_their_own_share_that_of_the_router() {
+fn elements_without_their_own_limit_share_the_routers_limit() {
     let text = "p :: CheckIPHeader -> e :: ICMPError(10.0.0.1, timeexceeded) -> out :: Collect;
         q :: CheckIPHeader -> f :: ICMPError(10.0.0.1, unreachable) -> out;
         r :: CheckIP6Header -> g :: ICMP6Error(fd00::1, unreachable) -> out;

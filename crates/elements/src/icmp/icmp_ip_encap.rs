@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_a_sequence_number_it_counts() {
+    fn sequence_numbers_count_up_in_types_that_have_one() {
         let out = messages("echo, IDENTIFIER 0x1234");
         assert_eq!(out[0][4..8], [0x12, 0x34, 0, 1]);
         assert_eq!(out[1][4..8], [0x12, 0x34, 0, 2]);

@@ -37,7 +37,7 @@ mod tests {
     use testkit::Bench;
 
     #[test]
-    fn its_configuration_is_kept_as_it_is_written() {
+    fn configuration_is_kept_as_written() {
         let text = "i :: ClickyInfo(STYLE #a { b: c } d { e: 5 }, 7); Idle -> Discard";
         let mut bench = Bench::new(crate::CLASSES, text);
         assert_eq!(bench.read("i.config"), "STYLE #a { b: c } d { e: 5 }, 7");

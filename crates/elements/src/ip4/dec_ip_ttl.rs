@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_told_to_leave_multicast_or_everything_alone() {
+    fn multicast_or_all_packets_can_be_exempted() {
         let mut group = ip([10, 0, 0, 9], [224, 0, 0, 251], b"");
         group[8] = 1;
         sum(&mut group);

@@ -126,7 +126,7 @@ mod tests {
     use testkit::{Bench, Rng};
 
     #[test]
-    fn what_was_encapsulated_comes_out_by_its_protocol() {
+    fn inner_packets_leave_by_their_protocol() {
         for fields in [
             "",
             ", KEY 9",
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_for_this_tunnel_is_dropped_by_name() {
+    fn packets_of_other_tunnels_are_dropped_by_name() {
         let mut bench = Bench::new(crate::CLASSES, "d :: GREDecap(KEY 7) -> out :: Collect");
         let keyed = |key: u8| vec![0x20, 0, 8, 0, 0, 0, 0, key, b'x'];
         let mut sourced = keyed(7);

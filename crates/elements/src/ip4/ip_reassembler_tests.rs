@@ -26,7 +26,7 @@ fn packet(ident: u16, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_fragmenter_cut_comes_out_as_it_was_in_whatever_order() {
+fn fragments_in_any_order_are_reassembled_to_the_original() {
     let mut random = Random(5);
     for round in 0..300 {
         let mtu = 68 + random.below(300);
@@ -195,7 +195,7 @@ fn whole_packets_pass_in_their_order() {
 }
 
 #[test]
-fn what_waits_survives_a_change_of_configuration() {
+fn waiting_fragments_survive_a_change_of_configuration() {
     let mut bench = Bench::new(crate::CLASSES, ALONE);
     let a = packet(1, 100);
     bench.push("c", &[piece(&a, 0, 48)]);

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_go_on_is_dropped_by_name() {
+    fn unforwardable_packets_are_dropped_by_name() {
         let outcome = |more, options: &[u8]| {
             let mut bench = bench(more);
             bench.push("c", &[with_options(options, b"")]);

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_link_sent_to_others_is_not_forwarded() {
+    fn frames_to_other_stations_are_not_forwarded() {
         both("f :: CheckIP6Forward -> out :: Collect", |bench| {
             for kind in [
                 PacketType::Broadcast,

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_goes_elsewhere() {
+    fn non_requests_leave_by_output_1() {
         both(TEXT, |bench| {
             let others = [
                 icmp6("fe80::1", "fe80::ff", b"\x81\0\0\0\0\x01\0\x02"),

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_told_anything() {
+    fn other_packets_cause_no_redirect() {
         both(TEXT, |bench| {
             for (src, dst, target, paint) in [
                 // This packet came by another interface.

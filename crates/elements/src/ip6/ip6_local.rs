@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn other_unicast_goes_on_and_other_groups_are_dropped() {
+    fn other_unicast_packets_pass_and_other_groups_are_dropped() {
         let others = to(&["2001:db8:1::2", "2001:db8:2::", "fe80::2", "fe80::"]);
         both(TEXT, |bench| {
             bench.push("l", &others);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_noted_as_unrecognised_where_it_was_announced() {
+    fn other_protocols_are_recorded_as_unrecognised_next_headers() {
         let text = "p :: IP6ProtocolSwitch(udp, -) -> Discard;
             p[1] -> ICMP6Error(2001:db8::ff, parameterproblem) -> out :: Collect";
         both(text, |bench| {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_protocol_is_refused() {
+    fn unknown_protocols_are_refused() {
         let text = "Idle -> p :: IP6ProtocolSwitch(tpc, icmp6 300); p[0], p[1] -> Discard";
         let errors = testkit::errors(
             crate::CLASSES,

@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_at_random_times_more_often_at_first() {
+    fn advertisements_come_at_random_times_more_often_at_first() {
         both(TEXT, |bench| {
             bench.run();
             assert_eq!(bench.take("out").len(), 1);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_hears_it_soon_but_nobody_hears_it_all_the_time() {
+    fn solicitations_are_answered_soon_at_a_limited_rate() {
         both(TEXT, |bench| {
             gaps(bench, 60);
             for _ in 0..10 {

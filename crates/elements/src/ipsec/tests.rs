@@ -411,7 +411,7 @@ policy out src 10.1.0.0/16 dst 0.0.0.0/0 proto 6 bypass\n"
 }
 
 #[test]
-fn what_is_not_from_the_peer_is_dropped_by_name() {
+fn packets_that_are_not_from_the_peer_are_dropped_by_name() {
     let mut bench = router("aes128-sha256", TUNNEL4);
     let (on, _) = sealed(&mut bench, &[four(60)], &[]);
     let whole = &on[0];

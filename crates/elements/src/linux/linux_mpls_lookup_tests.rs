@@ -93,7 +93,7 @@ fn packets_are_switched_as_the_kernels_routes_say() {
 }
 
 #[test]
-fn what_cannot_be_switched_is_dropped_by_name() {
+fn unswitchable_packets_are_dropped_by_name() {
     let (mut bench, kernel) = bench();
     route(&kernel);
     let packet = ip4().bytes();

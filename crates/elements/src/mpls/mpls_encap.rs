@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ip_packet_is_dropped() {
+    fn non_ip_packets_are_dropped() {
         let mut bench = Bench::new(crate::CLASSES, "e :: MPLSEncap(16) -> out :: Collect");
         bench.push("e", &[&b""[..], b"\x45short", b"\x15"]);
         assert_eq!(bench.drops("e", "not_ip"), 3);

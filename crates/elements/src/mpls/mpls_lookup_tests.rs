@@ -90,7 +90,7 @@ fn time_to_live_and_class_go_into_what_was_below_or_not() {
 }
 
 #[test]
-fn what_cannot_go_on_is_dropped_by_name_or_leaves_unchanged() {
+fn unswitchable_packets_are_dropped_by_name_or_leave_unchanged() {
     let mut bench = bench("");
     let expired = [
         below(&[(100, 0, 1)], &ip4().bytes()),
@@ -237,7 +237,7 @@ fn flows_below_labels_are_shared_among_next_hops_by_weight() {
 
 /// An entry with several next hops never takes the short path.
 #[test]
-fn what_is_read_in_brief_says_the_same_as_the_whole_entry() {
+fn compact_entries_agree_with_whole_entries() {
     let hops = [
         "swap 200 10.0.0.2 0",
         "swap 200 0",

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_is_what_was_written() {
+    fn shown_entries_equal_written_ones() {
         for text in [
             "swap 200 10.0.0.2 1",
             "swap 16/200/300 fe80::1 0",

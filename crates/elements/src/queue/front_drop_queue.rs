@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn its_puller_runs_where_it_is_filled() {
+    fn puller_runs_on_the_worker_that_fills_the_queue() {
         let text = "InfiniteSource(CORES 1, LIMIT 5) -> q :: FrontDropQueue -> Unqueue -> Discard";
         let plan = testkit::plan(crate::CLASSES, text, 2, &engine::port::NoPorts, None);
         let plan = plan.unwrap();

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_it_full_leaves_by_output_1() {
+    fn packets_beyond_capacity_leave_by_output_1() {
         let text = "q :: Queue(1) -> u :: Unqueue(ACTIVE false) -> Discard; q[1] -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("q", &[b"a", b"b", b"c"]);

@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn its_puller_sleeps_once_the_last_packet_is_taken() {
+    fn puller_sleeps_once_the_last_packet_is_taken() {
         assert_eq!((looks("Queue"), looks("QuickNoteQueue")), (9, 1));
         let mut bench = Bench::new(
             crate::CLASSES,

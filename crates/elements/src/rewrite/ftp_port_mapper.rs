@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn other_commands_pass_as_they_are_and_are_counted_by_name() {
+    fn other_commands_pass_unchanged_and_are_counted_by_name() {
         let mut b = Bench::new(crate::CLASSES, TEXT);
         let counts = |b: &mut Bench| {
             let text = b.read("ftp.refused");

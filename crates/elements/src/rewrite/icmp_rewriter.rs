@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_mapping_knows_leaves_by_the_other_output() {
+    fn errors_without_a_mapping_leave_by_the_other_output() {
         let text = "i :: CheckIPHeader -> ICMPError(19.19.19.19, unreachable) -> j :: Null
                 -> e :: ICMPRewriter(rw) -> out :: Collect; e[1] -> other :: Collect;
             k :: CheckIPHeader -> rw :: UDPRewriter(drop); p :: CheckIPHeader -> e;";

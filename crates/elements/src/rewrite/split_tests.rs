@@ -212,7 +212,7 @@ fn the_key_stays_while_mappings_are_kept_by_its_buckets() {
 }
 
 #[test]
-fn it_stays_with_one_worker_where_replies_would_not_come_to_the_one_that_has_the_flow() {
+fn rewriter_stays_on_one_worker_if_replies_could_reach_another() {
     let away = |text: &str| {
         let plan = plan(text);
         let nat = &plan.elements[plan.find("nat").expect("it is there")];

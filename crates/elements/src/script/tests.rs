@@ -247,7 +247,7 @@ fn a_script_that_stays_goes_on_after_a_reload_and_a_changed_one_starts_anew() {
 }
 
 #[test]
-fn what_reaches_the_machine_is_not_for_those_outside_the_router() {
+fn handlers_that_reach_the_machine_are_closed_to_outside_clients() {
     use engine::graph::call::{find, find_from_outside};
     use engine::handler::Use;
     let text = "s :: Script(TYPE PASSIVE); DriverManager(stop)";

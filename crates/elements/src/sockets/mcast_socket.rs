@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_refuses_is_dropped_under_a_name() {
+    fn packets_refused_by_the_system_are_dropped_by_name() {
         let mut bench = Bench::new(crate::CLASSES, &link(3, ""));
         let mut long = engine::packet::Packet::large(65_535).expect("a large buffer is free");
         long.put(65_535).expect("it has room").fill(0);
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn its_socket_and_port_outlive_a_reload() {
+    fn socket_and_port_survive_a_reload() {
         let text = link(5, &format!(", {}", port(6)));
         let mut a = Bench::new(crate::CLASSES, &text);
         let mut b = Bench::new(crate::CLASSES, &link(5, ""));

@@ -19,7 +19,7 @@ fn by_hash(frames: &[Vec<u8>]) -> Vec<u16> {
 }
 
 #[test]
-fn what_fits_a_rule_has_its_bucket_and_the_rest_that_of_its_hash() {
+fn matching_packets_get_the_rules_bucket_and_others_that_of_their_hash() {
     let text =
         "b :: BucketByFlow(udp/10.0.0.1/1000/10.0.0.2/53=3, \"tcp 2001:db8::1 1 2001:db8::2 2=4\")
         -> out :: Collect";

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn those_of_one_description_share_a_key_as_long_as_one_of_them_lives() {
+    fn elements_of_one_description_share_a_key_while_one_exists() {
         let keys = Keys::default();
         let a = keys.get("x", &HashKey(SYMMETRIC));
         let b = keys.get("x", &HashKey(MICROSOFT));

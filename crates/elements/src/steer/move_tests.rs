@@ -460,7 +460,7 @@ fn a_move_is_called_off_when_the_old_owner_stalls_and_nothing_is_lost_or_out_of_
 }
 
 #[test]
-fn what_waits_in_a_queue_of_the_old_owner_leaves_first() {
+fn packets_in_a_queue_of_the_old_owner_leave_first() {
     for seed in 0..8 {
         moves_at_random(
             "Queue -> Unqueue(BURST 3) -> Queue -> out :: Collect",
@@ -472,7 +472,7 @@ fn what_waits_in_a_queue_of_the_old_owner_leaves_first() {
 }
 
 #[test]
-fn what_crosses_to_another_worker_behind_the_old_owner_leaves_first() {
+fn packets_that_cross_behind_the_old_owner_leave_first() {
     for seed in 0..8 {
         let behind =
             "Queue -> Unqueue(BURST 5, CORES 0) -> Queue -> Unqueue(BURST 6) -> out :: Collect";

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_old_plan_leaves_behind_is_not_cleared_by_it_once_others_have_told_the_port() {
+    fn dropped_plan_does_not_clear_rules_of_its_successor() {
         let all = ByPort::default();
         let card = Arc::new(Card::default());
         let port: Arc<dyn Port> = Arc::clone(&card) as _;

@@ -87,7 +87,7 @@ fn own_packets_go_on_at_once_and_others_with_their_owner() {
 }
 
 #[test]
-fn what_finds_a_ring_full_is_dropped_and_counted_for_its_bucket() {
+fn packets_for_a_full_ring_are_dropped_and_counted_by_bucket() {
     let plan = plan(TWO, 2);
     let mut graphs = workers(&plan);
     push(&mut graphs[0], "s", packets([1, 3, 1, 3, 1]));
@@ -152,7 +152,7 @@ fn one_worker_owns_everything_and_rests() {
 }
 
 #[test]
-fn so_many_buckets_are_refused() {
+fn too_many_buckets_are_refused() {
     let errors = testkit::errors(crate::CLASSES, "Idle -> Steer(5000) -> Discard");
     assert!(errors.contains("between 1 and 4096"), "{errors}");
 }

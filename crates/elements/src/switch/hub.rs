@@ -88,7 +88,7 @@ mod tests {
         Idle -> [1]h[1] -> b :: Collect; Idle -> [2]h[2] -> c :: Collect";
 
     #[test]
-    fn all_others_hear_what_one_says() {
+    fn packets_reach_all_other_outputs() {
         let mut bench = Bench::new(crate::CLASSES, THREE);
         for input in 0..3 {
             bench.push_at("h", input, &[[b'0' + input as u8]]);
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_alone_is_not_heard() {
+    fn hub_with_one_output_drops_packets() {
         let mut bench = Bench::new(crate::CLASSES, "h :: Hub -> out :: Collect");
         bench.push("h", &[b"x"]);
         assert!(bench.take("out").is_empty());

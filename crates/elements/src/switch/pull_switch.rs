@@ -69,7 +69,7 @@ mod tests {
     use testkit::Bench;
 
     #[test]
-    fn what_sleeps_behind_it_wakes_when_it_is_switched() {
+    fn sleeping_pullers_wake_when_the_switch_changes() {
         let text =
             "p :: Queue -> s :: PullSwitch(-1) -> Unqueue -> out :: Collect; q :: Queue -> [1]s";
         let mut bench = Bench::new(crate::CLASSES, text);

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_is_that_of_frames_with_its_very_bytes_only() {
+    fn cached_entry_applies_to_identical_headers_only() {
         let bytes = *b"\x1e\0\x2c\x02\0\0\x42\0\x0e\0\xff\xf4\x08\0";
         let words = Words::of(&bytes);
         for mark in [0, BY_DST4, BY_DST6] {

@@ -38,7 +38,7 @@ fn the_output_node_travels_in_the_header_and_the_packet_is_as_it_was() {
 }
 
 #[test]
-fn what_exceeds_the_quota_goes_by_others_and_flows_stay_together() {
+fn excess_over_the_quota_is_spread_and_flows_stay_together() {
     let mut bench = bench();
     let flow = |port: u16| ip4().udp(port, 2).payload_len(1000).bytes();
     let packets: Vec<_> = (0..300).map(|n| flow(n % 30)).collect();
@@ -60,7 +60,7 @@ fn what_exceeds_the_quota_goes_by_others_and_flows_stay_together() {
 }
 
 #[test]
-fn where_no_link_leads_packets_are_dropped_by_name() {
+fn packets_to_unreachable_nodes_are_dropped_by_name() {
     let mut bench = bench();
     for link in ["a-b", "b-c", "b-d"] {
         bench.write("vlb.link", &format!("{link} down"));
@@ -87,7 +87,7 @@ fn more_than_the_links_bear_is_dropped_by_name() {
 }
 
 #[test]
-fn what_is_carried_for_others_leaves_less_room() {
+fn transit_traffic_leaves_less_room() {
     let text = format!(
         "{NODE} c0 :: CheckIPHeader -> in :: VLBInput(vlb, b/0, c/0);
          t :: VLBTransit(vlb); Idle -> [1]t; Idle -> [2]t; Idle -> [1]in;

@@ -160,7 +160,7 @@ fn frames_that_leave_at_once_do_not_overtake_those_that_waited() {
 }
 
 #[test]
-fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
+fn direct_path_agrees_with_the_long_path_while_neighbours_change() {
     /// Frames by port and flow: recipient, and gateway (the UDP port). The order of requests is arbitrary.
     fn sent(bench: &mut Bench) -> BTreeMap<(usize, Vec<u8>), Vec<Vec<u8>>> {
         let mut sent: BTreeMap<_, Vec<Vec<u8>>> = BTreeMap::new();
@@ -259,7 +259,7 @@ fn whatever_happens_to_neighbours_packets_leave_as_by_the_long_way() {
 }
 
 #[test]
-fn what_is_behind_the_output_is_named_by_its_classes() {
+fn wrong_classes_in_leave_are_reported() {
     for (wrong, told) in [
         (", LEAVE leave6 arp0 arp1", "`leave6` is no VLBOutput"),
         (", LEAVE leave4 arp0 nd0", "`nd0` is no ARPQuerier"),

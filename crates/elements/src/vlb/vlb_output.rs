@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_dropped_by_name() {
+    fn unroutable_packets_are_dropped_by_name() {
         let mut bench = bench();
         bench.push("out", &[frame(2, 0), frame(254, 0)]);
         assert_eq!(bench.drops("out", "wrong_port"), 2);

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_is_waited_for_no_longer_than_that() {
+    fn missing_packets_are_awaited_up_to_the_limit() {
         let (sent, mut bench) = (packets(4), bench());
         let frames = tagged(&sent);
         bench.push("links", &frames[..1]);

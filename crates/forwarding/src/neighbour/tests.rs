@@ -61,7 +61,7 @@ fn packets_wait_for_the_answer_and_leave_in_order() {
 }
 
 #[test]
-fn what_one_worker_learns_lets_the_packets_of_another_go() {
+fn answer_at_one_worker_releases_packets_of_another() {
     let link = link(10, 10);
     let (mut a, mut b) = (Resolver::new(&link, 2), Resolver::new(&link, 2));
     let (mut log, now) = (Log::default(), Time(5));
@@ -138,7 +138,7 @@ fn a_full_table_says_so() {
 }
 
 #[test]
-fn other_bounds_keep_what_was_known() {
+fn changed_bounds_keep_known_neighbours() {
     let (old, new) = (link(10, 10), link(20, 10));
     old.table().learn(7, A, 5).unwrap();
     old.table().set_permanent(8, A, 5).unwrap();

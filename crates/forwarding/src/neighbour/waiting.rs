@@ -130,7 +130,7 @@ mod tests {
     use tables::neighbours::Timing;
 
     #[test]
-    fn those_that_have_made_room_are_not_met_again() {
+    fn neighbours_that_made_room_are_removed_from_the_order() {
         let bounds = Bounds {
             entries: 1000,
             packets: 16,

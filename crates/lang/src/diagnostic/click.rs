@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn where_click_has_other_words_they_are_said() {
+    fn messages_use_clicks_words_where_they_differ() {
         let mut map = SourceMap::new();
         let file = map.add("a.click", "x :: X;\nx :: X;");
         let at = Span::new(file, 8..9);

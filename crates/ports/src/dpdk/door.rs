@@ -95,7 +95,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn nobody_is_inside_once_the_door_is_shut() {
+    fn no_worker_is_inside_once_the_door_is_shut() {
         let door = Arc::new(Door::to(Device::of(7)));
         // State of the device: 1 while it may be used.
         let (device, wrong) = (AtomicUsize::new(1), AtomicUsize::new(0));

@@ -206,7 +206,7 @@ fn a_port_is_told_apart_and_tags_are_the_routers_no_concern() {
 }
 
 #[test]
-fn who_gets_too_much_loses_it_and_others_do_not() {
+fn overloaded_router_loses_its_excess_and_others_lose_nothing() {
     let mut bounded = share("red", &[1], By::Rest);
     bounded.rate = Some(1000);
     let joints = joints(&port(vec![
@@ -264,7 +264,7 @@ fn routers_send_by_their_tickets_in_bytes() {
 }
 
 #[test]
-fn what_is_described_changes_while_it_is_used() {
+fn descriptions_change_while_ports_are_in_use() {
     let both = port(vec![
         share("red", &[1], By::Rest),
         share("blue", &[2], By::Rest),
@@ -393,7 +393,7 @@ fn nothing_is_kept_of_a_router_that_is_gone_though_nothing_comes() {
 }
 
 #[test]
-fn what_waits_for_a_port_that_closes_is_gone_and_so_is_the_port_when_it_is_described_no_more() {
+fn closing_a_port_drops_its_packets_and_removal_frees_it() {
     let joints = joints(&port(vec![share("red", &[], By::Rest)]));
     let (gather, split, whole) = open(&joints, "wan", "shares:wan");
     let (red_rx, mut red, red_port) = open(&joints, "red", "wan");

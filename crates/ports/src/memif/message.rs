@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_none_and_reasons_fit_a_line() {
+    fn invalid_messages_are_refused_and_reasons_fit_a_line() {
         assert_eq!(Message::read(&[1, 0]), None);
         assert_eq!(Message::read(&[0; BYTES]), None);
         assert_eq!(Message::read(&[0xff; BYTES]), None);

@@ -111,7 +111,7 @@ fn without_a_cycle_all_connections_lead_down() {
 }
 
 #[test]
-fn connections_to_where_packets_begin_lead_back() {
+fn connections_to_sources_lead_back() {
     let mut items: Vec<Item> = (0..3).map(|_| item(50.0, 20.0)).collect();
     items[1].begins = true;
     items[2].begins = true;
@@ -131,7 +131,7 @@ fn connections_to_where_packets_begin_lead_back() {
 }
 
 #[test]
-fn two_connections_that_need_not_cross_do_not() {
+fn avoidable_crossings_are_avoided() {
     let items: Vec<Item> = (0..4).map(|_| item(50.0, 20.0)).collect();
     let arranged = arrange(&items, &[((0, 25.0), (3, 25.0)), ((1, 25.0), (2, 25.0))]);
     let x: Vec<f64> = arranged.items.iter().map(|place| place.0).collect();

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_or_goes_from_the_end_moves_nothing() {
+    fn appending_or_removing_at_the_end_changes_no_number() {
         let old = numbers(TWO);
         let more = TWO.to_owned()
             + "[[server]]\nname = \"c\"\n[[link]]\nbetween = [\"c\", \"a\"]\nrate = \"1Gbps\"\ndevices = [\"x\", \
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_its_number_is_named() {
+    fn objects_with_changed_numbers_are_named() {
         let old = numbers(TWO);
         let moved = |from: &str, to: &str| {
             assert!(TWO.contains(from), "{from}");

@@ -86,7 +86,7 @@ routers = ["red", "vm"]
 }
 
 #[test]
-fn what_a_kind_of_isolation_lacks_or_has_too_much_is_told() {
+fn missing_and_surplus_fields_of_isolation_are_reported() {
     let folder = Folder::new("isolation");
     let text = r#"[[router]]
 name = "a"

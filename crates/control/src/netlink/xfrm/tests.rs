@@ -136,7 +136,7 @@ fn a_peer_that_chooses_the_spi_of_another_does_not_take_its_place() {
 }
 
 #[test]
-fn one_whose_sender_gets_another_address_leaves_nothing_behind() {
+fn association_whose_sender_changes_address_leaves_nothing_behind() {
     let mut bed = Bed::new("192.0.2.1");
     let mut said = gcm([192, 0, 2, 2], 0x1001, 1);
     bed.hear(&said);
@@ -257,7 +257,7 @@ fn associations_are_as_the_kernel_says() {
 }
 
 #[test]
-fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
+fn dump_adds_and_removes_associations() {
     let mut bed = Bed::new("192.0.2.1");
     bed.hear(GCM);
     bed.hear(GONE);
@@ -289,7 +289,7 @@ fn what_is_gone_goes_and_what_a_dump_tells_is_there() {
 }
 
 #[test]
-fn one_that_comes_again_goes_on_with_its_numbers() {
+fn returning_association_continues_its_sequence_numbers() {
     let mut bed = Bed::new("192.0.2.1");
     bed.hear(GCM);
     let first = bed.out(0x1001);

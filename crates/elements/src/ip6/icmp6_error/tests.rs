@@ -101,7 +101,7 @@ fn push_as(bench: &mut Bench, bytes: &[u8], kind: PacketType) {
 }
 
 #[test]
-fn what_was_sent_to_many_is_answered_by_packet_too_big_only() {
+fn packets_to_groups_are_answered_by_packet_too_big_only() {
     let to_group = ip6(HOST, "ff0e::1", 17, 64, b"");
     let to_one = ip6(HOST, FAR, 17, 64, b"");
     for (arguments, answers) in [

@@ -182,7 +182,7 @@ fn an_unsolicited_advertisement_answers_too_but_is_not_trusted() {
 }
 
 #[test]
-fn those_who_ask_the_router_are_learnt() {
+fn soliciting_hosts_are_learnt() {
     both(TEXT, |bench| {
         let question = nd::solicit(a("fe80::1"), PEER);
         bench.push_at("nd", 1, &[icmp6(HOST, "ff02::1:ff00:1", &question)]);
@@ -277,7 +277,7 @@ fn neighbours_are_configured_listed_and_forgotten() {
 }
 
 #[test]
-fn what_is_known_and_what_waits_outlives_a_reload() {
+fn neighbours_and_waiting_packets_survive_a_reload() {
     let mut bench = Bench::new(crate::CLASSES, TEXT);
     send(&mut bench, HOST, b"one");
     send(&mut bench, "fe80::7", b"two");

@@ -56,7 +56,7 @@ fn fragments_in_every_order_make_the_packet_that_was_cut() {
 }
 
 #[test]
-fn what_the_fragmenter_cuts_is_put_together_whatever_its_length_and_headers() {
+fn fragments_of_any_length_and_headers_are_reassembled() {
     let text = "f :: IP6Fragmenter(1280) -> r :: IP6Reassembler -> out :: Collect";
     both(text, |bench| {
         let mut random = 1u64;
@@ -287,7 +287,7 @@ fn a_flood_of_unfinished_packets_takes_bounded_memory() {
 }
 
 #[test]
-fn who_sends_many_fragments_takes_no_place_from_others() {
+fn source_of_many_fragments_does_not_displace_others() {
     for (datagrams, size, piece) in [(4, 64, 32), (32, 36_000, 1200)] {
         let text = TEXT.replace("DATAGRAMS 4", &format!("DATAGRAMS {datagrams}"));
         both(&text, |bench| {

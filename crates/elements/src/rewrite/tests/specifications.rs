@@ -65,7 +65,7 @@ fn wrong_specifications_are_refused() {
 }
 
 #[test]
-fn what_is_not_rewritten_passes_only_where_it_may() {
+fn unrewritten_packets_pass_only_at_inputs_with_pass() {
     let mut b = bench("rw :: IPRewriter(drop, pass 1)", 2, 2);
     let fragment = ip4()
         .src("1.1.1.1")

@@ -125,7 +125,7 @@ fn the_driver_has_the_rules_that_are_wanted_whatever_the_order_of_changes() {
 }
 
 #[test]
-fn what_waits_for_a_slow_driver_is_told_once_as_it_is_then() {
+fn slow_driver_gets_a_waiting_rule_once_in_its_latest_state() {
     let (leave, taken) = mpsc::channel();
     let card = Arc::new(Card {
         leave: Some(Lock::new(taken)),
@@ -188,7 +188,7 @@ fn refused_rules_take_the_room_of_those_that_go_in_the_order_in_which_they_were_
 }
 
 #[test]
-fn who_has_waited_for_room_comes_before_who_is_new() {
+fn rules_that_wait_for_room_come_before_new_ones() {
     let card = Arc::new(Card::new(2));
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     rules.direct(&[0, 1, 2, 3].map(|n| (rule(n), Some(1))), false);

@@ -115,7 +115,7 @@ via = "10.0.2.1"
 }
 
 #[test]
-fn what_is_no_toml_is_a_mistake_and_not_the_end_of_reading() {
+fn toml_errors_are_reported_and_reading_continues() {
     let said = mistakes("[cluster]\nname = \"x\"\nrate = = 3\n[[server]]\nnam = \"a\"\n");
     assert!(said.iter().any(|line| line.starts_with("3: ")), "{said:#?}");
     assert!(

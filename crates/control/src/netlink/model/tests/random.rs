@@ -184,7 +184,7 @@ fn the_image_is_what_the_kernels_table_is_after_every_change() {
 }
 
 #[test]
-fn what_happens_during_a_sync_is_not_lost() {
+fn changes_during_a_sync_are_not_lost() {
     for seed in 0..40 {
         let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
         for step in 0..100 {
