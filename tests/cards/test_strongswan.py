@@ -93,7 +93,7 @@ def test_certificates_prove_who_the_ends_are(gateway):
     both_count(gateway, 10)
     assert "authentication of 'peer.example' with ECDSA" in gateway.run("cat /tmp/gw/log")
 
-    # Somebody else's authority says the same name.
+    # A certificate of another authority for the same name.
     certificates(gateway, "impostor", "peer")
     gateway.load("peer", connection(THEIRS, OURS, auth=by_certificate("peer", "gw")))
     until(lambda: gateway.show("ipsec.sas") == [], "the end of the tunnel", timeout=30)

@@ -139,7 +139,7 @@ impl Compiled {
         }
     }
 
-    /// The decisions, where `output` says what an outcome is to the outside.
+    /// The decisions as text; `output` maps an outcome to the element's output.
     pub(crate) fn show_ip(&self, output: &dyn Fn(u32) -> Option<u8>) -> String {
         self.program.show_ip(output)
     }

@@ -107,7 +107,7 @@ impl Wakers {
         self.sleepers[worker].any_woken.load(SeqCst)
     }
 
-    /// Moves the numbers of such routers into a list.
+    /// Moves the numbers of woken idle routers into a list.
     pub fn take_woken(&self, worker: usize, into: &mut Vec<u64>) {
         let sleeper = &self.sleepers[worker];
         sleeper.any_woken.store(false, SeqCst);

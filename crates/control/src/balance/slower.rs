@@ -187,8 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_from_before_a_move_or_shrinking_or_short_lived_cut_no_share()
-     {
+    fn queues_from_before_a_move_or_shrinking_or_short_lived_cut_no_share() {
         let mut slower = Slower::default();
         let levels = [0.6, 0.6, 0.4, 0.3, 0.26];
         let found = levels.map(|level| look(&mut slower, [false, true], level));

@@ -21,7 +21,7 @@ impl Numbers {
     /// misinterpreted. `None` if all numbers stay valid.
     pub fn moved(&self, old: &Numbers) -> Option<String> {
         if self.cluster != old.cluster {
-            return None; // frames of the old one are known by its name
+            return None; // frames carry the cluster's name, so frames of the old cluster are recognised
         }
         let server = changed(&old.servers, &self.servers, true);
         let server = server.map(|name| format!("server `{name}`"));

@@ -66,7 +66,7 @@ pub struct Arrival {
 const SERVED_EACH_TURN_MAX: usize = 16;
 const SERVE_ONE_IN: u32 = 16;
 
-/// A reader of no table, for graphs that have no turn.
+/// A reader of an empty domain: graphs hold it while they have no turn, and can read no table with it.
 fn no_reader() -> Reader {
     let reader = Domain::new(1).register();
     reader.unwrap_or_else(|| unreachable!("the domain is made for one"))

@@ -215,7 +215,7 @@ fn owners(r: &mut Reader, of: &Description, place: &dyn Fn(usize) -> Span) {
     }
 }
 
-/// The first networks of two ports that overlap; `None` if no networks overlap.
+/// Overlapping networks of two ports; `None` if no networks overlap.
 pub(super) fn overlapping(a: &Port, b: &Port) -> Option<(String, String)> {
     let four = |port: &Port| -> Vec<Prefix4> {
         port.v4
