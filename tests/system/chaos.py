@@ -121,7 +121,7 @@ class Chaos:
         self.clock, env = self._clock()
         self._spawn = lambda *words: lab.spawn(*words, env=env)
         self.start()
-        # So that a host whose router is away refuses no packet.
+        # A host without its router's answers still knows the router's address, and refuses no packet.
         for host in (self.network.client, self.network.server):
             side = self.network.side(host)
             for version in (4, 6):

@@ -94,7 +94,7 @@ class Frr(_Daemons):
             # Without the latter, IPv6 routes are replaced by deleting and adding them.
             more = ["-K", str(KEEP), "--v6-rr-semantics", *self.zebra] if name == "zebra" else []
             socket = self.folder / "run" / f"{name}.vty"
-            # One that was killed has left its own.
+            # A daemon that was killed has left its socket.
             socket.unlink(missing_ok=True)
             process = self.space.spawn(*self._command(
                 str(FRR / name), "-A", "127.0.0.1", "-P", "0", "--log", "stdout", "--log-level", "informational", *more))

@@ -173,7 +173,7 @@ ALLOWED = {
     "discard output": lambda: open("/dev/null", "w").write("x"),
 }
 FORBIDDEN = {
-    # Before any attempt leaves something open.
+    # These run first, before any attempt leaves something open.
     "have what was open": inherited,
     # Other tenants' and the machine's networks.
     "name another namespace and list its links": lambda: link(GETLINK, DUMP, name_the_other()),

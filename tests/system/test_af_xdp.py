@@ -71,7 +71,7 @@ def test_the_kernel_keeps_what_is_for_its_addresses(network):
     space.sysctl(net__ipv4__conf__eth0__arp_ignore=0, net__ipv6__conf__eth0__disable_ipv6=0)
     space.ip(f"address add {OWN[4]}/24 dev eth0")
     router.start(CONFIGURATION, *PORTS)
-    # One is there before the router, the other comes while it runs.
+    # The address of IPv4 is there before the router starts; the address of IPv6 is added while it runs.
     space.ip(f"address add {OWN[6]}/64 dev eth0 nodad")
     for version in (4, 6):
         # Both find each other as neighbours: the client the kernel, and the kernel the client.
@@ -128,7 +128,7 @@ def test_an_interface_goes_down_disappears_and_comes_back(network):
         network.connect(network.client, **macs)
         plain_wires(network)
         answers(network, 4)
-        # By another name it is no port of the router, and by its own it is again.
+        # With another name the interface is no port of the router; with its own name it is a port again.
         space.ip("link set eth0 down")
         space.ip("link set eth0 name other0")
         space.ip("link set other0 name eth0")

@@ -191,7 +191,7 @@ def test_strangers_neither_read_nor_write(bed):
     for words in (("show",), ("apply", changed(bed, 5)), ("leave", "b")):
         refused = bed.servers["d"].run(ASHLAR, "cluster", *words, "--home", str(stranger), ok=(1,))
         assert "its certificate is not of this cluster" in refused.err + refused.out, str(refused)
-    # One that trusts this cluster, and is refused by it.
+    # A client that trusts this cluster, whose certificate the cluster refuses.
     (stranger / "ca.pem").write_text((bed.home("a") / "ca.pem").read_text())
     refused = bed.servers["d"].run(ASHLAR, "cluster", "show", "--home", str(stranger), ok=(1,))
     assert "it refuses the certificate" in refused.out, str(refused)

@@ -147,7 +147,7 @@ def test_what_passes_inside_is_nothing_to_a_server_that_gets_it_from_outside(bed
         outside.socket.send(own + frame[6:12] + b"\x88\xb5" + frame[14:])
     until(lambda: bed.ping("a", host("b", 4), 4, "-s", "7"), "a to reach the host of b")
     came = [f.data for f in victim.take() if f.ethertype == 0x800 and f.data[26:30] == bytes([10, 0, 1, 2]) and len(f.data) > 100]
-    # To the port's own address it is a packet as any other: a hop less, and once for each.
+    # A frame to the port's own address is an ordinary packet: it is forwarded once, with one hop less.
     assert [f[22] for f in came] == [packets[0][22] - 1] * len(packets), "a frame came through unrouted, or none was routed"
     assert {name: refusals(bed, name) for name in NAMES} == before
     assert bed.show("a", "beat.links").count(" up") == links == 3

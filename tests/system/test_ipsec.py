@@ -168,7 +168,7 @@ def test_what_is_wrong_is_dropped_by_name(tmp_path):
     forged = [wrong.encrypt(IP(bytes(inner(4, 0, 40))), seq_num=150 + n) for n in range(10)]
     stranger = scapy_end(name, 999_999, "tunnel4", False, False)
     unknown = [stranger.encrypt(IP(bytes(inner(4, 0, 40)))) for _ in range(20)]
-    # Reordered within the window, then left of it, then all again.
+    # The good packets, reordered within the window; the last packet, one to the left of its window, and the good ones again.
     order = [*good[:50][::-1], *good[50:], packets[199], packets[120], *good]
     sent = [*order, *forged, *unknown]
     wrpcap(f"{tmp_path}/in.pcap", [Ether(bytes(Ether(dst="02:00:00:00:00:01") / packet)) for packet in sent])

@@ -98,7 +98,7 @@ def test_keys_are_changed_by_reloads_and_no_packet_is_lost(lab, sites):
     until(lambda: a.host.run("ping", "-c1", "-W1", b.address, ok=None).status == 0, "the tunnel", timeout=20)
     answered(a.host, b.address)
     pings = Pings(a.host, b.address)
-    # First both ends open by the new keys, too; then they seal by the new keys; then the old keys go.
+    # First both ends decrypt by the new keys, too; then they encrypt by the new keys; then the old keys are removed.
     for n in range(2):
         for seals, opens in (([n], [n, n + 1]), ([n, n + 1], [n, n + 1]), ([n + 1], [n + 1])):
             write((seals, opens), (seals, opens))

@@ -291,7 +291,7 @@ def test_what_is_saved_counts_after_a_crash_and_a_start_and_its_folder_is_bounde
     assert not list(RUN.glob(f"{lab.name}*")) and f"{RUN / lab.name}/" not in Path("/proc/mounts").read_text()
     router.start(file)
     until(lambda: "192.0.2.0/24" in routes(), "its table", 20)
-    # All is again as the graph says.
+    # Without the added route, the state is as the graph says, and the saved files are removed.
     router.cli("set", "--router", "red", "rt.remove", "192.0.2.0/24")
     router.cli("save", "--router", "red")
     until(lambda: not saved.exists() and not inside.exists(), "nothing that is saved")

@@ -119,7 +119,7 @@ def test_static_routes_come_change_and_go(bed, version):
     assert not bed.crosses(FAR[version])
     bed.route(version, f"add {BEYOND[version]} via {SERVER.host[version]}")
     until(lambda: bed.crosses(FAR[version]), "packets by the route")
-    # A better one leads nowhere; without it the first one is used again.
+    # A better route leads nowhere; after its removal the first route is used again.
     bed.route(version, f"add blackhole {BEYOND[version]} metric 1" if version == 6 else
               "add blackhole 198.51.100.0/25")
     until(lambda: not bed.crosses(FAR[version], 0.2), "the better route's effect")

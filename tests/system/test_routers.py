@@ -215,7 +215,7 @@ def test_a_router_has_no_more_routes_than_it_may_and_the_other_notices_nothing(b
     for half, has in (red, False), (blue, True):
         assert ("203.0.99.0/24" in bed.of(half, "show", "rt4.table")) == has
         until(lambda half=half: half.crosses("203.0.99.1"), "a packet; red's goes by the kernel")
-    # When a route goes, another one that was left out takes its place.
+    # When a route is removed, a route that was left out takes its place.
     for n in range(20):
         red.routing.ip(f"route del 203.0.{n}.0/24")
     until(lambda: known(red) == most, "others in their place", timeout=10)

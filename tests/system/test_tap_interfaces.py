@@ -260,12 +260,12 @@ def test_a_renamed_tap_interface_is_the_same_twin(bed, path):
     bed.devices.ip("link set wan0 mtu 1300")
     until(lambda: "mtu 1300" in bed.daemons.ip("link show uplink").out, "its device's MTU")
     if path == "kernel":
-        # Now the configuration says so.
+        # Now the configuration has the new name.
         bed.file.write_text(CONFIGURATION.replace("lan0", "uplink"))
         os.kill(bed.child(), signal.SIGHUP)
         bed.process.wait_for("reload")
         until(bed.crosses, "a packet after the reload")
-    # So it is for the router that comes after a crash.
+    # The next router, after a crash, takes the renamed TAP interface, too.
     killed = bed.child()
     os.kill(killed, signal.SIGKILL)
     until(lambda: bed.child() not in (0, killed) and bed.crosses(), "a packet of the next router", timeout=10)
@@ -382,7 +382,7 @@ def test_keep_ends_in_order_when_the_program_has_failed_and_is_to_be_started_aga
     program.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
     keep = bed.devices.spawn(ASHLAR, "keep", "--", "/usr/bin/python3", str(program))
     children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
-    # Pauses have grown to most of a second by then. The line stands before it: what follows is one more start.
+    # The pauses have grown to almost a second by now. This message precedes its pause, and one more start follows it.
     keep.wait_for(r"(?s)(starting it again.*){4}", timeout=60)
     until(children.read_text, "the next start", timeout=60)
     until(lambda: not children.read_text(), "a pause", timeout=60)

@@ -186,7 +186,7 @@ def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(be
     bed.write(*bed.tenants)
     bed.router.cli("reload")
     blue.works()
-    # Removed and added within one reload: it has another namespace, and the old one again.
+    # Removed and added within one reload: blue gets another namespace, and then its old one again.
     text = bed.file.read_text()
     bed.file.write_text(text.replace(str(blue.routing), str(bed.lab.namespace("elsewhere"))))
     bed.router.cli("reload")
@@ -336,7 +336,7 @@ def test_chosen_routes_leak_from_one_router_into_another(lab):
         assert f"via 10.0.{number}.2" in kept and kept.count("10.66.0.0/24") == 1, kept
         table = router.get(f"/v1/routers/{name}/handlers/rt4.table").decode()
         assert table.count("10.66.0.0/24") == 1 and f"10.0.{3 - number}.0/24" in table, table
-    # A session that ends takes the route with it.
+    # The end of a BGP session removes its route.
     daemons[1].stop("bgpd")
     until(lambda: "10.0.2.0/24" not in tenant["red"].ip("route show").out, "the route to go", 30)
     assert router.stop() == 0

@@ -27,7 +27,7 @@ pub struct Life(pub [u8; 16]);
 /// A link and a direction. Both ends use the same names, even if they know different versions of the cluster file.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkDirection<'a> {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: &'a str,
     /// Sender, and its epoch of the link.
     pub from: (&'a str, Life),
@@ -40,11 +40,11 @@ pub struct LinkDirection<'a> {
 /// Sender and receiver of a heartbeat, by names.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends<'a> {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: &'a str,
-    /// The sender.
+    /// Name of the sender.
     pub from: &'a str,
-    /// The receiver.
+    /// Name of the receiver.
     pub to: &'a str,
 }
 

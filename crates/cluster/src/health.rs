@@ -439,8 +439,8 @@ impl Health {
         hearing.hear(&beat, me, (late, slow), &self.config, now);
         self.agreed |= agreed != hearing.agreed;
         let mut news = before != (hearing.hears, hearing.heard);
-        // A peer knows a later run of this node, made while this node's clock was ahead. So the incarnation must
-        // exceed that one.
+        // The peer knows a later run of this node, made while this node's clock was ahead. So the incarnation must
+        // exceed that run's incarnation.
         let echo = (beat.echo.incarnation, beat.echo.time);
         if echo > (self.incarnation, self.sent[own].at) {
             let end = beat.echo.incarnation.saturating_add(beat.echo.time);

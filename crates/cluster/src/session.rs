@@ -49,7 +49,7 @@ impl Cable {
 /// Names of a link at both of its ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Names<'a> {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: &'a str,
     /// Name of this node.
     pub own: &'a str,

@@ -59,7 +59,7 @@ pub mod rewrite;
 pub mod route;
 /// Schedulers: which input to pull from.
 pub mod sched;
-/// Scripts, and what else has to do with the driver.
+/// Scripts, and other elements about the router's run and its end.
 pub mod script;
 /// Classes that hold traffic to a rate or delay it, and those that drop it early.
 pub mod shape;

@@ -457,7 +457,7 @@ impl Graph {
         (all_say && !must_poll && self.core.fresh.is_empty()).then_some(fds)
     }
 
-    #[inline(always)] // into the packet loop; where else it is used there is little of it
+    #[inline(always)] // for the packet loop; the other calls are few
     pub(crate) fn with_node<R>(
         &mut self,
         node: usize,

@@ -76,7 +76,7 @@ impl Service {
         let protocol = match kind {
             Kind::Ip => key.proto == self.protocol,
             Kind::Tcp => self.protocol == proto::TCP,
-            Kind::Udp => true, // it does not tell them apart
+            Kind::Udp => true, // for TCP and UDP alike
             Kind::Ping | Kind::Address | Kind::Pair => false,
         };
         protocol && (self.ports.0..=self.ports.1).contains(&key.dport)

@@ -24,7 +24,7 @@ pub struct TooLong<'p> {
     pub element: usize,
     /// Length in bytes of the longest packet that the element lets through.
     pub longest: usize,
-    /// The device.
+    /// Name of the device.
     pub device: &'p str,
     /// MTU of the device, in bytes.
     pub mtu: usize,

@@ -28,7 +28,7 @@ fn lowered(rules: &[Rule<Within>]) -> Vec<Rule<Test>> {
 struct Next(u32);
 
 impl Next {
-    /// First number of ends; no program has this many steps.
+    /// Numbers from this one on stand for outcomes, not for steps; no program has this many steps.
     const END: u32 = 1 << 31;
     /// Mark of an end without outcome.
     const NONE: u32 = 1 << 30;

@@ -64,7 +64,7 @@ impl Test {
                 ..self
             })
         } else if agree && common == asked.mask && self.need >= asked.need {
-            Expr::FALSE // it asks for the same, and for more
+            Expr::FALSE // `self` implies `asked`
         } else {
             Expr::Leaf(self)
         }

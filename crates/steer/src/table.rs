@@ -287,8 +287,8 @@ impl Table {
         self.state.lock().owners.clone()
     }
 
-    /// Assigns buckets to `workers`, which have copies, and returns the owners: at first in turn; later only the
-    /// buckets of workers that are no longer in the list.
+    /// Assigns buckets to `workers`, which have copies of the table, and returns the owners. The first call assigns all
+    /// buckets in turn; a later call, only the buckets of workers that are no longer in the list.
     pub fn assign(&self, workers: &[usize]) -> Vec<usize> {
         let mut state = self.state.lock();
         let is_new = state.workers != workers;

@@ -7,7 +7,7 @@
 
 const BITS: usize = u64::BITS as usize;
 
-/// The set.
+/// A set of numbers.
 #[derive(Clone, Debug)]
 pub struct Numbers {
     /// The levels: first the numbers themselves; the last level is one word.

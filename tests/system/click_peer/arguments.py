@@ -7,7 +7,7 @@ from .values import value, with_output
 
 
 def once(entries):
-    """Entries of ARPResponder none of whose prefixes stands in an earlier one, or twice in itself."""
+    """The entries of ARPResponder, without those that repeat a prefix of their own or of an earlier entry."""
     alike = {
         "0/0": "0.0.0.0/0",
         "10/8": "10.0.0.0/8",

@@ -231,7 +231,8 @@ PLACE_ONLY = {"SetIPAddress", "InputSwitch", "SourceIPHashMapper"}
 PER_INPUT = {"spec", "addr_spec", "source_spec"}
 PER_OUTPUT = {"pattern", "class_pattern"}
 
-# Classes that do not notify when there is nothing to pull: polled for ever, they would hold simulated time.
+# Classes that do not notify when there is nothing to pull. Simulated time stands still while such a class is polled in a
+# loop, so a TimedUnqueue pulls.
 PULLERS = dict.fromkeys(
     "SimpleQueue SimplePullSwitch StaticPullSwitch MixedQueue Shaper BandwidthShaper".split(), "TimedUnqueue(0.00373)")
 

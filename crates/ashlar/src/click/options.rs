@@ -21,7 +21,7 @@ pub(super) enum Input {
 pub(super) enum Listen {
     /// A TCP port; a `+` after it also allows one of the next ports.
     Tcp(String),
-    /// A file.
+    /// Path of a UNIX socket.
     Unix(String),
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Parsed {
     Run(Box<Options>),
     Help,
     Version,
-    /// A mistake.
+    /// Message about a mistake in the options.
     Wrong(String),
 }
 

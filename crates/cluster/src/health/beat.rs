@@ -39,7 +39,7 @@ const RECORDS_AT: usize = 110;
 /// Names of a cluster and its members; empty if they have none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// The cluster.
+    /// Name of the cluster.
     pub cluster: String,
     /// Names of nodes, by number.
     pub nodes: Vec<String>,

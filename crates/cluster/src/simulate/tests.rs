@@ -44,7 +44,8 @@ fn uniform_traffic_goes_straight_and_leaves_links_half_empty() {
 fn no_admissible_matrix_overloads_links_or_nodes_or_takes_from_a_pair() {
     for nodes in [4, 16] {
         for (matrix, name) in Matrix::ALL.into_iter().filter(|(m, _)| m.is_admissible()) {
-            // Cables that would carry more show what is asked of them; and bursts count for little in a longer time.
+            // With links of 1.5 times the rate, the report shows the offered load instead of drops; in a longer run,
+            // bursts count for little.
             let mut config = config(matrix, 1);
             config.headroom = 1.5;
             config.time = 40_000_000;

@@ -99,7 +99,7 @@ impl Home {
             folder: folder.to_owned(),
             about: about.clone(),
         };
-        // State that another membership has left here is not this one's.
+        // State of another membership in this folder is not this membership's state.
         home.keep(&Kept::default())?;
         for (name, text) in files {
             home.write(name, text)?;

@@ -55,7 +55,7 @@ pub fn concurrent_moves(
 /// Proposed move of a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The bucket.
+    /// Number of the bucket.
     pub bucket: usize,
     /// Present owner.
     pub from: usize,

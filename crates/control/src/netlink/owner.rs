@@ -169,7 +169,7 @@ mod tests {
         for (at, to) in [
             ("127.0.0.1:0", "127.0.0.1"),
             ("[::1]:0", "::1"),
-            // By addresses of one family or the other, on either end.
+            // One end has an address of IPv4, the other an address of IPv6.
             ("[::]:0", "127.0.0.1"),
             ("127.0.0.1:0", "::ffff:127.0.0.1"),
         ] {

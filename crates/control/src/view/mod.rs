@@ -191,7 +191,7 @@ pub struct ElementStats {
 /// Counters of an element's clone on one worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CopyStats {
-    /// The worker.
+    /// Number of the worker.
     pub worker: usize,
     /// Packets that entered the element, or were pulled from it.
     pub packets: u64,
@@ -227,7 +227,7 @@ pub struct Task {
 /// Traffic on the device queues of one clone.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceUse {
-    /// The port.
+    /// Name of the port.
     pub port: String,
     /// True if the element receives from the device; false if it sends.
     pub receives: bool,
@@ -459,13 +459,13 @@ pub struct TracedPacket {
 pub struct Step {
     /// Nanoseconds since 1970, of the worker's turn.
     pub time_ns: u64,
-    /// The worker.
+    /// Number of the worker.
     pub worker: usize,
-    /// The element.
+    /// Name of the element.
     pub element: String,
     /// Class of the element.
     pub class: String,
-    /// The port.
+    /// Number of the port.
     pub port: usize,
     /// `enters`, `leaves` (it was pulled) or `dropped`.
     pub what: String,

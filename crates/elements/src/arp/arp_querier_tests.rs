@@ -183,7 +183,7 @@ fn neighbours_are_learnt_from_what_they_say() {
     // An unsolicited reply is ignored (it could fill the table).
     bench.push_at("q", 1, &[reply(A, "10.0.0.2")]);
     assert_eq!(bench.read("q.entries"), "0");
-    // So are requests to others, or from another network.
+    // Requests to other hosts and requests from another network are ignored, too.
     let to_other = arp_request(A, "10.0.0.2", "10.0.0.77");
     let off_link = arp_request(A, "10.0.1.2", "10.0.0.1");
     bench.push_at("q", 1, &[to_other, off_link]);

@@ -234,7 +234,7 @@ impl Element for BalanceHealth {
             self.changes[own] = old.changes[at];
             self.sessions[own] = old.sessions[at].clone();
         }
-        // New ones first show that they forward, if there is another one until then.
+        // New back ends must pass their probes before they receive packets, if an old back end is up.
         let known = (0..self.watches.len()).filter(|own| !new.contains(own));
         if known.into_iter().any(|own| self.watches[own].1.up()) {
             for own in new {

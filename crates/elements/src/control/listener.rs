@@ -19,7 +19,7 @@ const PORTS_MAX: u16 = 100;
 pub(super) enum Address {
     /// An address of this host and a TCP port; `true`: or one of the next.
     Tcp(Ipv4Addr, u16, bool),
-    /// A file.
+    /// Path of a UNIX socket.
     Unix(String),
 }
 

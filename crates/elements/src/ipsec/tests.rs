@@ -124,7 +124,7 @@ fn all_suites_carry_both_families_in_both_modes_over_both() {
                 let context = format!("{suite} {mode} {manner} {:?}", bench.all_drops());
                 assert_eq!(bench.take("out4"), fours, "{context}");
                 assert_eq!(bench.take("out6"), sixes, "{context}");
-                // Each is accepted once, and not again.
+                // Each packet is accepted once; a copy is refused.
                 bench.push("got4", &on4);
                 bench.push("got6", &on6);
                 // With 64-bit numbers, those before the window look like future ones.
@@ -260,7 +260,7 @@ fn packets_of_many_associations_keep_their_order() {
         let (on, _) = sealed(&mut bench, &packets, &[]);
         bench.push("got4", &on);
         assert_eq!(bench.take("out4"), packets, "{:?}", bench.all_drops());
-        // In any order, each is accepted once.
+        // The same packets in any order: each is accepted once.
         bench.push("got4", &on);
         assert!(bench.take("out4").is_empty());
     }

@@ -97,7 +97,7 @@ impl<K: Kind> Queue<K> {
             if self.length() < self.capacity {
                 cx.wake_pushers();
             } else if self.capacity > 0 {
-                cx.note_full(); // one that never has room would never say so again
+                cx.note_full(); // a queue of capacity 0 is always full, and would never report room again
             }
         }
     }

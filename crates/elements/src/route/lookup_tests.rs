@@ -521,7 +521,7 @@ fn no_more_routes_come_than_the_router_may_have() {
         let refused = bench.try_write("rt.add", "10.3.0.0/16 1");
         let why = "each table of the router may have 3 routes at most (`routes`), and this makes 4";
         assert_eq!(refused, Err(why.to_owned()), "{class}");
-        // A route may change, and one may replace another.
+        // A route may change, and a new route may replace another one.
         bench.write("rt.set", "10.2.0.0/16 2");
         bench.write("rt.ctrl", "add 10.3.0.0/16 1\nremove 10.2.0.0/16");
         let refused = bench.try_write("rt.ctrl", "add 10.4.0.0/16 1\nset 10.3.0.0/16 2");

@@ -337,7 +337,7 @@ mod tests {
         assert_eq!(all.by_bucket(), [0, 1, 2, 3]);
         all.table.assign(&[1]);
         assert_eq!(all.by_bucket(), [1, 1, 3, 3]);
-        // The third worker receives nothing.
+        // Worker 2 has no queue, so its buckets are spread over all queues.
         all.table.assign(&[2]);
         assert_eq!(all.by_bucket(), [0, 2, 1, 3]);
         assert!(receivers(&[]).by_bucket().is_empty());

@@ -279,7 +279,7 @@ impl Graph {
         Some(self.run_task(index))
     }
 
-    #[inline(always)] // once for a task that is alone, once for others
+    #[inline(always)] // one copy for a graph with a single task, one for other graphs
     fn run_task(&mut self, index: usize) -> Did {
         let task = &mut self.core.tasks[index];
         let node = task.node;

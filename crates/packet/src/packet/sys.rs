@@ -333,8 +333,8 @@ impl Packet {
         true
     }
 
-    /// Number of bytes before the data that may have been removed from this packet. They begin after the usual
-    /// headroom, where packets begin, or at the MAC header.
+    /// Number of bytes before the data that may hold headers removed from this packet: the bytes from its MAC header on
+    /// or, if it has none, from the end of the usual headroom on.
     fn own_before(&self) -> usize {
         let mac = usize::from(self.anno().mac);
         let first = if mac == 0 {

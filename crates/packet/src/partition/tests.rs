@@ -229,7 +229,7 @@ fn an_output_that_was_closed_opens_again() {
         let mut gone = Vec::new();
         sides.each(|output, side| {
             gone.push((output, numbers(side)));
-            *side = Batch::new(); // its memory goes with its packets
+            *side = Batch::new(); // frees the batch's memory, too
         });
         gone.sort();
         (numbers(&batch).len(), gone)

@@ -109,7 +109,7 @@ impl Producer {
         }
     }
 
-    /// The ring, unless another one has it still.
+    /// The ring's write end; `None` while an older producer of the lane holds it.
     #[inline]
     pub(super) fn tail(&mut self) -> Option<&mut Tail<Packet>> {
         if self.tail.is_none() {
@@ -148,7 +148,7 @@ impl Consumer {
         }
     }
 
-    /// The ring, unless another one has it still.
+    /// The ring's read end; `None` while an older consumer of the lane holds it.
     #[inline]
     fn head(&mut self) -> Option<&mut Head<Packet>> {
         if self.head.is_none() {

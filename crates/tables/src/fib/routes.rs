@@ -162,7 +162,7 @@ impl<const N: usize> Routes<N> {
         here.chain(after.iter().flatten()).map(Kept::route)
     }
 
-    /// The id of the route of this very prefix.
+    /// The id of the route of exactly this prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
         let Place(run, at) = self.find(prefix).ok()?;
         Some(self.runs[run][at].id)

@@ -420,7 +420,7 @@ impl<T> Shares<T> {
                     if drops {
                         cold.delay += 1;
                         dropped(item);
-                        continue; // it was not the last one
+                        continue; // to the next packet: CoDel never drops the last one
                     }
                 }
             }

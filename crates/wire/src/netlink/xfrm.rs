@@ -123,7 +123,7 @@ fn known_family(family: u16) -> Result<u16, BadHeader> {
 pub struct Selector {
     /// Source, and the length of its prefix.
     pub src: (IpAddr, u8),
-    /// Destination.
+    /// Destination, and the length of its prefix.
     pub dst: (IpAddr, u8),
     /// Source port and its mask.
     pub src_port: (u16, u16),

@@ -74,7 +74,7 @@ fn nothing_overlaps_and_connections_begin_and_end_at_their_items() {
                 (boxed(to.0).0 + to.1, boxed(to.0).1),
                 "round {round}"
             );
-            // The middle legs all lead the same way, through no item.
+            // The middle legs all lead in one direction, up or down, and cross no item.
             let middle = &way[1..way.len() - 1];
             assert!(
                 middle.iter().all(|leg| leg.from <= leg.to)

@@ -47,7 +47,7 @@ impl Fault {
 /// A box that fails for a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The box.
+    /// The box that fails.
     pub what: Target,
     /// Kind of failure.
     pub how: Fault,

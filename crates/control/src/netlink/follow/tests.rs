@@ -56,7 +56,7 @@ fn count(follower: &Follower, name: &str) -> u64 {
 fn a_message_that_cannot_be_read_is_left_out_and_the_others_hold() {
     let mut follower = follower();
     let mut bad = neighbour();
-    // Its address is truncated after one byte.
+    // The neighbour's address is truncated after one byte.
     let at = 16 + 12;
     bad[at] = 5;
     heard(&mut follower, &[link(UP), bad, neighbour()]);

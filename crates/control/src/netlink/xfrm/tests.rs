@@ -140,7 +140,7 @@ fn association_whose_sender_changes_address_leaves_nothing_behind() {
     let mut bed = Bed::new("192.0.2.1");
     let mut said = gcm([192, 0, 2, 2], 0x1001, 1);
     bed.hear(&said);
-    // The kernel looks associations up by destination and SPI, so for it this is the same one.
+    // The kernel looks associations up by destination and SPI, so a change of the source leaves the same association.
     said[96..100].copy_from_slice(&[192, 0, 2, 51]);
     bed.own = IpAddr::from([192, 0, 2, 51]);
     bed.hear(&said);
@@ -182,7 +182,7 @@ fn peers_that_come_and_go_leave_nothing() {
     let mut bed = Bed::new("192.0.2.1");
     for n in 0..600u32 {
         let dst = [10, 9, (n >> 8) as u8, n as u8];
-        // All with one `reqid`, and then each with its own.
+        // Half of the associations have one common `reqid`, the others one each.
         let reqid = if n % 2 == 0 { 7 } else { 1000 + n };
         bed.hear(&gcm(dst, 0x3000 + n, reqid));
         bed.hear(FLUSH);
