@@ -22,9 +22,9 @@ PORT = 4100
 EVENTS = 100
 BURST, RATE = 150, 1500
 COUNTERS = ("came", "crash", "hang", "oneway", "left")
-# Drops of a balancer that packets of a burst may meet. Others are of frames that are none of its business.
+# A balancer's drop reasons for packets of a burst. The other reasons are for frames of other traffic.
 DROPS = ("no_backend", "owner_down", "malformed", "short", "no_front")
-# Statements of the chains of a box by its state. `drop` ends all packets, probes as well.
+# nftables statements of the three chains of a box, by its state. `drop` drops all packets, probes as well.
 RULES = {
     "well": ("", "", ""),
     "crash": (f"udp dport {PORT} counter name crash; drop", "", ""),

@@ -425,7 +425,7 @@ fn bodies_are_read_only_where_there_is_room_for_all_of_them() {
     };
     let large = [announce(64 << 20), announce(64 << 20)];
     assert!(large.iter().all(|(_, answer)| answer == "HTTP/1.1 100"));
-    // Not more than the limit for such requests, however small each is.
+    // The limit for unfinished large requests is reached, so even a request of one byte is refused.
     assert_eq!(announce(1).1, "HTTP/1.1 503");
     drop(large);
     until("room", || announce(1).1 == "HTTP/1.1 100");

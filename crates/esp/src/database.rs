@@ -98,7 +98,7 @@ pub struct Tables {
     inbound: ByNumber,
     /// Outbound associations by SPI.
     outbound: ByNumber,
-    /// By reqid: the outbound association in use, which is the last one added.
+    /// Outbound association in use by reqid: the last one added.
     in_use: ByNumber,
     policies: Arc<Policies>,
 }

@@ -38,7 +38,7 @@ impl Span {
         }
     }
 
-    /// From the start of `self` to the end of `last`, if both are in the same text; else `self`.
+    /// Span from the start of `self` to the end of `last`, if both are in the same text; else `self`.
     pub fn to(self, last: Span) -> Span {
         if self.file != last.file || last.end < self.start {
             return self;

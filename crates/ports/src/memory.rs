@@ -237,8 +237,8 @@ impl Rx {
         self.memory.lock().has_super_frames
     }
 
-    /// Moves at most `max` waiting frames into a batch, as packets, and returns their number. `note` sets the annotations
-    /// that a port knows.
+    /// Moves at most `max` waiting frames into a batch, as packets, and returns their number. `note` sets the
+    /// annotations that a port knows.
     fn take(&self, into: &mut Batch, max: usize, note: fn(&mut Packet)) -> usize {
         let mut state = self.memory.lock();
         let mut n = 0;

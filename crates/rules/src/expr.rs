@@ -17,7 +17,7 @@ pub enum Base {
 }
 
 impl Base {
-    /// In patterns of IPv6, the end of the chain of headers in place of the MAC header (see
+    /// The end of the chain of headers, which takes the place of the MAC header in patterns of IPv6 (see
     /// [`ip6_headers`](super::ip6_headers)).
     pub(crate) const CHAIN: Base = Base::Mac;
 }

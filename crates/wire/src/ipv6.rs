@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::testing::hammer;
 
-    /// From 2001:db8::1 to 2001:db8::2, class 0xb8, label 0x12345, hop limit 64, no next header, two bytes.
+    /// A packet from 2001:db8::1 to 2001:db8::2, class 0xb8, label 0x12345, hop limit 64, no next header, two bytes.
     const BYTES: [u8; 44] = [
         0x6b, 0x81, 0x23, 0x45, 0, 2, 59, 64, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         0, 1, 0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0xaa, 0xbb, 0xee, 0xee,

@@ -18,7 +18,7 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Between two frames on an Ethernet: preamble and gap, in bytes.
+/// Preamble and gap between two frames on an Ethernet, in bytes.
 const GAP: f64 = 20.0;
 /// Maximum number of trials that a search may take.
 const TRIALS_MAX: usize = 1000;

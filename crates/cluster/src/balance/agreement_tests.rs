@@ -181,7 +181,8 @@ fn directions_of_a_flow_meet_while_buckets_move() {
     }
 }
 
-/// Without messages the directions do reach different back ends: this shows that the test above can fail.
+/// Without messages between the balancers, the two directions of a flow do reach different back ends. So the test above
+/// can fail.
 #[test]
 fn balancers_that_cannot_hear_each_other_decide_alone() {
     let mut net = Net::new(&[1, 1], 9);

@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// With flows of skewed load, the load of all back ends gets close to the fair one, and then nothing moves.
+    /// With flows of skewed load, all back ends get close to their fair loads; then no bucket moves any more.
     #[test]
     fn steady_load_is_levelled() {
         let loads_of: Vec<u64> = (0..4096_u64)

@@ -156,7 +156,7 @@ pub struct Noticed {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Node(NodeId),
-    /// Between two nodes.
+    /// The link between two nodes.
     Link(NodeId, NodeId),
 }
 

@@ -145,7 +145,8 @@ fn authority(cluster: &str) -> CertificateParams {
     params.distinguished_name = names(&format!("cluster {cluster}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    // Only the first certificate of an authority has times and a number; the system's random numbers cannot fail twice.
+    // An error (no random numbers) would matter only for a new authority, whose key was just made from random numbers.
+    // An issuer needs no times and no number.
     let _ = lasts(&mut params, AUTHORITY_DAYS);
     params
 }

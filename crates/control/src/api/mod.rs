@@ -282,7 +282,7 @@ impl Api {
             .and_then(|n| usize::try_from(n).ok());
         let pieces = most.unwrap_or(BODY_MAX).min(BODY_MAX).div_ceil(PIECE);
         let room = Arc::clone(&self.room).try_acquire_many_owned(pieces as u32);
-        let busy = |_| Refusal::new(503, "other requests bring as much as is taken: try again");
+        let busy = |_| Refusal::new(503, "too many bytes of requests at once: try again");
         let room = room.map_err(busy)?;
         match tokio::time::timeout(PATIENCE, Limited::new(body, BODY_MAX).collect()).await {
             Ok(Ok(body)) => Ok((body.to_bytes(), room)),

@@ -9,7 +9,7 @@ use crate::netlink::model::Link;
 /// via 10.0.0.2, 51.0.0.0/8 via that and 10.0.1.2, 52.0.0.0/8 blackhole, 53.0.0.0/8 reject, 60.0.0.0/8 via 10.0.0.3,
 /// and some of IPv6.
 const ALL: &[u8] = include_bytes!("../../../../fuzz/seeds/fpm/frr-all");
-/// Then 51.0.0.0/8 lost its second hop, 50.0.0.0/8 was removed, and interface 3 went down.
+/// Messages of later changes: 51.0.0.0/8 lost its second hop, 50.0.0.0/8 was removed, and interface 3 went down.
 const CHANGES: &[u8] = include_bytes!("../../../../fuzz/seeds/fpm/frr-changes");
 
 struct Bench {

@@ -335,7 +335,7 @@ pub struct ReloadRequest {
     /// Numbers in frames between the servers of that cluster.
     #[serde(default)]
     pub numbers: Option<Numbers>,
-    /// Definitions that change.
+    /// Changed definitions of variables: name and value.
     #[serde(default)]
     pub definitions: Vec<(String, String)>,
     /// True for a dry run: the answer says what would change.

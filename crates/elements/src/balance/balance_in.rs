@@ -76,7 +76,7 @@ pub(super) struct BalanceIn {
     look: Look,
     sides: Sides,
     choice: Choice,
-    /// By output: true if packets must get annotations when they leave.
+    /// For each output, true if packets must get annotations when they leave.
     annotates: Box<[bool]>,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct BalanceIn {
 enum Choice {
     InTurn,
     ByFlow,
-    /// By class or load, too.
+    /// By class, flow or load.
     ByAll,
 }
 

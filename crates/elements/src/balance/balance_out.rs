@@ -69,7 +69,7 @@ impl Out {
 pub(super) struct BalanceOut {
     back: Back,
     sides: Sides,
-    /// By output: true if packets must get annotations when they leave.
+    /// For each output, true if packets must get annotations when they leave.
     annotates: Box<[bool]>,
 }
 

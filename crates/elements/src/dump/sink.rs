@@ -16,7 +16,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// With the file that was opened before the start.
+    /// Creates a sink that writes the file which was opened before the start.
     pub(super) fn new(name: &str, opened: &Slot<Output>, init: &Init) -> Sink {
         Sink {
             name: name.to_owned(),

@@ -33,7 +33,7 @@ drops! {
     SHORT = "short",
 }
 
-/// Between two searches of a full table for silent stations.
+/// Time between two searches of a full table for silent stations.
 const SWEEP: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy)]

@@ -105,7 +105,7 @@ pub(crate) struct Idents {
 }
 
 impl Idents {
-    /// Identifications of one worker, starting with `first`. They ascend without an order, and in Click's mode.
+    /// Identifications of one worker, starting with `first`. They ascend without `order`, and always in Click's mode.
     pub(crate) fn new(first: u16, order: Option<&Arc<Order>>, init: &Init) -> Idents {
         let apart = 0x1_0000 / init.workers.max(1);
         Idents {

@@ -15,7 +15,7 @@ use super::runner::Type;
 use super::script::{Kind, Script};
 use crate::prelude::*;
 
-/// Without packets, and in charge of the driver.
+/// A script that handles no packets, and decides when the driver stops.
 pub(super) struct Manager;
 
 pub(super) type DriverManager = Script<Manager>;

@@ -224,7 +224,7 @@ impl Description {
         Ok(())
     }
 
-    /// Maximum number of workers that tags distinguish; `None` if frames carry no tags.
+    /// Maximum number of workers that tags can tell apart; `None` if frames carry no tags.
     pub(super) fn workers_max(&self) -> Option<usize> {
         let keyed = self.keys.as_ref().map(|_| LANES);
         self.resequence.map(|_| WORKERS).or(keyed)

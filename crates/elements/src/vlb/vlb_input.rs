@@ -72,7 +72,7 @@ pub(crate) struct Config {
     flows: usize,
     /// Number of nodes in the cluster.
     nodes: usize,
-    /// Maximum number of workers that frames distinguish.
+    /// Maximum number of workers that can be told apart by tags in frames.
     workers_max: Option<usize>,
 }
 

@@ -72,7 +72,7 @@ const OUTPUTS_MAX: usize = 255;
 pub(crate) struct Config {
     member: Member,
     links: usize,
-    /// Maximum number of workers that frames distinguish.
+    /// Maximum number of workers that can be told apart by tags in frames.
     workers_max: Option<usize>,
     leave4: Option<Outward>,
     leave6: Option<Outward>,
@@ -96,7 +96,7 @@ pub(crate) struct VlbTransit {
     links: usize,
     worker: usize,
     sides: Sides,
-    /// By output: true if packets must get annotations when they leave.
+    /// For each output, true if packets must get annotations when they leave.
     annotates: Box<[bool]>,
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Between two attempts to connect; it grows while connections end sooner than that.
+/// Minimum pause between two attempts to connect. It grows to `PAUSE_MAX` while connections end before `SETTLED`.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 const SETTLED: Duration = Duration::from_secs(1);

@@ -135,7 +135,7 @@ fn a_drained_back_end_gets_nothing_when_its_flows_have_ended() {
     assert!(report.backends[0] > 0);
 }
 
-/// At the deadline busy buckets move too, and a message says so.
+/// At the deadline busy buckets move, too, and a message about that is reported.
 #[test]
 fn a_deadline_moves_the_rest_and_says_so() {
     let mut config = quiet(500, 1);

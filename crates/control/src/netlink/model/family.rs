@@ -26,9 +26,9 @@ pub(super) struct Family<const N: usize> {
     several: HashMap<Prefix<N>, Box<[Entry]>, Seeded>,
     paths: Paths,
     ways: Ways,
-    /// By class: mark of routes that the last dump contained ([`Entry::mark`]).
+    /// For each class of routes, the mark of those that the last dump contained ([`Entry::mark`]).
     marks: [bool; 3],
-    /// By class: true during a dump.
+    /// For each class of routes, true during a dump.
     syncing: [bool; 3],
     /// Links without carrier whose routes were ignored at the last update of the forwarding table.
     asleep: HashSet<u32>,

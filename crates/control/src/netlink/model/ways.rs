@@ -14,7 +14,7 @@ pub(super) type WayId = u32;
 /// Set of next hops of a route, before links are considered.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Way {
-    /// Without a link: the port is `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
+    /// Next-hop port without a link: `LOCAL`, `EXCEPTION` or `BLACKHOLE`.
     To(u16),
     /// Local delivery, as long as this link is up.
     Own(u32),

@@ -273,7 +273,7 @@ impl<'a> Table<'a> {
         lines
     }
 
-    /// To an address of the router, and to the network on its link.
+    /// Routes to an address of the router and to the network on its link, each with a comment.
     fn attached(&self, at: &Connected) -> [(String, String); 2] {
         let server = &self.of.servers[at.server];
         let name = format!("{} of {}", server.ports[at.port].name, server.name);

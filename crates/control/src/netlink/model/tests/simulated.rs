@@ -87,7 +87,7 @@ pub(super) enum Verb {
 pub(super) struct Simulated {
     pub(super) links: BTreeMap<u32, Link>,
     pub(super) objects: BTreeMap<u32, SimObject>,
-    /// In the kernel's order.
+    /// Routes, in the kernel's order.
     pub(super) routes: Vec<SimRoute>,
     /// Messages since the last query.
     pub(super) said: Vec<Vec<u8>>,
