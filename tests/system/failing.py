@@ -1,7 +1,7 @@
-"""RB4 with cables and servers that can fail while it runs, and the servers' journals of this.
+"""RB4 with cables and servers that fail on request while it runs, and the servers' journals.
 
-A cable that can fail goes through a router of its own, which drops or delays frames as it is told: nothing of it is
-in the servers.
+A cable that can fail goes through a router of its own, which drops or delays frames when the test writes its handlers. The
+servers' configurations are as without failures.
 
     server a  to-b --- a-b [ RandomSample -> Queue -> DelayShaper, and back ] b-a --- to-a  server b
 

@@ -42,7 +42,7 @@ pub struct Wanted {
     pub leader: String,
     /// Proposal that brought this version.
     pub proposal: String,
-    /// Operator and machine that proposed it.
+    /// Operator and machine that proposed this description.
     pub by: String,
     /// Time of the proposal, in milliseconds since 1970.
     pub at: u64,
@@ -57,7 +57,7 @@ pub struct Proposal {
     pub id: String,
     /// Version that was wanted when the proposal was made.
     pub base: u64,
-    /// True if the servers are only to say whether they could run it.
+    /// True if the servers only check whether they could run the description.
     pub dry_run: bool,
     /// Operator and machine.
     pub by: String,
@@ -99,9 +99,9 @@ pub struct State {
     pub program: String,
     /// Last proposal that the server has checked.
     pub checked: Option<Checked>,
-    /// Reason why it does not run the wanted version.
+    /// Reason why the server does not run the wanted version.
     pub error: Option<String>,
-    /// Its links to other servers; `None` if it has not looked at them yet.
+    /// The server's links to other servers; `None` if the server has not checked them yet.
     #[serde(default)]
     pub links: Option<Links>,
 }
@@ -120,7 +120,7 @@ pub struct Links {
 pub struct Checked {
     /// Identifier of the proposal.
     pub proposal: String,
-    /// Reason why the server cannot run it.
+    /// Reason why the server cannot run the proposed description.
     pub error: Option<String>,
 }
 

@@ -177,7 +177,7 @@ pub(crate) struct Confine {
     /// Control group of the program, which bounds all its processes together
     #[arg(long, value_name = "PATH")]
     pub(crate) cgroup: Option<PathBuf>,
-    /// Processors on which it runs
+    /// Processors on which the program runs
     #[arg(long, value_name = "LIST", value_parser = cores)]
     pub(crate) cores: Option<Cores>,
     /// The program and its arguments

@@ -139,7 +139,7 @@ fn write_header(header: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// Good addresses and invalid ones.
+/// Valid and invalid addresses.
 const ADDRESSES6: [&str; 9] = [
     "2001:db8::1",
     "2001:db8::2",

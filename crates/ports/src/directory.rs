@@ -80,7 +80,7 @@ pub struct Directory {
     router: Option<String>,
     /// Shared ports and links between routers of the process.
     joints: Option<Arc<Joints>>,
-    /// Open ports that are a part of one.
+    /// Names of open ports that are a part of a shared port or a link.
     joined: Lock<BTreeSet<String>>,
     /// Open devices of the process's routers, by [identity](Self::identity): the router that has each, and how often.
     taken: Arc<Lock<BTreeMap<String, (String, usize)>>>,

@@ -99,9 +99,9 @@ pub enum Expr<L> {
     Leaf(L),
     /// True if the expression is false.
     Not(Box<Expr<L>>),
-    /// True if all are true.
+    /// True if all expressions are true.
     And(Vec<Expr<L>>),
-    /// True if one is true.
+    /// True if at least one expression is true.
     Or(Vec<Expr<L>>),
 }
 

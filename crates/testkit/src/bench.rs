@@ -27,7 +27,7 @@ pub struct Collected {
     pub cold: Cold,
     /// Distance of the network header from the start.
     pub network_offset: usize,
-    /// Free bytes before its data.
+    /// Free bytes before the packet's data.
     pub headroom: usize,
     /// Bucket of the packet.
     pub bucket: u16,
@@ -192,7 +192,7 @@ impl Root for Recorder {
 
 /// A router on the calling thread with virtual time.
 pub struct Bench {
-    /// `None` only while it is being swapped.
+    /// The router's graph; `None` only while it is being swapped.
     graph: Option<Graph>,
     lists: Vec<&'static [Class]>,
     ports: Arc<dyn PortDirectory>,

@@ -68,7 +68,7 @@ struct Known {
     long: &'static str,
     short: Option<char>,
     takes: Takes,
-    /// True if `--no-` may stand before it.
+    /// True if `--no-` may precede the option's name.
     negates: bool,
     help: &'static str,
 }

@@ -69,7 +69,7 @@ impl Sample {
         sample
     }
 
-    /// The nearest one; more than 1 is 1.
+    /// The nearest sampling probability that can be stored; more than 1 is 1.
     fn of(probability: f64) -> Sample {
         Sample((probability.clamp(0.0, 1.0) * f64::from(ONE)).round() as u32)
     }

@@ -42,7 +42,7 @@ impl EtherEncap {
         EtherEncap { fields, header }
     }
 
-    /// Changes one of the fields.
+    /// Changes a field of the header.
     fn change<T: FromArg>(
         &mut self,
         field: impl FnOnce(&mut Fields) -> &mut T,

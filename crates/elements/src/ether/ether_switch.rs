@@ -202,7 +202,7 @@ mod tests {
         [&address(to)[..], &address(from), &[8, 0, 1, 2]].concat()
     }
 
-    /// Number of frames that left by each port when one came.
+    /// Sends a frame, and returns the number of copies that left by each port.
     fn ways(bench: &mut Bench, input: usize, to: u8, from: u8) -> [usize; 3] {
         bench.push_at("s", input, &[frame(to, from)]);
         ["p0", "p1", "p2"].map(|out| bench.take(out).len())

@@ -66,7 +66,7 @@ pub(super) struct Config {
 struct Schedule {
     /// Time of the next advertisement.
     next: AtomicU64,
-    /// Earliest time of the next one.
+    /// Earliest permitted time of the next advertisement: `MIN_BETWEEN` after the last one.
     open: AtomicU64,
     sent: AtomicU64,
 }

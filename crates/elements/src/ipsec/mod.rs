@@ -99,7 +99,7 @@ const TOGETHER: usize = 64;
 /// associations among thousands, the processor fetches several at once.
 #[derive(Default)]
 struct Ahead<'t> {
-    /// The last one, and the number by which it was found.
+    /// The last association, and the number by which it was found.
     last: Option<(u32, &'t Sa)>,
     others: usize,
 }

@@ -70,7 +70,7 @@ impl Delay {
         usize::from(self.held.is_some())
     }
 
-    /// Takes over the packet held by another one.
+    /// Takes over the packet held by the delay of the old graph.
     pub(super) fn take(&mut self, old: Delay) {
         self.held = old.held;
     }

@@ -38,7 +38,7 @@ pub(crate) trait Kind: 'static {
     const CLASS: &'static str;
     /// The manual page.
     const MANUAL: &'static str;
-    /// True if the class moves its thresholds around a target, and `MAX_P` with the traffic.
+    /// True if the class sets its thresholds around a target, and adapts `MAX_P` to the traffic.
     const ADAPTS: bool;
 }
 

@@ -20,7 +20,7 @@ const TEXT: &str =
 /// A control thread that stops at some point of a move.
 struct Fails<'a> {
     router: &'a AtRandom,
-    /// Number of workers' checks of requests after which it stops.
+    /// Step of the simulation at which the control thread stops.
     after: usize,
     /// A worker that gets no request before that.
     deaf: Option<usize>,

@@ -74,7 +74,7 @@ pub struct Finding {
     pub about: String,
     /// Description of the state.
     pub what: String,
-    /// Reason why it matters.
+    /// Reason why the state matters.
     pub why: String,
     /// Remedy.
     pub mend: Option<Mend>,

@@ -52,7 +52,7 @@ impl Door {
         }
     }
 
-    /// Opens it to a device, which runs.
+    /// Gives access to a device, which runs.
     pub(super) fn open(&self, device: Device) {
         self.device.store(device.number().into(), Release);
     }

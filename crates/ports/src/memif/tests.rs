@@ -228,7 +228,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
 }
 
 #[test]
-fn an_end_that_goes_and_comes_again_is_met_again() {
+fn a_peer_that_closes_and_opens_again_is_connected_again() {
     let (folder, directory) = (Folder::new("again"), Directory::new());
     let [server, client] = pair(&directory, &folder, "");
     let name = client.name.clone();
@@ -246,7 +246,7 @@ fn an_end_that_goes_and_comes_again_is_met_again() {
         assert_eq!(receive(&client), frames(5, 3));
     }
     assert_eq!(counter(&server, "tx_link_down"), 9);
-    // The client starts first, and then a server.
+    // The client starts before the server.
     let named = server.name.clone();
     drop(server);
     directory.close(&named);

@@ -93,7 +93,7 @@ pub(crate) struct SimulateBalancer {
     /// Consecutive unanswered probes after which a back end is down
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=31))]
     pub(crate) misses: u32,
-    /// Consecutive answers after which it is up again
+    /// Consecutive answers after which a back end is up again
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) answers_needed: u32,
     /// Break a box from one millisecond of the run to another: a back end (r1@20-60), a balancer (b0@20-60) or the

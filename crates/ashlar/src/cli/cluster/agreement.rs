@@ -69,10 +69,10 @@ pub(crate) struct Apply {
     /// The cluster's file
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
-    /// Only ask all servers whether they could use it
+    /// Only ask all servers whether they could use the file
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Time limit for all servers to check and to use it
+    /// Time limit for all servers to check the file and to use it
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) wait: u64,

@@ -77,7 +77,7 @@ impl Slot {
 
     #[inline(always)]
     fn is_wide(self) -> bool {
-        self.0 >= Self::NODE | Self::WIDE // both, which are the uppermost bits: one comparison
+        self.0 >= Self::NODE | Self::WIDE // both bits are set: they are the uppermost, so one comparison is enough
     }
 
     #[inline(always)]

@@ -12,7 +12,7 @@ use super::simulated::{SimObject, SimRoute, SimTarget, Simulated, Verb};
 /// Random changes of a kernel.
 struct Chance<'a> {
     random: &'a mut Rng,
-    /// True if routes of the same metric are one, as with `ip route replace` alone.
+    /// True if there is at most one route for a prefix and metric, as with `ip route replace` alone.
     plain: bool,
 }
 
