@@ -105,7 +105,7 @@ class Cable:
             while True:
                 with contextlib.suppress(TimeoutError):
                     frame = self._socket.recv(65536)
-                    # Only now: `take` may have put another list there.
+                    # Looked up after the read: `take` may have replaced the list meanwhile.
                     self.received.append(frame)
 
     def send(self, *frames: bytes) -> None:
@@ -347,7 +347,7 @@ class Router:
             "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts")
         run("mkdir -p /dev/hugepages; mountpoint -q /dev/hugepages || mount -t hugetlbfs none /dev/hugepages")
         self.write("two", f"FromDevice({self.addresses[0]}, PROMISC true) -> ToDevice({self.addresses[1]});")
-        # So many hugepages that jumbo frames have room.
+        # Enough hugepages for jumbo frames.
         run(f"{PROGRAM} doctor --fix --buffers {buffers} --frame-bytes 9018 two.click", timeout=120)
 
     def write(self, name: str, text: str) -> None:

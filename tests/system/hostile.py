@@ -190,7 +190,7 @@ FORBIDDEN = {
     "enter its own network": lambda: call(308, os.open("/proc/self/ns/net", os.O_RDONLY), 0),
     "have another network": lambda: call(272, 0x40000000),
     "have a user namespace": lambda: call(272, 0x10000000),
-    # Others' files, sockets and processes.
+    # Other tenants' files, sockets and processes.
     "read the folder of another": lambda: os.listdir(other),
     "read the graph of another": lambda: open(f"{other}.click").read(),
     "connect to another's memory": lambda: unix(f"{other}/wan.sock", socket.SOCK_SEQPACKET),

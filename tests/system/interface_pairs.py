@@ -13,7 +13,7 @@ from topology import ASHLAR, ROOT
 
 CONFIGURATION = ROOT / "conf/linux-router.click"
 FAMILIES = {4: ipaddress.IPv4Network, 6: ipaddress.IPv6Network}
-# These are the router's own in every table of Ashlar, whatever routes say.
+# Networks that every table of Ashlar keeps for the router itself, even if routes cover them.
 OWN = [ipaddress.ip_network(net) for net in ("224.0.0.0/4", "255.255.255.255/32", "ff00::/8", "fe80::/10")]
 
 

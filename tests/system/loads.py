@@ -25,12 +25,12 @@ LEAD = 0.3
 SETTLE = 0.1
 MATRICES = {
     "uniform": {a: {b: 1 / (len(NAMES) - 1) for b in NAMES if b != a} for a in NAMES},
-    # Each sends all to one: the worst case for direct paths alone, which carry 2R/N.
+    # Each server sends all its traffic to one other server: the worst case for direct paths alone, which carry 2R/N.
     "permutation": {a: {NAMES[(i + 1) % len(NAMES)]: 1.0} for i, a in enumerate(NAMES)},
     # R/N to the next and the rest to the one after it: quota, phase 1 and phase 2 meet on one link.
     "adverse": {a: {NAMES[(i + 1) % len(NAMES)]: 1 / len(NAMES), NAMES[(i + 2) % len(NAMES)]: 1 - 1 / len(NAMES)}
                 for i, a in enumerate(NAMES)},
-    # All to one output.
+    # All servers send to one output.
     "incast": {a: {NAMES[0]: 1.0} for a in NAMES[1:]},
 }
 ADMISSIBLE = ("uniform", "permutation", "adverse")

@@ -98,7 +98,7 @@ def cases():
 def test_a_configuration_starts_as_it_is_or_is_refused_with_what_it_lacks(lab, checkout, name, message):
     space = lab.namespace("conf")
     file = Path(checkout, "conf", f"{name}.click")
-    # Some name interfaces of the machine of their author, and its gateway.
+    # Some configurations name the interfaces and the gateway of their author's machine.
     space.ip("link add eth0 type veth peer name eth1")
     for device in ("eth0", "eth1"):
         space.ip(f"addr add 192.0.2.{device[-1]}/24 dev {device}")

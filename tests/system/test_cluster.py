@@ -222,7 +222,7 @@ def test_the_other_servers_go_round_one_that_is_killed(lab):
     """Each server sends to one other server far more than R/N, so that much traffic passes third nodes, including the
     killed one.
     """
-    # Other work of the machine is no failure of a server.
+    # Other load of this machine must not count as a failure of a server.
     bed = Rb4(lab, "2Mbps", options='heartbeat = "20ms"\ndead = "160ms"')
     bed.start()
     bed.meet((4,))
@@ -250,7 +250,7 @@ def test_a_fifth_and_a_sixth_server_join_under_traffic_without_a_lost_packet(lab
     third nodes carry packets, too; then the new two do the same.
     """
     rate = 0.9
-    # Other work of the machine is no failure of a server.
+    # Other load of this machine must not count as a failure of a server.
     bed = Rb4(lab, f"{rate:g}Mbps", names=MORE, options='heartbeat = "50ms"\ndead = "400ms"')
     bed.start()
     bed.meet((4,))

@@ -245,7 +245,7 @@ def test_a_fragment_that_is_no_multiple_of_8_is_answered(probe: Probe):
 
 
 def test_a_fragment_beyond_the_longest_packet_is_answered(probe: Probe):
-    # Not of ICMP: a router must not answer what may be an error.
+    # A protocol other than ICMP: a router must not answer what may be an error.
     piece = (IPv6(src=probe.a.ip6, dst=OWN[0], hlim=TTL) / IPv6ExtHdrFragment(nh=17, id=58, offset=8190)
              / Raw(bytes(40)))
     probe.error6(piece, PARAMETER_PROBLEM, 0, word=42)

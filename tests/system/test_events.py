@@ -35,7 +35,7 @@ class Events:
                    self.ashlar_stopped: 1, self.neighbours: 1}
         self.kinds, self.weights = list(weights), list(weights.values())
 
-        # So that most of what is done with next-hop objects finds one.
+        # With these, most operations on next-hop objects find an existing one.
         for router in (ring.routers["a1"], ring.routers["a2"]):
             for version in (4, 6):
                 for number in range(6):

@@ -82,7 +82,7 @@ def test_zebra_killed_and_restarted_loses_nothing(network):
     assert network.has("20.0.0.0/8", ("10.9.1.2", "eth1"))
     # The daemon forgets a route meanwhile.
     (network.frr.folder / "etc/staticd.conf").write_text(STATIC.replace("ip route 22.0.0.0/8 blackhole\n", ""))
-    # Nothing but the daemon's silence is to say that the route is gone.
+    # Only the daemon's silence is to show that the route was removed.
     network.bed.daemons.ip("route del blackhole 22.0.0.0/8")
     network.frr.start()
 

@@ -167,7 +167,7 @@ def test_a_router_that_answers_anything_harms_nobody(bed):
     """Its user listens in the router's place, and sends arbitrary, endless, or no answers."""
     red, blue = bed.tenants
     path = folder_of(bed.lab, bed.router, "red") / "control.sock"
-    # Its keeper would start it again.
+    # The keeper is stopped first: it would start the router again.
     for kind in ("keep", "run"):
         os.kill(processes(bed.lab)[kind][0], signal.SIGSTOP)
     sentences = [b"", b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{",

@@ -163,15 +163,15 @@ def test_a_router_is_reloaded_removed_and_added_and_the_other_loses_nothing(bed)
         assert bed.router.cli("reload", "--dry-run") == "keep router red\nadd router blue\n"
         bed.router.cli("reload")
         assert bed.names() == ["red", "blue"]
-        # Its TAP interfaces were there all the time, with their addresses.
+        # Blue's TAP interfaces existed all the time, with their addresses.
         blue.works()
-        # Ended by a command, it comes back with the file.
+        # A router that was stopped by a command starts again when the file is reloaded.
         bed.of(blue, "stop")
         assert bed.names() == ["red"]
         bed.router.process.signal(1)
         until(lambda: bed.names() == ["red", "blue"], "the router's return", timeout=10)
         blue.works()
-    # Another share, and nothing else.
+    # Only the share changes.
     bed.write(red.section(), blue.section("priority = 1"))
     assert bed.router.cli("reload", "--dry-run") == (
         "keep router red\nchange router blue\n  keep " + kept(bed, blue) + " elements\n")

@@ -94,7 +94,7 @@ class Machine:
             host.ip(f"address add 10.0.{number}.2/24 dev eth0")
             host.ip(f"route add default via 10.0.{number}.1")
         (lab.folder / "root").mkdir()
-        # Not `ip netns exec`, which mounts another /sys, without control groups.
+        # `ip netns exec` would mount another /sys, without control groups.
         self.process: Process = lab.spawn(
             "nsenter", f"--net=/run/netns/{self.space}", "sh", "-c", BOOT, "sh", str(lab.folder / "root"), str(Path(ASHLAR).resolve()),
             str(ROOT / "dist"), self.router.name, str(group))
@@ -169,7 +169,7 @@ def test_the_router_is_started_ready_and_without_rights(machine):
     assert words["NoNewPrivs"] == "1" and words["Seccomp"] == "2"
     admin = 1 << 21
     assert int(words["CapEff"], 16) & admin == 0, "CAP_SYS_ADMIN is given up"
-    # One queue of each TAP interface lies with systemd, and the configuration that runs.
+    # systemd holds one queue of each TAP interface, and the running configuration.
     until(lambda: machine.tells("NFileDescriptorStore") == "3", "what systemd keeps")
 
 

@@ -166,7 +166,7 @@ def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(be
     assert list(sessions) == ["up"]
     pings = Pings(red.host, FAR)
     until(lambda: len(pings.answered()) > 10, "answers")
-    # Its routing daemons die, and come again.
+    # Blue's routing daemons are killed and started again.
     blue.frr.kill()
     blue.frr.start()
     blue.works()
@@ -196,7 +196,7 @@ def test_a_neighbour_that_is_killed_reloaded_removed_and_added_is_not_noticed(be
     sent, lost = pings.lost()
     assert lost == 0, f"{lost} of {sent} lost"
     assert red.bird.established() == sessions, "the session has stood all the time"
-    # Each has interfaces of its own, which go down with the port.
+    # Each router has interfaces of its own, which go down with the port.
     bed.wan.space.ip("link set eth0 down")
     for tenant in bed.tenants:
         until(lambda t=tenant: "NO-CARRIER" in t.routing.ip("link show eth0").out, "the interface's loss of carrier")
@@ -304,7 +304,7 @@ def test_chosen_routes_leak_from_one_router_into_another(lab):
     for number, (name, space) in enumerate(tenant.items(), 1):
         host, other = hosts[name], 3 - number
         space.ip(f"address add 10.0.{number}.1/24 dev eth0")
-        # Both have this net, each its own.
+        # Both tenants use this network, each with a route of its own.
         space.ip(f"route add 10.66.0.0/24 via 10.0.{number}.2")
         host.ip(f"address add 10.0.{number}.2/24 dev eth0")
         host.ip("link set lo up")
@@ -330,7 +330,7 @@ def test_chosen_routes_leak_from_one_router_into_another(lab):
         return red.run("ping", "-c1", "-W1", "10.0.2.2", ok=None).status == 0
     wait_for(crosses, "packets by the route that leaked", lambda: "".join(daemon.said() for daemon in daemons), 60)
     answered(blue, "10.0.1.2")
-    # Each still has its own 10.66.0.0/24, and only that.
+    # Each tenant still has its own route to 10.66.0.0/24, and no other one.
     for number, (name, space) in enumerate(tenant.items(), 1):
         kept = space.ip("route show 10.66.0.0/24").out
         assert f"via 10.0.{number}.2" in kept and kept.count("10.66.0.0/24") == 1, kept

@@ -30,7 +30,7 @@ def test_a_vlan_answers_with_the_tags_that_it_takes(lab: Lab, name: str):
     network = Network(lab, quiet=True)
     network.router.start(CONFIGURATION, f"DEV1={name}")
     end = Wire(network).server
-    # Others first: if one were taken, its answer would come before.
+    # Frames with other tags are sent first: if the router accepted one, its answer would come first.
     for number, others in enumerate(tags for tags in NAMES.values() if tags != NAMES[name]):
         end.send(question(end, others, f"10.0.2.{100 + number}"))
     end.send(question(end, [], "10.0.2.110"))

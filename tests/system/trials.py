@@ -26,7 +26,7 @@ Links = tuple[tuple[str, str], ...]
 WAY = 0.05
 # The usual time of the same, in seconds.
 USUAL = 0.01
-# Seconds before the failure over which packets that pass there are counted.
+# Seconds before a failure. The packets that pass the failing place in this time are counted.
 BEFORE = 0.4
 
 

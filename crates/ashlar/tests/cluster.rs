@@ -162,7 +162,7 @@ fn mistakes_have_their_line_and_what_to_do() {
 fn servers_that_do_not_answer_are_told() {
     let folder = Folder::new();
     let text = std::fs::read_to_string(RB4).expect("conf/ is there");
-    // All of them: a cluster may be running here.
+    // Each server gets a socket in the test's folder: a real cluster may be running on this machine.
     let text = ["a", "b", "c", "d"].iter().fold(text, |text, name| {
         let socket = folder.path(&format!("{name}.sock"));
         let named = format!("name = \"{name}\"");

@@ -40,7 +40,7 @@ const BY_THREAD: Settings = &[("threaded", "1")];
 /// Thread or timer that does the receive work of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum By {
-    /// The worker, as it polls.
+    /// The worker: it busy-polls.
     Worker,
     /// A timer of the kernel.
     Timer,

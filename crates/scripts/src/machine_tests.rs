@@ -505,7 +505,7 @@ fn scripts_that_call_each_other_without_end_are_stopped() {
             "{}",
             world.said
         );
-        // Afterwards it can be used again.
+        // After the error the script can be used again.
         assert_eq!(
             script.own_read("add", "1 2", &mut world),
             Some(Ok("3".into()))

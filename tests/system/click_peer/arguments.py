@@ -132,7 +132,7 @@ def arguments(r, spec, inputs, outputs):
     if r.random() < 0.01 and spec.name not in ("StaticThreadSched", "Suppressor"):
         # An argument by place may stand behind keywords here, but not in all classes of Click: docs/click.md.
         by_place = spec.name in ("CoDel", "RandomSource", "ScheduleInfo", "Script", "ToDump") or any("[" in arg for arg in spec.args)
-        # One that is required may have been left out.
+        # A required argument may have been left out.
         by_place = by_place or any(re.match(r"[A-Z_]+ ", arg) for arg in out[:1])
         out.append(r.choice(["NOTHING 1", ""] + ["5", "x"] * (not by_place)))
     return out

@@ -217,7 +217,7 @@ fn the_first_packet_after_silence_is_the_first_at_the_new_owner() {
         .position(|owner| *owner == 0)
         .expect("its share") as u16;
     pool.intend(0, Intent::Drained, None);
-    // Without sweeps.
+    // Without the periodic search for due buckets.
     let ask = |ms: u64| pool.owner(0, bucket, ms * MS);
     assert_eq!(
         [ask(0), ask(90), ask(180), ask(281), ask(282)],

@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"two");
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&path), mode(&folder)), (0o600, 0o700));
-        // Nothing is left beside it, also after a failure.
+        // No temporary file is left, even after a failure.
         fs::create_dir(folder.join("taken")).unwrap();
         assert!(write(&folder.join("taken"), b"three").is_err());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);

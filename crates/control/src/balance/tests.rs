@@ -106,7 +106,7 @@ fn a_table_of_256_buckets_with_one_worker_overloaded_is_evened_out_by_few_moves(
                 );
             }
             assert!(proposal.moves.iter().all(|m| m.from == 0), "{proposal:?}");
-            // Afterwards nothing more moves.
+            // After that no bucket moves any more.
             let mut next = buckets;
             proposal
                 .moves

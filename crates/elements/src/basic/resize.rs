@@ -114,7 +114,7 @@ mod tests {
             bench.push_packets(element, 0, [packet].into_iter().collect());
             assert_eq!(bench.take("out"), [out], "{element}");
         }
-        // Also where a packet has been moved in its buffer.
+        // The same for a packet that was moved in its buffer.
         used();
         let mut packet = Packet::new().expect("there are buffers");
         assert!(packet.realign(600));

@@ -90,7 +90,7 @@ impl Bell {
     }
 }
 
-/// Budget of one call, whatever the other end has filled: a frame that is dropped counts as one that is received.
+/// Budget of one call, however many buffers the other end has filled: a dropped frame counts as a received one.
 pub(super) struct Budget {
     frames: usize,
     buffers: usize,

@@ -215,7 +215,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
             }
             assert_eq!(got.drain().count(), 1);
             sender.map(|sender| sender.join().unwrap());
-            // Not woken without need for long.
+            // Needless wake-ups end soon.
             let mut wakes = 0;
             while waiter.wait(Duration::ZERO) == Woken::Ready {
                 rx.receive(&mut got, 32);

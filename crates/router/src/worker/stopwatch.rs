@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(measured(short.into_iter()), [9, 9, 0, 4]);
         let long = [(5 * MS, 2 * MS, (5 * MS, 0, 0))];
         assert_eq!(measured(long.into_iter()), [5 * MS, 5 * MS, 0, 2 * MS]);
-        // Others had the core for most of the turn.
+        // Other threads had the core for most of the turn.
         let kept = [(5 * MS, 4 * MS, (MS, 0, 0))];
         assert_eq!(measured(kept.into_iter()), [5 * MS, MS, 4 * MS, MS]);
     }

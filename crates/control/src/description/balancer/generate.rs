@@ -234,11 +234,11 @@ fn flat(out: &mut String, of: &Description) {
     let (address, length) = of.address;
     let _ = writeln!(
         out,
-        "// The way back: by the Ethernet address of the next hop.\n\
+        "// Packets from back ends: the front port follows from the destination address of the frame.\n\
          out :: BalanceOut(FRONT {fronts}, BACK {}, POOL {POOL});\n\
          arp :: BalanceARP({POOL}, out, {ports},\n    BACK {}:eth {address}/{length}{});\n\
          arp[{count}] -> back0;\narp[{}] -> [1] {HEALTH};\n\
-         // Frames from behind are for stations outside, whose addresses are not a back port's own.",
+         // Frames of back ends have destinations outside, not the back port's address: so the port is promiscuous.",
         backs(of),
         of.back[0],
         proxy(&of.ports),

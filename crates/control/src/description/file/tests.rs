@@ -539,7 +539,7 @@ fn the_example_of_ipsec_is_right() {
             &elements::registry(),
             &planner::Options::new(1, &::ports::Directory::new()),
         );
-        // Its interfaces need not exist.
+        // The router's interfaces need not exist.
         assert!(!compiled.text().contains("IPsec"), "{}", compiled.text());
     }
 }

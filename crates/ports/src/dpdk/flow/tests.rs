@@ -51,7 +51,7 @@ impl Card {
     fn call(&self, what: String) {
         self.calls.lock().push(what);
         if let Some(leave) = &self.leave {
-            // Once no more calls are allowed one by one, all pass.
+            // When the test no longer allows single calls, all calls pass.
             let _ = leave.lock().recv();
         }
     }
@@ -255,7 +255,7 @@ fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() 
     assert_eq!((settled(&rules).held, settled(&rules).refused), (2, 1));
     rules.direct(&[(rule(2), None)], false);
     assert_eq!((settled(&rules).held, settled(&rules).refused), (1, 2));
-    // With all rules requested, it is tried again.
+    // With all rules requested, the rule is tried again.
     card.clings.store(false, Relaxed);
     rules.direct(&[(rule(1), Some(1)), (rule(3), Some(0))], true);
     let free = settled(&rules);
