@@ -129,7 +129,7 @@ class Series:
 
     def _passed(self, name: str, links: Links) -> int:
         if self.kind.name == "slow":
-            return 0  # it loses none
+            return 0  # this failure loses no packets
         if self.at_server:
             return sum(self.bed.sent(name, "transit")[:len(NAMES) - 1])
         count = 0

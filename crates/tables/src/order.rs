@@ -204,7 +204,7 @@ impl<T> BinSort<T> {
     #[cold]
     fn place_far(&mut self, bin: u64, reach: u64) -> u64 {
         if let Some(first) = self.find() {
-            self.first = first; // it may have lagged behind
+            self.first = first; // the first bin may have lagged behind
         }
         let lowest = self.last.saturating_sub(reach);
         let highest = self.first.saturating_add(reach);

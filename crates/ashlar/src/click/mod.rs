@@ -117,7 +117,7 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
         clock,
         ports: Arc::clone(&ports),
         wakers: Arc::new(Wakers::none(1)),
-        seed: Seed::Kernel, // they differ from run to run, as Click's do
+        seed: Seed::Kernel, // random numbers differ from run to run, as Click's do
         root: Arc::clone(&click) as Arc<dyn Root>,
         peers: engine::graph::peers::Peers::new(1),
     };

@@ -231,7 +231,7 @@ impl IPFragmenter {
         let header_len = ip.header_len();
         let payload = before + header_len..before + super::datagram(packet).len();
         if ip.fragment_offset() + payload.len() > usize::from(u16::MAX) {
-            return Err(TOO_LONG); // its pieces would have offsets that do not exist
+            return Err(TOO_LONG); // fragments would have offsets above the maximum
         }
         let first_len = mtu.saturating_sub(header_len) & !7;
         if first_len == 0 {

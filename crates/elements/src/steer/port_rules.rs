@@ -401,7 +401,7 @@ mod tests {
         let old = all.get("p");
         old.come_from(&source);
         old.go_to(&port, both.clone(), &both.by_bucket(), false);
-        // The owner is removed, and a worker is about to drop it.
+        // The last strong reference has gone, but the rules are not dropped yet.
         all.0.lock().get_mut("p").expect("it is known").rules = Weak::new();
         let new = all.get("p");
         assert!(!Arc::ptr_eq(&old, &new));

@@ -205,7 +205,7 @@ impl VlbTransit {
     fn check(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         let (node, links) = (&*self.node, self.links);
         if self.annotates.contains(&true) && !cx.watched() {
-            arrived(batch); // it may get a hash
+            arrived(batch); // packets may get hashes
         }
         let mut gate = Gate {
             memory: &mut self.memory,

@@ -1,7 +1,7 @@
 //! Configuration of one server of a cluster.
 //!
 //! External ports are as in conf/ip-router.click. A packet's input node does all processing of its headers, also for
-//! ports of other servers. Then VLBInput, VLBTransit and VLBOutput bring it there.
+//! ports of other servers. Then VLBInput, VLBTransit and VLBOutput carry the packet to its output port.
 
 use super::description::{Connected, Description, Elements, Port, Server};
 use super::file::first;

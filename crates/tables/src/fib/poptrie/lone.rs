@@ -122,7 +122,7 @@ mod tests {
                         || (end == SLOTS && is_prefix(0, start));
                     let found = odd(&slots, bitmap(&slots));
                     if count == SLOTS {
-                        continue; // then no node is made
+                        continue; // such slots need no node
                     }
                     assert_eq!(found.is_some(), is_prefix(start, count) || other);
                     let Some((inside, outside)) = found else {

@@ -152,7 +152,7 @@ impl Bench {
         let parts = [Part::Nexthops, Part::Routes4, Part::Routes6];
         for (n, part) in parts.into_iter().enumerate() {
             self.model().begin_sync(Source::Kernel, part);
-            // The first half was sent before the change, the second after.
+            // The first half of the dump has the state before the change, the second half the state after it.
             let cut = before[n].get(before[n].len() / 2).map(|told| told.0);
             let first = before[n].iter().filter(|told| Some(told.0) < cut);
             let rest = after[n].iter().filter(|told| Some(told.0) >= cut);
