@@ -5,7 +5,7 @@
 
 /// Classes that give packets to aggregates and count these.
 pub mod aggregate;
-/// Bytes of annotations as arguments.
+/// Arguments that name bytes of annotations.
 mod anno;
 /// Classes that find and name neighbours by ARP.
 pub mod arp;
@@ -13,7 +13,7 @@ pub mod arp;
 pub mod balance;
 /// Classes that move, count and copy packets.
 pub mod basic;
-/// Numbers of packets at a time.
+/// Default numbers of packets that elements take at a time.
 mod burst;
 /// Classes that sort packets by their bytes.
 pub mod classify;
@@ -39,7 +39,7 @@ pub mod info;
 pub mod ip4;
 /// IPv6: headers, errors, neighbours.
 pub mod ip6;
-/// IPsec: packets are sealed and opened.
+/// IPsec: packets are encrypted and decrypted.
 pub mod ipsec;
 /// Rate limits of ICMP errors.
 mod limit;
@@ -47,7 +47,7 @@ mod limit;
 pub mod linux;
 /// Manual page of a class.
 mod manual;
-/// Classes of MPLS: labels on and off, and where packets with labels go.
+/// Classes of MPLS: they add and remove labels, and look labels up.
 pub mod mpls;
 /// Arguments that name another element.
 mod peer;

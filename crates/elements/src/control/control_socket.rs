@@ -54,11 +54,11 @@ const LOOK: u32 = 32;
 const RETRY: Duration = Duration::from_secs(1);
 /// Time of silence after which a client may be replaced by a new one.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Clients at a time.
+/// Maximum number of clients at a time.
 const CLIENTS_MAX: usize = 32;
 /// Answer to further clients.
 const FULL: &[u8] = b"Click::ControlSocket/1.3\r\n500 Too many connections\r\n";
-/// Interval of looking for room while answers wait.
+/// Interval between attempts to send waiting answers.
 const ROOM: Duration = Duration::from_millis(5);
 
 pub(super) struct Config {

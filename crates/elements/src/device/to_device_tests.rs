@@ -74,7 +74,7 @@ fn sent(out: &mut ToDevice<Click>, times: usize) -> Vec<(u64, u64, bool)> {
 }
 
 #[test]
-fn a_mark_is_past_when_what_waited_of_both_inputs_has_gone() {
+fn a_mark_is_past_when_the_waiting_packets_of_both_inputs_have_gone() {
     let mut mixed = out(1, 3, vec![0, 1, 2, 1, 9]);
     let late = [(0, 0, false), (1, 1, false), (3, 1, false)];
     let said = sent(&mut mixed, 5);

@@ -398,7 +398,7 @@ fn closing_a_port_drops_its_packets_and_removal_frees_it() {
     let (gather, split, whole) = open(&joints, "wan", "shares:wan");
     let (red_rx, mut red, red_port) = open(&joints, "red", "wan");
     assert_eq!(send(&mut red, &[frame(HERE, &[], 1)]), 1);
-    // The share has not been announced yet.
+    // The whole port closes before it has seen the packet of the share.
     drop(gather);
     let (mut gather, again, _) = open(&joints, "wan", "shares:wan");
     assert!(take(&mut gather).is_empty());

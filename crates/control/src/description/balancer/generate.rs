@@ -191,7 +191,7 @@ fn peers(out: &mut String, of: &Description) {
     });
     let _ = writeln!(
         out,
-        "// Other balancers: which buckets move.\n\
+        "// Messages between the balancers: which buckets move.\n\
          {PEER} :: BalancePeer({POOL}, {}:eth, {}, {others}) -> [1] back0;\n",
         of.back[0], of.address.0,
     );
@@ -215,7 +215,7 @@ fn own(out: &mut String, of: &Description, source: &str) {
     };
     let _ = writeln!(
         out,
-        "// What the balancer itself gets from behind: ARP, and probes that came back.\n\
+        "// Frames from the back ports to the balancer itself: ARP, and returned probes.\n\
          {source} -> own :: Classifier(12/0806, {probes}, 12/86dd{pattern}, -);\n\
          own[1] -> {HEALTH};\n{rest}",
     );

@@ -47,7 +47,7 @@ fn port_class(port: &Port, family: Family) -> String {
 fn with_own(text: &str, port: &Port, family: Family) -> String {
     let own = family.own(port);
     let element = own.map(|own| {
-        format!("    own :: {own};  // elements of the file: from the link by 0, to it by 1\n")
+        format!("    own :: {own};  // elements of the cluster's file: port 0 from the link, port 1 to the link\n")
     });
     let chain = |input: &str| own.map_or(String::new(), |_| input.to_owned());
     let arrival = match family {

@@ -17,7 +17,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         let inputs: Vec<String> = ways.all().map(|way| destination(of, way)).collect();
         let _ = writeln!(
             out,
-            "// Where packets go into the cluster: input i is destination i, output l is link l."
+            "// Packets into the cluster: input i is for destination i, output l leads to link l."
         );
         let _ = writeln!(out, "enter :: VLBInput(vlb, {});", inputs.join(", "));
     }
@@ -25,14 +25,14 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
     let at_once = match ready.is_empty() {
         true => "",
         false => {
-            "\n// By the others frames leave at once that need no question of who their neighbour is."
+            "\n// By further outputs frames leave at once whose neighbour's Ethernet address is known."
         }
     };
     let _ = writeln!(
         out,
-        "// What comes by internal links: on to the next, or {links} to leave here, or {} a heartbeat.{at_once}\n\
+        "// Frames from internal links: on to other links, by {links} out of the cluster, by {} heartbeats.{at_once}\n\
          transit :: VLBTransit(vlb{ready});\n\
-         // Signs of life: which links are up, all servers learn from them.\n\
+         // Heartbeats: from them all servers learn which links are up.\n\
          transit[{}] -> beat :: VLBHeartbeat(vlb, INTERVAL {}, DEAD {});\n",
         links + 1,
         links + 1,
@@ -46,7 +46,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize, ways: &Wa
         let mut first = "";
         match link.device(end).map(spelled) {
             Some(device) => {
-                first = "[1] "; // signs of life go before packets
+                first = "[1] "; // heartbeats go before packets
                 let queues = queues(of, &device);
                 let _ = writeln!(
                     out,
@@ -117,7 +117,7 @@ fn leave(out: &mut String, of: &Description, own: &Server, links: usize) {
     };
     let _ = writeln!(
         out,
-        "// What leaves the cluster here: output p is external port p, the last one this server itself.\n\
+        "// Packets that leave the cluster here: output p is external port p, the last output is this server itself.\n\
          transit[{links}] -> {order}family :: Classifier(12/0800, 12/86dd);"
     );
     for (family, output, class) in [(Family::V4, 0, "VLBOutput"), (Family::V6, 1, "VLBOutput6")] {

@@ -200,7 +200,7 @@ impl<'a> Table<'a> {
         };
         let _ = writeln!(
             out,
-            "// ---- Where IPv{v} packets go: the longest prefix wins\n\nrt{v} :: {class}("
+            "// ---- Routes of IPv{v}: the longest prefix wins\n\nrt{v} :: {class}("
         );
         for (route, comment) in self.lines() {
             let _ = writeln!(out, "    {:40}// {comment}", format!("{route},"));
@@ -217,7 +217,7 @@ impl<'a> Table<'a> {
         let (v, family) = (self.family.number(), self.family);
         let _ = writeln!(
             out,
-            "// ---- Routed IPv{v} packets: to the ports here, to the router itself, to other servers, nowhere\n"
+            "// ---- Routed IPv{v} packets: to external ports, to the router itself, to other servers, no route\n"
         );
         for (number, port) in self.ports().iter().enumerate() {
             let to = match has(port, family) {

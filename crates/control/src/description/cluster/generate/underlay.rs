@@ -36,7 +36,7 @@ pub(super) fn write(out: &mut String, of: &Description, server: usize) {
         .collect();
     let _ = writeln!(
         out,
-        "// Which link it came by; no_match: from a stranger, or to another port.\n\
+        "// The link by which a frame came; no_match: from an unknown address, or to another port.\n\
          under -> from :: IPClassifier(\n    {});\n",
         peers.join(",\n    ")
     );
