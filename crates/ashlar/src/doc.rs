@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn docs_elements_are_what_the_sources_say() {
+    fn docs_elements_match_the_sources() {
         let registry = elements::registry();
         let topics = topics(&registry.classes());
         crate::docs::keep("docs/elements/README.md", |_| index(&topics));

@@ -26,7 +26,7 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn the_throughput_of_a_known_bottleneck_is_found_and_who_drops_beyond_it() {
+fn the_throughput_of_a_known_bottleneck_and_its_dropping_element_are_found() {
     let folder = Folder::new();
     let file = folder.write("bounded.click", BOUNDED);
     let found = bench(&[

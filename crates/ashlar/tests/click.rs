@@ -53,7 +53,7 @@ fn a_configuration_without_elements_ends_at_once() {
 }
 
 #[test]
-fn the_exit_state_is_what_a_handler_says() {
+fn the_exit_state_is_a_handlers_value() {
     for (value, status) in [("7", 7), ("true", 0), ("false", 1)] {
         let script = format!("s :: Script(TYPE PASSIVE, return {value})");
         let ended = run(&["-q", "-x", "s.run", "-e", &script]);

@@ -136,7 +136,7 @@ fn the_key_is_never_shown_and_a_file_that_others_may_read_is_warned_of() {
 }
 
 #[test]
-fn mistakes_have_their_line_and_what_to_do() {
+fn mistakes_have_their_line_and_a_remedy() {
     let folder = Folder::new();
     let text = std::fs::read_to_string(RB4).expect("conf/ is there");
     let text = text.replacen("10.0.2.1/24", "10.0.1.7/24", 1);

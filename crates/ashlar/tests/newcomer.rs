@@ -44,7 +44,7 @@ fn a_misspelt_variable_is_an_error_that_names_the_nearest() {
 }
 
 #[test]
-fn a_reload_says_what_its_variables_lack() {
+fn a_reload_reports_wrong_and_missing_variables() {
     let folder = Folder::new();
     let router = Running::start(&folder, "Idle -> q :: Queue($N) -> Discard;", &["N=7"]);
     let text = all(&router.ask(&["reload", "M=8"]));
@@ -257,7 +257,7 @@ fn remedies_of_errors_work() {
 }
 
 #[test]
-fn check_tells_what_more_workers_would_refuse() {
+fn check_tells_which_elements_refuse_more_workers() {
     let folder = Folder::new();
     let file = folder.write(
         "meter.click",

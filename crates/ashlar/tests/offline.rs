@@ -78,7 +78,7 @@ fn a_configuration_that_the_machine_has_no_memory_for_is_refused() {
 }
 
 #[test]
-fn plan_tells_who_runs_what_and_where_packets_change_worker() {
+fn plan_tells_the_workers_of_elements_and_where_packets_change_worker() {
     golden(
         "router.plan",
         &said(&in_golden(&["plan", "router.click", "-j2"])),

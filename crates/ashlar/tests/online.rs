@@ -80,7 +80,7 @@ fn large_values_reach_a_handler_and_too_large_ones_are_refused() {
 }
 
 #[test]
-fn the_longest_turn_is_counted_anew_after_it_was_asked_for() {
+fn the_longest_turn_is_measured_again_after_each_request() {
     let folder = Folder::new();
     let router = Running::start(&folder, SLOW, &[]);
     let longest = || {
@@ -170,7 +170,7 @@ fn each_socket_serves_one_router() {
 }
 
 #[test]
-fn a_socket_left_behind_is_replaced_and_nobody_at_it_is_said() {
+fn a_leftover_socket_is_replaced_and_its_missing_router_is_reported() {
     let folder = Folder::new();
     let socket = folder.path("router.sock");
     drop(std::os::unix::net::UnixListener::bind(&socket).expect("binds"));

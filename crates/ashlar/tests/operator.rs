@@ -412,7 +412,7 @@ fn saved_changes_do_not_undo_a_newer_file_of_rules() {
 }
 
 #[test]
-fn settings_are_kept_and_what_cannot_be_is_named() {
+fn settings_are_kept_and_those_that_cannot_be_are_named() {
     let folder = Folder::new();
     let text = "FromDevice(mem:3) -> q :: Queue(50) -> u :: Unqueue -> s :: Switch(0) -> Discard; s[1] -> Discard;
         Idle -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 10.0.0.1 0) -> Discard;";

@@ -3,7 +3,7 @@
 use crate::common::{Folder, IDLE, Running, SLOW, complained, get, said, until};
 
 #[test]
-fn reload_keeps_counts_and_refuses_what_is_wrong() {
+fn reload_keeps_counts_and_refuses_wrong_files() {
     let folder = Folder::new();
     let mut router = Running::start(&folder, SLOW, &[]);
     until("packets", || router.count("c.count") > 100);

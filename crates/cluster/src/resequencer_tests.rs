@@ -157,7 +157,7 @@ fn a_full_buffer_gives_up_waiting_and_loses_nothing() {
 }
 
 #[test]
-fn an_input_node_that_begins_anew_is_followed() {
+fn an_input_node_that_restarts_is_followed() {
     let mut resequencer = resequencer(100);
     let mut left = Vec::new();
     let mut now = 0;

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_taken_once_by_the_other_end_and_by_nobody_else() {
+    fn a_frame_is_accepted_once_and_only_by_the_other_end() {
         let keys = keys(&"1".repeat(32));
         let (at_a, at_b) = (cable(1), cable(2));
         let a = Session::new(&keys, &A, Arc::clone(&at_a), at_b.life());

@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn json_escapes_what_it_must() {
+    fn json_escapes_all_required_characters() {
         let mut map = SourceMap::new();
         let span = place(&mut map, "a\nb", "b");
         let json = to_json(

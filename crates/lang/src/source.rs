@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_directive_renames_what_follows_it() {
+    fn a_line_directive_renames_the_following_lines() {
         let mut map = SourceMap::new();
         let file = map.add("a.click", "x\n# 100 \"b\"\ny\nz");
         map.set_directives(

@@ -156,7 +156,7 @@ analyzer [1] -> p;
 }
 
 #[test]
-fn an_empty_way_through_braces_joins_what_is_outside() {
+fn an_empty_path_through_braces_joins_the_elements_outside() {
     flat(
         "a, b :: Idle; a -> { -> } -> b; a [1] -> { [0] -> [0] } -> [1] b;",
         "

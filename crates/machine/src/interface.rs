@@ -287,7 +287,7 @@ mod tests {
     use crate::testing::Fake;
 
     #[test]
-    fn an_interface_is_described_by_what_the_kernel_says() {
+    fn an_interface_is_described_by_the_kernels_data() {
         let mut fake = Fake::new();
         fake.card("0000:03:00.0", 0x8086, 0x10d3, Some("e1000e"));
         fake.interface("eth0", Some("0000:03:00.0"));

@@ -373,7 +373,7 @@ fn large_buffers_are_few_and_come_back() {
 }
 
 #[test]
-fn a_copy_remembers_what_was_stripped() {
+fn a_copy_keeps_the_stripped_bytes() {
     let mut packet = Packet::from_bytes(b"header and data").expect("the pool has buffers");
     assert!(packet.pull(7));
     let mut twin = packet.copy().expect("the pool has buffers");

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_queue_does_not_hide_who_has_a_device() {
+    fn a_full_queue_does_not_hide_the_owner_of_a_device() {
         let own = format!("test-full-{}", process::id());
         let _claim = device(&own).expect("nobody has it");
         let name = SocketAddrUnix::new_abstract_name(name_of(&own).as_bytes()).expect("short");

@@ -140,7 +140,7 @@ mod tests {
         use super::*;
 
         #[test]
-        fn a_job_runs_on_the_namespaces_thread_and_its_panic_reaches_who_asked() {
+        fn a_job_runs_on_the_namespaces_thread_and_its_panic_reaches_the_caller() {
             testkit::root();
             let own = Namespace::open("/proc/self/ns/net").unwrap_or_else(|e| panic!("{e}"));
             let name = || std::thread::current().name().map(str::to_owned);

@@ -267,7 +267,7 @@ fn faults_are_counted_and_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn a_recording_holds_what_crossed() {
+fn a_recording_holds_the_frames_that_crossed() {
     let file = std::env::temp_dir().join(format!("ashlar-record-{}.pcap", std::process::id()));
     let directory = Directory::new();
     let name = format!("record:{}/mem:x", file.display());
@@ -327,7 +327,7 @@ fn a_paced_port_gives_no_more_than_its_burst_at_once() {
 }
 
 #[test]
-fn a_port_of_who_embeds_the_router_is_found_by_its_name_and_made_for_the_request() {
+fn an_embedding_programs_port_is_found_by_its_name_and_made_for_the_request() {
     let memory = crate::memory::Memory::default();
     let (info, far) = (crate::memory::info(), memory.clone());
     let directory = Directory::new().with_port("stand", info.clone(), move |request| {

@@ -97,7 +97,7 @@ mod tests {
     use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 
     #[test]
-    fn the_kernel_says_who_listens() {
+    fn the_kernel_names_the_listening_process() {
         let name = format!("ashlar-test-diag-{}", std::process::id());
         assert_eq!(owner(&name), None);
         let address = SocketAddr::from_abstract_name(&name).expect("it is short");

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_say_of_ipv6_what_they_say_of_ipv4() {
+    fn patterns_mean_the_same_for_ipv6_as_for_ipv4() {
         let tcp = header(proto::TCP, &TCP);
         for (pattern, expected) in [
             ("src host 2001:db8:1::5", true),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn extension_headers_are_followed_and_what_they_hide_is_unreadable() {
+    fn extension_headers_are_followed_and_hidden_fields_are_unreadable() {
         let options = |next: u8| [next, 0, 1, 4, 0, 0, 0, 0];
         let chain = |count: usize| {
             let mut rest = Vec::new();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn random_chains_are_seen_as_somebody_sees_them_who_reads_them_header_by_header() {
+    fn random_chains_match_a_reader_that_goes_header_by_header() {
         let mut rng = Rng::seed(30);
         let kinds = [0, 43, 44, 44, 51, 60, 6, 17, 58, 59, 50];
         let (mut readable, mut fragments) = (0, 0);

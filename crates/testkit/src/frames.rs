@@ -74,7 +74,7 @@ mod tests {
     use wire::{Arp, Icmp6, Ipv6, Nd};
 
     #[test]
-    fn arp_and_neighbour_frames_say_what_they_should() {
+    fn arp_and_neighbour_frames_have_the_right_fields() {
         let frame = arp_request("2:0:0:0:0:1", "10.0.0.1", "10.0.0.2");
         let arp = Arp::new_checked(&frame[14..]).unwrap();
         assert_eq!(

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_refuses_what_rfc_4861_tells_it_to() {
+    fn a_receiver_refuses_messages_as_rfc_4861_requires() {
         let (me, peer) = (a("fe80::9"), a("fe80::1"));
         let group = addr::solicited_node(me);
         let bytes = SOLICIT_BYTES;

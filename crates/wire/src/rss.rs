@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_is_linear_and_ignores_what_the_key_cannot_reach() {
+    fn the_hash_is_linear_and_ignores_bits_beyond_the_key() {
         let mut rng = Rng(9);
         for _ in 0..200 {
             let a: Vec<u8> = (0..36).map(|_| rng.byte()).collect();

@@ -127,7 +127,7 @@ fn a_store_that_was_restored_from_an_old_copy_takes_no_server_back() {
 }
 
 #[test]
-fn a_server_that_left_stays_away_until_it_joins_anew() {
+fn a_server_that_left_stays_away_until_it_joins_again() {
     let (mut store, mut agent) = (
         Memory::default(),
         Agent::new(identity(0), Kept::default(), 0),

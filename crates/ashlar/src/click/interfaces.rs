@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_interface_has_its_address_where_nobody_gives_it_another() {
+    fn the_loopback_interface_has_its_address_unless_another_is_given() {
         let text = "AddressInfo(other 192.0.2.1); Idle -> IPEncap(4, lo, other) -> Discard";
         let mut map = lang::SourceMap::new();
         let file = map.add("test", text);

@@ -53,7 +53,7 @@ fn lists() -> String {
 }
 
 #[test]
-fn docs_click_md_lists_what_there_is() {
+fn docs_click_md_has_the_present_lists() {
     crate::docs::keep("docs/click.md", |page| {
         let written = page.split_once(BEGIN).map_or(page, |(written, _)| written);
         format!("{written}{}", lists())

@@ -260,7 +260,7 @@ fn old_and_repeated_messages_are_not_heard_and_a_restart_is() {
 }
 
 #[test]
-fn a_balancer_that_starts_anew_learns_what_operators_set() {
+fn a_restarted_balancer_learns_the_operators_settings() {
     let mut net = Net::new(&[1, 1], 6);
     net.drain(0, "r3", None);
     net.run(400);

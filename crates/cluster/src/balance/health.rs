@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balancer_that_was_late_takes_nobody_out() {
+    fn a_balancer_that_was_late_takes_no_back_end_out() {
         let mut watch = Watch::new(SETTINGS);
         run(&mut watch, 0, 50, |_| true);
         let (number, change) = watch.probe(500 * MS);

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn half_of_what_is_too_much_moves_to_those_that_lack() {
+    fn half_of_the_excess_moves_to_underloaded_back_ends() {
         let mut targets: Vec<u16> = (0..900).map(|n| n % 3).collect();
         let moved = level(&mut targets, &of(&[1, 1, 1]), &[600, 200, 100], 7);
         // Back end 0 has 300 packets of excess out of 600: a quarter of its buckets move, and the third back end gets

@@ -65,7 +65,7 @@ fn another_program_computes_the_same_table() {
 }
 
 #[test]
-fn shares_are_as_weights_within_what_chance_allows() {
+fn shares_follow_weights_within_statistical_bounds() {
     for weights in [
         &[1; 2][..],
         &[1; 16],

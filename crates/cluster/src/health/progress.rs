@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_was_found_stuck_is_judged_anew() {
+    fn a_link_that_was_found_stuck_is_judged_again() {
         let mut progress = Progress::default();
         let mut at = |beat: u64| progress.is_stuck(beat + 1, (0, beat), beat * 5 * MS);
         let first = (0..2000).find(|beat| at(*beat)).expect("it is stuck");

@@ -292,7 +292,7 @@ fn queues_on_all_links_are_no_failure_and_one_that_is_much_slower_is() {
 }
 
 #[test]
-fn a_slow_link_carries_what_no_other_link_can() {
+fn a_slow_link_carries_traffic_that_no_other_link_can() {
     let mut lab = Lab::new(Map::mesh(3, 1e9), Config::default(), 1);
     lab.run_while(400 * MS, |lab| !all_up(lab));
     each_way(&mut lab, At::Link(0), false, |way| way.delay += 20 * MS);

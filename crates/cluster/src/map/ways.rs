@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mesh_needs_no_distances_to_say_who_can_be_between() {
+    fn a_mesh_needs_no_distances_to_name_intermediate_nodes() {
         let map = Map::mesh(5, 1e9);
         let ways = Ways::of(&map, &Links::all(&map), 2);
         assert!(ways.reach.mesh);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_link_is_used_by_nobody_and_its_ends_are_reached_over_others() {
+    fn no_node_uses_a_dead_link_and_its_ends_are_reached_over_others() {
         let map = Map::mesh(4, 1e9);
         let links = without(&map, &[[0, 3], [1, 2]]);
         let ways = Ways::of(&map, &links, 0);
@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn two_thousand_nodes_share_what_they_can() {
+    fn nodes_share_their_common_path_data() {
         let map = Map::mesh(300, 1e9);
         let reach = Reach::new(&Fabric::new(map.clone()), &Links::all(&map));
         let ways: Vec<Ways> = (0..300).map(|node| Ways::new(&reach, node)).collect();

@@ -92,7 +92,7 @@ fn next(state: &mut u64, below: u32) -> u32 {
 }
 
 #[test]
-fn every_plan_keeps_to_what_its_servers_can_do() {
+fn every_plan_respects_the_capacity_of_its_servers() {
     let (mut state, mut planned) = (1, [0; 3]);
     for _ in 0..2000 {
         let mut draw = |below| next(&mut state, below);

@@ -83,7 +83,7 @@ fn an_output_that_is_asked_for_too_much_takes_nothing_from_others() {
 }
 
 #[test]
-fn a_fly_carries_what_a_mesh_carries_over_more_links() {
+fn a_fly_carries_the_load_of_a_mesh_over_more_links() {
     let report = run(Map::fly(4, 2, R), config(Matrix::Uniform, 1));
     assert!(report.pair_least.unwrap() > 0.95, "{:?}", report.pair_least);
     assert!(report.links.most < 1.05, "{:?}", report.links);
@@ -137,7 +137,7 @@ fn one_to_one(delta: u64, resequence: Option<u64>) -> Report {
 }
 
 #[test]
-fn flowlets_keep_order_and_the_resequencer_brings_back_what_is_left() {
+fn flowlets_keep_order_and_the_resequencer_restores_the_rest() {
     let share = |report: &Report| {
         let order = &report.reordering;
         order.reordered_flows as f64 / order.flows as f64
@@ -233,7 +233,7 @@ fn at_most(expected: f64) -> f64 {
 }
 
 #[test]
-fn only_what_was_sent_to_what_broke_before_all_knew_is_lost() {
+fn only_packets_sent_to_the_failed_part_before_its_detection_are_lost() {
     for fault in faults() {
         let (mut lost, mut expected) = (0, 0.0);
         for number in 0..20 {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::channel;
 
 #[test]
-fn each_token_admits_its_server_once_and_nobody_else() {
+fn each_token_admits_only_its_server_and_once() {
     let folder = Folder::new("join");
     let home = folder.home.clone();
     let (sender, tokens) = channel();

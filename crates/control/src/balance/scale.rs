@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn one_busy_look_begins_the_wait_anew() {
+    fn one_busy_check_restarts_the_wait() {
         let mut scaler = Scaler::default();
         looks(&mut scaler, &[0.1, 0.1], 2, PATIENCE - 1);
         assert_eq!(looks(&mut scaler, &[0.5, 0.5], 2, 1), [2]);

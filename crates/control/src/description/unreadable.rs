@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_that_is_no_text_is_called_what_it_is() {
+    fn a_file_that_is_no_text_is_reported_by_its_kind() {
         let said = |bytes: &[u8]| {
             let bad = std::str::from_utf8(bytes).expect_err("no text");
             not_text("x", bytes, bad.valid_up_to())

@@ -158,7 +158,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn lines_that_nobody_reads_are_lost_and_counted_and_hold_nobody_up() {
+    fn unread_lines_are_lost_and_counted_and_block_no_writer() {
         let (mut reader, writer) = pipe().expect("a pipe");
         let mut lines = Lines { lost: 0 };
         let line = [b'x'; 1000];

@@ -59,7 +59,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_scan_takes_its_own_rate_and_nobody_elses() {
+    fn a_scan_uses_only_its_own_rate() {
         let mut limits = Limits::default();
         let mut ask = |interface, known, now| limits.allow(interface, known, now);
         let scan = (0..5 * SECOND).step_by(100_000);

@@ -100,7 +100,7 @@ fn stream_may_be_cut_anywhere() {
 }
 
 #[test]
-fn a_daemon_that_returns_keeps_its_routes_and_what_it_does_not_name_goes_later() {
+fn a_daemon_that_returns_keeps_its_routes_and_unnamed_ones_go_later() {
     let mut bench = Bench::new();
     bench.send(ALL).unwrap();
     bench.now += STALE;

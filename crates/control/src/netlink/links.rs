@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dump_after_links_have_swapped_names_or_come_anew_leaves_interfaces_up() {
+    fn a_dump_after_links_have_swapped_names_or_were_recreated_leaves_interfaces_up() {
         let kernel = Kernel::default();
         let names = ["eth0", "eth1"];
         let interfaces = names.map(|name| kernel.interface(name).expect("room"));

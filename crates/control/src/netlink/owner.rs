@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_none_tells_of_nobody() {
+    fn an_invalid_answer_names_no_user() {
         let end = |port| End {
             own: SocketAddr::from(([10, 0, 0, 1], port)),
             other: SocketAddr::from(([10, 0, 0, 2], 2620)),

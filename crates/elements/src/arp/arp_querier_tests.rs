@@ -178,7 +178,7 @@ fn an_old_entry_is_asked_for_while_it_is_used_and_forgotten_while_it_is_not() {
 }
 
 #[test]
-fn neighbours_are_learnt_from_what_they_say() {
+fn neighbours_are_learnt_from_their_arp_packets() {
     let mut bench = bench("");
     // An unsolicited reply is ignored (it could fill the table).
     bench.push_at("q", 1, &[reply(A, "10.0.0.2")]);

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_for_what_a_word_may_be_and_words_come_in_any_order() {
+    fn names_stand_for_any_kind_of_word_and_words_come_in_any_order() {
         let text = |entries: &str| {
             format!(
                 "AddressInfo(a 1.0.0.2/24 00:01:02:03:04:05, b 2.0.0.2 00:01:02:03:04:06,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_nobody_uses_knows_the_time() {
+    fn an_unused_table_knows_the_time() {
         let mut bench = Bench::new(crate::CLASSES, "t :: ARPTable(TIMEOUT 10)");
         bench.write("t.insert", "1.0.0.2 2:0:0:0:0:2");
         bench.advance(Duration::from_secs(4));

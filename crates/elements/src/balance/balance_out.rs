@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn arp_and_what_is_for_the_balancer_leave_by_the_last_output() {
+    fn arp_and_frames_to_the_balancer_leave_by_the_last_output() {
         let mut bench = Bench::new(crate::CLASSES, TEXT);
         assert_eq!(ways(&mut bench, "2:0:0:0:1:3"), [0, 0, 1]);
         bench.push(

@@ -209,7 +209,7 @@ mod tests {
 
     /// A flood of addresses takes no place of a station that is in use.
     #[test]
-    fn a_flood_of_addresses_displaces_nobody_that_is_in_use() {
+    fn a_flood_of_addresses_displaces_no_station_in_use() {
         let table = Stations::new(256, 300 * TICKS);
         for n in 0..32 {
             table.learn(station(n), 1, 0);

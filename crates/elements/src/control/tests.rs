@@ -167,7 +167,7 @@ fn socket_listens_on_loopback_by_default() {
 }
 
 #[test]
-fn client_that_does_not_read_is_not_served_and_delays_nobody() {
+fn client_that_does_not_read_is_not_served_and_delays_no_other() {
     let (mut bench, port) = listening("");
     let connect = || TcpStream::connect(("127.0.0.1", port)).expect("it listens");
     let (mut silent, mut client) = (connect(), connect());
@@ -331,7 +331,7 @@ fn socket_file_is_the_users_alone() {
 }
 
 #[test]
-fn socket_is_opened_anew_when_a_plan_is_initialised_again() {
+fn socket_is_opened_again_when_a_plan_is_initialised_again() {
     let file = std::env::temp_dir().join(format!("ashlar-again-{}", std::process::id()));
     let text = format!("ControlSocket(UNIX, {}); Idle -> Discard", file.display());
     let plan = testkit::plan(crate::CLASSES, &text, 1, &engine::port::NoPorts, None);

@@ -421,7 +421,7 @@ impl<S: Style> Receives for FromDevice<S> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn clicks_driver_warns_of_what_it_does_not_do_and_runs() {
+    fn clicks_driver_warns_of_unsupported_arguments_and_runs() {
         let text = "FromDevice(null:64, SNIFFER false, OUTBOUND true, BPF_FILTER udp) -> Discard";
         let mut map = lang::SourceMap::new();
         let file = map.add("test.click", text);

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn sub_interfaces_share_one_receiver_and_tag_what_they_send() {
+    fn sub_interfaces_share_one_receiver_and_tag_their_frames() {
         let text = rewritten(
             "a :: FromDevice(eth0.10, BURST 8) -> x :: ToDevice(eth1.7); b :: FromDevice(eth0.20) -> y :: \
                 ToDevice(eth1)",

@@ -82,7 +82,7 @@ fn options_are_read_and_written() {
 }
 
 #[test]
-fn lengths_count_what_was_not_captured() {
+fn lengths_count_bytes_that_were_not_captured() {
     let dump = "!data ip_src ip_len payload\n1.0.0.1 50 \"HiFart\"\n1.0.0.2 - HiFart\n";
     let fields = "ip_len ip_capture_len payload_len payload";
     assert_eq!(

@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn decapsulated_it_is_what_it_was() {
+    fn a_decapsulated_packet_equals_the_original() {
         let mut bench = Bench::new(
             crate::CLASSES,
             "v :: VLANEncap(VLAN_ID 7) -> VLANDecap -> out :: Collect",

@@ -74,7 +74,7 @@ mod tests {
     use testkit::Bench;
 
     #[test]
-    fn decapsulated_it_is_what_it_was() {
+    fn a_decapsulated_packet_equals_the_original() {
         let text = "e :: VXLANEncap(7) -> d :: VXLANDecap(7) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         bench.push("e", &[PLAIN]);

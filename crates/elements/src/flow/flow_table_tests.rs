@@ -246,7 +246,7 @@ fn flows_come_and_go_as_in_a_map() {
 }
 
 #[test]
-fn leases_and_idle_flows_end_and_give_back_what_they_had() {
+fn leases_and_idle_flows_end_and_return_their_rates() {
     let mut bench = bench("LINK 1Mbps, IDLE 3s, OTHER 2");
     let wanted = "RATE 8kbps BURST 1500";
     bench.write("f.add", &format!("{} {wanted} LEASE 1s", flow(1)));
@@ -272,7 +272,7 @@ fn leases_and_idle_flows_end_and_give_back_what_they_had() {
 }
 
 #[test]
-fn a_reload_keeps_flows_their_buckets_and_what_is_reserved() {
+fn a_reload_keeps_flows_their_buckets_and_reservations() {
     let text = |options: &str| {
         format!(
             "c :: MarkIPHeader -> f :: FlowTable({options}) -> out :: Collect; f[1] -> one :: Collect"

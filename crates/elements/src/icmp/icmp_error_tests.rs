@@ -123,7 +123,7 @@ fn the_second_word_depends_on_the_type() {
 }
 
 #[test]
-fn a_truncated_packet_is_reported_with_what_there_is_of_it() {
+fn a_truncated_packet_is_quoted_as_far_as_it_is_there() {
     let text = "c :: CheckIPHeader -> Discard;
         c[2] -> ICMPError(10.0.0.1, parameterproblem) -> out :: Collect";
     let mut bench = Bench::new(crate::CLASSES, text);
@@ -198,7 +198,7 @@ fn there_is_no_message_to_or_about_anything_but_a_host() {
 }
 
 #[test]
-fn there_is_no_message_about_what_the_link_sent_to_a_group() {
+fn no_error_answers_a_link_layer_multicast_frame() {
     for (packet_type, drops) in [
         (PacketType::Host, 0),
         (PacketType::Broadcast, 1),

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn clicks_driver_answers_what_came_to_a_link_layer_group() {
+    fn clicks_driver_answers_link_layer_multicast_frames() {
         let mut bench = Bench::click(crate::CLASSES, TEXT);
         let mut packet = Packet::from_bytes(&ping(HOST, ROUTER, &[], b"")).unwrap();
         packet.anno_mut().packet_type = PacketType::Multicast;

@@ -139,7 +139,7 @@ fn a_wrong_interface_is_an_error_in_words() {
 }
 
 #[test]
-fn a_list_holds_what_was_put_in_and_nothing_else() {
+fn a_list_holds_exactly_the_added_addresses() {
     let address = |n: u32| std::net::Ipv4Addr::from_bits(n.wrapping_mul(0x0101_4321));
     let mut listed = super::Listed::default();
     assert!(!listed.contains(address(0)));

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn the_advertisement_says_what_is_configured() {
+    fn the_advertisement_has_the_configured_values() {
         both(TEXT, |bench| {
             bench.run();
             let frame = bench.take("out").remove(0);

@@ -95,7 +95,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn keys_are_lines_of_a_file_that_nobody_else_may_read() {
+    fn keys_are_lines_of_a_file_that_only_its_owner_may_read() {
         let path = std::env::temp_dir().join(format!("ashlar-key-{}", std::process::id()));
         let secret = "5a".repeat(20);
         let reads = |text: &str, mode: u32, suite: &str| {

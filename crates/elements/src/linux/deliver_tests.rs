@@ -130,7 +130,7 @@ fn packets_for_a_neighbour_that_fails_leave_unchanged_by_output_1() {
 }
 
 #[test]
-fn a_neighbour_that_is_gone_is_asked_for_anew() {
+fn a_neighbour_that_is_gone_is_resolved_again() {
     let mut link = Link::new(FOUR);
     link.says("10.0.0.2", Neighbour::Reachable(A));
     link.says("10.0.0.2", Neighbour::Gone);
@@ -171,7 +171,7 @@ fn too_many_packets_make_room_by_name() {
 }
 
 #[test]
-fn a_reload_keeps_neighbours_and_what_waits_for_them() {
+fn a_reload_keeps_neighbours_and_packets_that_wait_for_them() {
     let mut link = Link::new(FOUR);
     link.says("10.0.0.3", Neighbour::Reachable(B));
     link.bench.push("c", &[to("10.0.0.2", 1)]);

@@ -149,7 +149,7 @@ mod tests {
     const US: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
     #[test]
-    fn frames_go_by_what_the_kernel_says() {
+    fn frames_follow_the_kernels_state() {
         let text = "i :: LinuxInput(eth0, p0) -> us :: Collect; i[1] -> groups :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         let eth0 = bench

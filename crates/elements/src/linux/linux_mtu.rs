@@ -85,7 +85,7 @@ mod tests {
     use testkit::{Bench, ip4};
 
     #[test]
-    fn the_mtu_is_what_the_kernel_says_now() {
+    fn the_mtu_is_the_kernels_present_mtu() {
         let text =
             "c :: CheckIPHeader -> m :: LinuxMTU(eth0) -> out :: Collect; m[1] -> long :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);

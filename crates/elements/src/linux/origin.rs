@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn extension_headers_of_ipv6_do_not_hide_what_is_behind() {
+    fn extension_headers_of_ipv6_do_not_hide_the_transport_header() {
         // The headers between, then the offset of the last one.
         let behind = |protocol: u8, headers: &[[u8; 8]]| {
             let mut frame = ip6().udp(50000, 3784).ether(A, A).bytes();

@@ -106,7 +106,7 @@ mod tests {
     use testkit::{Bench, ip4, ip6};
 
     #[test]
-    fn the_ethertype_says_what_follows() {
+    fn the_ethertype_is_the_packets_protocol() {
         let text = "e :: MPLSEncap(16) -> x :: MPLSEtherEncap(02:00:00:00:00:01, 02:00:00:00:00:02)
             -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);

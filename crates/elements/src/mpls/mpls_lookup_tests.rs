@@ -185,7 +185,7 @@ fn lines_of_ctrl_are_carried_out_all_or_none() {
 }
 
 #[test]
-fn a_reload_keeps_what_handlers_added() {
+fn a_reload_keeps_entries_added_by_handlers() {
     let text = |entries: &str| {
         format!("m :: MPLSLookup({entries}) -> out :: Collect; m[1] -> Discard; Idle -> m")
     };

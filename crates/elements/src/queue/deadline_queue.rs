@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_the_packets_and_sorts_them_anew() {
+    fn a_reload_keeps_the_packets_and_sorts_them_again() {
         let mut bench = Bench::new(crate::CLASSES, TEXT);
         bench.push_packets("q", 0, packets(&SOME));
         let text = TEXT.replace('5', "7, EXACT true");
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_capacity_keeps_what_would_leave_first() {
+    fn a_smaller_capacity_keeps_the_packets_that_would_leave_first() {
         let mut bench = Bench::new(crate::CLASSES, TEXT);
         bench.push_packets("q", 0, packets(&SOME));
         bench.write("q.capacity", "2");

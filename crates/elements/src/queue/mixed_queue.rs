@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_smaller_capacity_keeps_what_would_leave_first() {
+    fn a_smaller_capacity_keeps_the_packets_that_would_leave_first() {
         let text = "m :: MixedQueue -> u :: Unqueue(ACTIVE false) -> out :: Collect; Idle -> [1] m";
         let mut bench = Bench::strict(crate::CLASSES, text);
         bench.push("m", &[b"a", b"b", b"c"]);

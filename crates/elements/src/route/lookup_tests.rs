@@ -493,7 +493,7 @@ fn mistakes_of_the_configuration_are_told_with_their_places() {
 }
 
 #[test]
-fn plans_say_what_tables_take() {
+fn plans_report_the_memory_of_tables() {
     let text = "Idle -> rt :: RadixIPLookup(10.0.0.0/8 0) -> q :: Queue(100)
         -> Unqueue -> Discard;
         Idle -> direct :: DirectIPLookup(10.0.0.0/8 0) -> Discard;

@@ -40,7 +40,7 @@ fn names_are_looked_up_where_the_script_stands() {
 }
 
 #[test]
-fn functions_give_what_click_gives() {
+fn functions_have_the_results_of_click() {
     let text = "Script(print $(add 1 2 3), print $(sub 10 2 2), print $(div 75 2.5 5),
         print $(idiv 60 2 5), print $(htonl $(ntohl 6)), write set foovar foo bar baz,
         print $(shift foovar), print $(shift foovar), print $(get foovar), stop)";
@@ -230,7 +230,7 @@ fn wrong_scripts_are_refused_with_their_places() {
 }
 
 #[test]
-fn a_script_that_stays_goes_on_after_a_reload_and_a_changed_one_starts_anew() {
+fn an_unchanged_script_continues_after_a_reload_and_a_changed_one_restarts() {
     let text = "s :: Script(print 'began', wait 1s, print 'woke')";
     let mut bench = Bench::strict(crate::CLASSES, text);
     bench.run();

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_addresses_are_told_with_what_to_do() {
+    fn wrong_addresses_are_reported_with_remedies() {
         let errors = testkit::errors(crate::CLASSES, "McastSocket(10.0.0.1, 1234)");
         assert!(errors.contains("must be a multicast address"), "{errors}");
         let errors = testkit::errors(crate::CLASSES, "McastSocket(239.0.0.1, 1, SNAPLEN 70000)");

@@ -98,7 +98,7 @@ fn a_stream_loses_and_changes_nothing_when_its_buffers_are_full() {
 }
 
 #[test]
-fn packets_beyond_what_may_wait_are_dropped_under_a_name() {
+fn packets_beyond_the_waiting_limit_are_dropped_under_a_name() {
     let at = format!("TCP, 127.0.0.1, {}", port());
     let _server = bench(&at);
     let mut client = bench(&format!("{at}, CLIENT true, SNDBUF 4096"));
@@ -137,7 +137,7 @@ fn a_connection_outlives_a_reload() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn mistakes_are_reported_with_remedies() {
     let errors = testkit::errors(crate::CLASSES, "Socket(SCTP, 1.2.3.4, 5)");
     assert!(errors.contains("write TCP, UDP, UNIX"), "{errors}");
     let at = format!("TCP, 127.0.0.1, {}", port());

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_stays_as_long_as_somebody_needs_it() {
+    fn a_key_stays_while_it_is_in_use() {
         let shared = Shared::new(&HashKey(SYMMETRIC));
         let held = shared.hold();
         assert!(shared.replace(&HashKey(MICROSOFT)).is_err());

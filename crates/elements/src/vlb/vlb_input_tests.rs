@@ -122,7 +122,7 @@ fn transit_traffic_leaves_less_room() {
 }
 
 #[test]
-fn mistakes_are_told_with_what_to_do() {
+fn mistakes_are_reported_with_remedies() {
     for (arguments, told) in [
         ("nobody", "VLB must be a VLBNode"),
         ("vlb, x/0", "`x` is no node"),

@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_what_to_do() {
+    fn mistakes_are_reported_with_remedies() {
         let two = "NODE a, NODES a 1Gbps b 1Gbps, LINKS a-b";
         for (text, told) in [
             ("NODE a", "NODES is missing"),

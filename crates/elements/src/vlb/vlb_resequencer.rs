@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reload_keeps_what_waits() {
+    fn a_reload_keeps_waiting_packets() {
         let (sent, mut bench) = (packets(3), bench());
         let frames = tagged(&sent);
         bench.push("links", &frames[..1]);

@@ -242,7 +242,7 @@ fn meet(a: (&mut Bench, usize), b: (&mut Bench, usize)) {
 }
 
 #[test]
-fn with_a_key_links_go_on_where_they_were_when_a_reload_numbers_them_anew() {
+fn with_a_key_links_continue_their_numbers_when_a_reload_renumbers_the_links() {
     let all = ("a 1Gbps b 1Gbps c 1Gbps", "a-b a-c b-c");
     let two = ("a 1Gbps c 1Gbps", "a-c");
     let input = "check :: CheckIPHeader -> in :: VLBInput(vlb, c/0);";

@@ -166,7 +166,7 @@ fn ages_count_to_the_latest_answer_or_announcement() {
 }
 
 #[test]
-fn a_source_that_scans_a_network_keeps_nobody_else_from_new_neighbours() {
+fn a_source_that_scans_a_network_keeps_no_other_source_from_new_neighbours() {
     let link = Arc::new(Link::new(
         Bounds {
             entries: 4096,

@@ -153,7 +153,7 @@ fn packets_not_fetched_stay_in_their_batch() {
 }
 
 #[test]
-fn lengths_may_change_where_bytes_are_counted_anew() {
+fn lengths_may_change_where_bytes_are_counted_again() {
     let mut batch = numbered(0..50);
     let _ = batch.iter_mut();
     let mut sides = Sides::new(2);

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_say_what_a_port_is() {
+    fn words_describe_a_port() {
         let words = read(
             "role=server,id=3,socket=/run/a.sock,secret=abc,bsize=4096,rsize=9,\
                           mac=02:00:00:00:00:07,socket-abstract=no",
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_word_is_named_with_what_to_write() {
+    fn a_wrong_word_is_named_with_a_remedy() {
         for (text, right) in [
             ("id=0", "must be absolute"),
             ("socket=a.sock", "must be absolute"),

@@ -44,7 +44,7 @@ fn a_full_ring_takes_nothing_and_gives_the_item_back() {
 }
 
 #[test]
-fn a_source_keeps_what_does_not_fit() {
+fn a_source_keeps_items_that_do_not_fit() {
     let (mut tail, _head) = ring::<u64>(4);
     let mut source = 0..10u64;
     assert_eq!(tail.push_from(3, &mut source), 3);
@@ -145,7 +145,7 @@ fn two_threads_exchange_everything_in_order() {
 }
 
 #[test]
-fn a_level_tells_when_what_was_pushed_has_been_popped() {
+fn a_level_tells_when_pushed_items_have_been_popped() {
     let (mut tail, mut head) = ring::<u64>(2);
     let level = tail.level().clone();
     assert!(level.is_past(level.pushed()));

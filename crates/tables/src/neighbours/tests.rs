@@ -58,7 +58,7 @@ fn a_neighbour_is_asked_for_answers_ages_and_is_probed() {
 }
 
 #[test]
-fn a_silent_neighbour_is_given_up_and_asked_anew_later() {
+fn a_silent_neighbour_is_given_up_and_resolved_again_later() {
     let t = table(8);
     for now in [0, 10, 20] {
         assert_eq!(t.ask(7, now), Ok(Ask::All));
@@ -167,7 +167,7 @@ fn full_table_replaces_unanswered_and_stale_entries_first() {
 }
 
 #[test]
-fn a_table_takes_what_it_was_made_for() {
+fn a_table_holds_its_configured_number_of_entries() {
     for seed in 0..4 {
         let t = Neighbours::<[u8; 16]>::new(10_000, T, seed);
         let key = |n: u16| {

@@ -203,7 +203,7 @@ fn the_walk_is_bounded() {
 }
 
 #[test]
-fn the_highest_bits_of_an_unknown_option_say_what_to_do() {
+fn the_highest_bits_of_an_unknown_option_select_the_treatment() {
     for (kind, report) in [
         (0x1e, None),
         (0x5e, Some(Report::Never)),

@@ -230,7 +230,7 @@ fn a_switch_that_has_forgotten_all_floods_and_doubles_nothing() {
 }
 
 #[test]
-fn a_balancer_that_starts_anew_computes_the_same_table() {
+fn a_restarted_balancer_computes_the_same_table() {
     let mut config = quiet(1500, 8);
     config.changes = vec![Change {
         of: 0,

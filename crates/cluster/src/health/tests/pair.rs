@@ -33,7 +33,7 @@ fn talk(a: &mut Health, b: &mut Health, times: std::ops::Range<u64>) {
 }
 
 #[test]
-fn a_peer_that_is_dead_is_found_by_one_who_is_always_late() {
+fn a_dead_peer_is_found_by_a_node_that_is_always_late() {
     let (mut a, mut b) = pair();
     talk(&mut a, &mut b, 5..100);
     assert!(a.links().up(0));
@@ -99,7 +99,7 @@ fn keyed_pair(lives: [u8; 2]) -> (Health, Health) {
 }
 
 #[test]
-fn a_life_is_agreed_on_when_the_peer_answers_and_not_by_heartbeats_that_somebody_kept() {
+fn an_epoch_is_agreed_on_by_answers_of_the_peer_and_not_by_replayed_heartbeats() {
     let (mut a, mut b) = keyed_pair([1, 2]);
     let kept: Vec<_> = (1..4)
         .flat_map(|time| sent(&mut a, time * 5 * MS))
@@ -128,7 +128,7 @@ fn a_life_is_agreed_on_when_the_peer_answers_and_not_by_heartbeats_that_somebody
 }
 
 #[test]
-fn a_link_that_is_new_to_a_peer_is_agreed_on_anew() {
+fn the_epoch_of_a_link_that_is_new_to_a_peer_is_agreed_on_again() {
     let (mut a, mut b) = keyed_pair([1, 2]);
     talk(&mut a, &mut b, 5..100);
     // The same node, whose configuration lacked this link for a while.

@@ -159,7 +159,7 @@ fn the_router_of_a_file_is_one_of_its_sections() {
 }
 
 #[test]
-fn a_back_end_is_told_what_it_needs() {
+fn a_back_ends_requirements_are_printed() {
     let parsed = parsed(EDGE);
     let of = parsed.balancer.expect("a balancer");
     let script = backend::script(&of, of.backend("r2").expect("r2"));

@@ -87,7 +87,7 @@ fn links_and_neighbours_do_not_wait_for_the_end_of_a_dump() {
 }
 
 #[test]
-fn room_for_what_was_heard_during_a_large_dump_is_given_back() {
+fn memory_for_messages_during_a_large_dump_is_given_back() {
     let mut follower = follower();
     follower.heard.reserve(64 << 20);
     follower.forget_heard();

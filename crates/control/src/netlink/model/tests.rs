@@ -251,7 +251,7 @@ fn a_daemons_routes_stay_when_their_link_goes_and_comes() {
 }
 
 #[test]
-fn a_sync_touches_only_what_differs() {
+fn a_sync_changes_only_differing_routes() {
     let mut bench = Bench::new();
     for n in 0..100 {
         let dst = format!("10.0.{n}.0/24");

@@ -353,7 +353,7 @@ fn the_kernel_is_told_what_passes_and_which_limits_are_reached() {
 }
 
 #[test]
-fn policies_are_in_the_kernels_order_and_ask_for_what_is_missing() {
+fn policies_are_in_the_kernels_order_and_request_missing_associations() {
     let mut bed = Bed::new("192.0.2.1");
     bed.policies(POLICIES);
     let tables = bed.database.snapshot();

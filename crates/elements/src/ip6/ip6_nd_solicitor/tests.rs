@@ -117,7 +117,7 @@ fn a_used_stale_neighbour_is_probed_at_its_address_and_stays_in_use() {
 }
 
 #[test]
-fn a_neighbour_that_no_longer_answers_probes_is_looked_for_anew() {
+fn a_neighbour_that_no_longer_answers_probes_is_resolved_again() {
     both(TEXT, |bench| {
         send(bench, HOST, b"one");
         tell(bench, SOLICITED, PEER);

@@ -39,7 +39,7 @@ fn mtu_of(message: &[u8]) -> usize {
 }
 
 #[test]
-fn senders_are_told_what_the_path_of_a_tunnel_carries() {
+fn senders_learn_the_path_mtu_of_a_tunnel() {
     for suite in esp::Suite::names() {
         for (tunnel, outer) in [(TUNNEL4, "sealed4"), (TUNNEL6, "sealed6")] {
             for words in ["", "udp 4500 4500", "pad 1390"] {

@@ -4,7 +4,7 @@ use crate::rewrite::testing::{bench, packet, seconds, send, show};
 use testkit::Bench;
 
 #[test]
-fn a_full_table_keeps_what_is_guaranteed() {
+fn a_full_table_keeps_guaranteed_flows() {
     let rw = "rw :: IPRewriter(pattern 2.0.0.1 1024-65535# - - 0 1, drop, MAPPING_CAPACITY 8)";
     let mut b = bench(rw, 2, 2);
     let there = |i: u16| format!("T 1.0.0.{i} {} 2.0.0.2 {} A abc", 10 + i, 20 + i);

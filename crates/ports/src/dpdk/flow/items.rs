@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn protocols_without_ports_are_named_and_what_rte_flow_cannot_say_is_refused() {
+    fn protocols_without_ports_are_named_and_matches_beyond_rte_flow_are_refused() {
         let icmp = of(&flow(proto::ICMP, 0, 0)).expect("it has no ports");
         assert_eq!(icmp.items.len(), 2);
         assert_eq!((icmp.items[1].spec[9], icmp.items[1].mask[9]), (1, 0xff));

@@ -256,7 +256,7 @@ fn rates_and_times_that_nothing_can_have_are_mistakes() {
 }
 
 #[test]
-fn addresses_that_nobody_can_answer_for_or_that_are_the_routers_own_are_mistakes() {
+fn addresses_without_an_owner_and_the_routers_own_addresses_are_mistakes() {
     let own = TWO.replace("fe80::9", "fe80::1");
     assert_eq!(
         mistakes(&own),
@@ -514,7 +514,7 @@ fn servers_in_different_networks_reach_each_other_by_gateways() {
 }
 
 #[test]
-fn routes_to_what_no_router_forwards_are_mistakes() {
+fn routes_to_prefixes_that_no_router_forwards_are_mistakes() {
     let to = |prefix: &str| mistakes(&TWO.replace("203.0.113.0/24", prefix));
     for (prefix, why) in [
         (

@@ -153,7 +153,7 @@ impl Chance<'_> {
 }
 
 #[test]
-fn the_image_is_what_the_kernels_table_is_after_every_change() {
+fn the_image_equals_the_kernels_table_after_every_change() {
     for seed in 0..40 {
         let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
         for step in 0..300 {
@@ -223,7 +223,7 @@ fn changes_during_a_sync_are_not_lost() {
 }
 
 #[test]
-fn a_bound_holds_and_what_was_left_out_comes_back_when_there_is_room() {
+fn a_bound_holds_and_omitted_routes_come_back_when_there_is_room() {
     let mut left_out = 0;
     for seed in 0..40 {
         let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
