@@ -134,7 +134,7 @@ def test_frames_for_others_are_seen_if_they_are_asked_for(router):
         assert not [f for f in there.take() if f[:6] == frame(0)[:6]]
 
 
-def test_a_reload_changes_what_a_card_hears(router):
+def test_a_reload_changes_the_frames_that_a_card_accepts(router):
     router.write("own", OWN)
     here, there = router.guest.cables
     ours = frame(1, to=mac(1))
@@ -156,7 +156,7 @@ def test_a_reload_changes_what_a_card_hears(router):
             until(lambda h=hears: comes() == h, f"frames for others to be {'seen' if hears else 'left out'}", timeout=180)
 
 
-def test_what_the_card_drops_has_a_name(forwarding):
+def test_drops_of_the_card_have_a_name(forwarding):
     before = forwarding.counters(0)
     assert {"rx_missed", "rx_errors", "rx_no_buffer", "tx_errors", "too_long"} <= set(before)
     crosses(forwarding, [frame(n) for n in range(64)])
@@ -184,7 +184,7 @@ def test_a_killed_router_leaves_the_card_as_it_was(router):
 
 
 @pytest.mark.short
-def test_a_second_program_is_told_who_has_the_card(forwarding):
+def test_a_second_program_is_told_the_owner_of_the_card(forwarding):
     a, b = forwarding.addresses
     said = forwarding.guest.run(f"timeout 60 {PROGRAM} run forward.click A={a} B={b} --buffers 1024 --name second", ok=False,
                                 timeout=90)

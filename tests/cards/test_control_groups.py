@@ -80,7 +80,7 @@ def test_all_processes_of_an_isolated_router_are_in_a_group_with_its_bounds(runn
 
 
 @pytest.mark.parametrize("kind", ["private", "shared", "zero", "system-v"])
-def test_who_takes_more_memory_than_the_bound_is_killed(running, kind):
+def test_a_program_above_the_memory_limit_is_killed(running, kind):
     before = router(running)
     # Without the bounds of a single program, and with the calls that tenants have not.
     said = running.run(f"sh -c 'echo $$ > {GROUP}/cgroup.procs; exec python3 /run/held/take.py {kind}'; echo ended $?", ok=False)

@@ -93,7 +93,7 @@ def test_the_kernel_gives_associations_other_addresses(gateway):
     until(lambda: re.search(r"oseq 0x[1-9a-f]", run(told.format(new))), "the kernel to know the number", timeout=30)
 
 
-def test_what_is_removed_is_not_used(gateway):
+def test_removed_associations_are_not_used(gateway):
     run = gateway.run
     run("ip -n gw xfrm state delete src 192.0.2.2 dst 192.0.2.51 proto esp spi 0x1002")
     until(lambda: len(gateway.show("ipsec.sas")) == 1, "the table", timeout=30)

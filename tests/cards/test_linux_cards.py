@@ -105,7 +105,7 @@ def test_a_card_that_is_unplugged_works_again_when_it_is_back(forwarding):
     crosses(forwarding, [frame(n) for n in range(64)], (1, 0))
 
 
-def test_a_bare_name_takes_what_is_best(router):
+def test_a_bare_name_selects_the_best_kind_of_port(router):
     addresses, router.addresses = router.addresses, ["eth0", "eth1"]
     try:
         with router.running("forward"):

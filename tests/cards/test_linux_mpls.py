@@ -231,7 +231,7 @@ def test_packets_get_labels_where_a_route_says_so(router):
     assert "Time to live exceeded" in said, said
 
 
-def test_what_only_the_kernel_can_do_it_does(router):
+def test_the_kernel_does_the_work_that_only_it_can_do(router):
     router.run("ip -n routing link add x type veth peer name y netns right; ip -n routing link set x up; ip -n right link set y up; "
                "ip -n routing address add 10.0.3.1/24 dev x; ip -n right address add 10.0.3.2/24 dev y; "
                "ip netns exec right sysctl -qw net.mpls.conf.y.input=1; "
@@ -256,7 +256,7 @@ def test_a_link_that_goes_and_comes_back(router):
     router.crosses("10.1.0.1", "10.2.0.1")
 
 
-def test_a_router_that_starts_finds_what_there_is(router):
+def test_a_router_that_starts_finds_the_existing_state(router):
     """The routes, and the interfaces that accept labels."""
     before = router.show("mpls.table")
     assert "102 pop - local" in before and "100 swap 200 10.0.2.2 wan" in before

@@ -84,7 +84,7 @@ def by_certificate(here: str, there: str) -> tuple[str, str]:
     return (f"auth = pubkey\n certs = {here}.pem\n id = {here}.example", f"auth = pubkey\n id = {there}.example")
 
 
-def test_certificates_prove_who_the_ends_are(gateway):
+def test_certificates_prove_the_identity_of_the_ends(gateway):
     certificates(gateway, "authority", "gw", "peer")
     gateway.load("gw", connection(OURS, THEIRS, auth=by_certificate("gw", "peer")))
     gateway.load("peer", connection(THEIRS, OURS, auth=by_certificate("peer", "gw")))
@@ -113,7 +113,7 @@ def carries(gateway: Gateway, source: str) -> None:
                 f"for i in $(seq 100); do ip netns exec {source} nc -N 192.0.2.1 5001 < /tmp/stream && break; done; wait; cmp /tmp/stream /tmp/got")
 
 
-def test_transport_mode_protects_what_the_ends_themselves_say(gateway):
+def test_transport_mode_protects_packets_between_the_ends_themselves(gateway):
     child, ends = "mode = transport", (("192.0.2.1", "dynamic"), ("192.0.2.2", "dynamic"))
     gateway.load("gw", connection(*ends, child))
     gateway.load("peer", connection(*reversed(ends), child))

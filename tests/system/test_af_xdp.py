@@ -66,7 +66,7 @@ def test_a_router_carries_traffic(network):
     assert has_program(network) == [False, False]
 
 
-def test_the_kernel_keeps_what_is_for_its_addresses(network):
+def test_the_kernel_keeps_packets_to_its_addresses(network):
     router, space = network.router, network.router_space
     space.sysctl(net__ipv4__conf__eth0__arp_ignore=0, net__ipv6__conf__eth0__disable_ipv6=0)
     space.ip(f"address add {OWN[4]}/24 dev eth0")
@@ -215,7 +215,7 @@ def test_a_worker_sleeps_and_is_woken(network):
 
 
 @pytest.mark.parametrize("kind", ["af_xdp", "af_packet"])
-def test_a_reload_changes_what_an_interface_hears(network, kind):
+def test_a_reload_changes_the_frames_that_an_interface_accepts(network, kind):
     router, space = network.router, network.router_space
     file = network.lab.folder / "hears.click"
 

@@ -130,7 +130,7 @@ def test_one_member_of_etcd_may_fail(bed):
     bed.start_etcd("a")
 
 
-def test_without_etcd_packets_go_on_and_show_says_what_cannot_be_changed(bed):
+def test_without_etcd_packets_go_on_and_show_says_that_changes_are_impossible(bed):
     with crossing(bed, ("a", "c"), ("b", "d")) as more_of:
         for name in MEMBERS:
             bed.etcd[name].signal(signal.SIGKILL)
@@ -150,7 +150,7 @@ def test_without_etcd_packets_go_on_and_show_says_what_cannot_be_changed(bed):
     assert done.out.count("uses it") == 4, str(done)
 
 
-def test_a_leader_that_was_paused_leads_no_more_and_what_it_writes_is_refused(bed):
+def test_a_leader_that_was_paused_leads_no_more_and_its_writes_are_refused(bed):
     before = bed.shown()
     old = before["leader"]
     other = next(name for name in NAMES if name != old)
@@ -197,7 +197,7 @@ def test_strangers_neither_read_nor_write(bed):
     assert "it refuses the certificate" in refused.out, str(refused)
 
 
-def test_private_files_are_private_and_nothing_says_what_is_in_them(bed):
+def test_private_files_are_private_and_their_content_is_never_printed(bed):
     said = bed.said()
     for name in NAMES:
         home = bed.home(name)

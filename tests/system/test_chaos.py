@@ -6,5 +6,5 @@ import pytest
 pytestmark = pytest.mark.ashlar
 
 
-def test_what_goes_wrong_around_a_router_costs_packets_and_nothing_else():
+def test_failures_around_a_router_cost_packets_and_nothing_else():
     chaos.run(seconds=8.7, seed=1, every=0.6)

@@ -95,7 +95,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("checkout", "name", "message"), cases())
-def test_a_configuration_starts_as_it_is_or_is_refused_with_what_it_lacks(lab, checkout, name, message):
+def test_a_configuration_starts_unchanged_or_is_refused_with_the_missing_parts(lab, checkout, name, message):
     space = lab.namespace("conf")
     file = Path(checkout, "conf", f"{name}.click")
     # Some configurations name the interfaces and the gateway of their author's machine.

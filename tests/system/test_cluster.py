@@ -107,7 +107,7 @@ def test_every_address_of_the_router_answers_everywhere(bed, version):
         assert f"ttl={63 if version == 4 else 64} " in said, said
 
 
-def test_nobody_outside_can_speak_as_a_node_does(bed):
+def test_no_host_outside_can_send_as_a_node(bed):
     """Frames from outside that look like internal ones, to the port's address and to a node's address, are refused."""
     tap = Tap(bed.hosts["a"])
     victim = Tap(bed.hosts["b"], outgoing=False)
@@ -126,7 +126,7 @@ def test_nobody_outside_can_speak_as_a_node_does(bed):
     assert bed.dropped("a", "transit") == before
 
 
-def test_what_passes_inside_is_nothing_to_a_server_that_gets_it_from_outside(bed):
+def test_a_server_refuses_internal_frames_from_outside(bed):
     """A host replays frames of an internal link, data and heartbeats, unchanged and with the port's own address."""
     inside, outside, victim = Tap(bed.servers["a"], "to-b"), Tap(bed.hosts["a"]), Tap(bed.hosts["b"], outgoing=False)
     inside.take()

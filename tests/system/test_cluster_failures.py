@@ -171,7 +171,7 @@ def test_packets_go_round_a_server_that_hangs_and_use_it_again(bed):
     load.judge(notes, links, marks[:2] + ends[2:], ends)
 
 
-def test_a_server_that_is_killed_takes_only_what_it_held_and_comes_back(bed):
+def test_a_killed_server_loses_only_the_packets_that_it_held_and_comes_back(bed):
     bed.wait_until_whole()
     rest, links = [name for name in NAMES if name != "d"], bed.links_of("d")
     with Load(bed, "ab bc") as load:

@@ -178,7 +178,7 @@ def test_forged_and_replayed_frames_are_dropped_by_name(bed):
     assert not payload, "the host took what a stranger sent"
 
 
-def test_a_file_that_numbers_links_anew_is_refused(bed):
+def test_a_file_that_renumbers_links_is_refused(bed):
     text = bed.file.read_text()
     first, rest = text.split("[[link]]", 1)
     *middle, last = rest.split("[[link]]")
@@ -258,7 +258,7 @@ def test_servers_on_one_machine_share_memory(lab, workers, options):
     bed.stop()
 
 
-def test_linux_takes_and_sends_what_the_vxlan_classes_do(lab):
+def test_linux_exchanges_frames_with_the_vxlan_classes(lab):
     """host - router - VXLAN device of Linux: the router is one end of the tunnel, and the host's frames are inside."""
     near, middle, far = lab.namespace("near"), lab.namespace("middle"), lab.namespace("far")
     lab.link(near, "eth0", middle, "inner")

@@ -115,7 +115,7 @@ def test_the_source_route_of_an_echo_request_is_reversed(probe: Probe):
     assert options(got[IP])[:7] == bytes([0x83, 7, 4, *map(int, probe.a.ip4.split("."))])
 
 
-def test_what_a_router_should_not_answer_is_not_answered(probe: Probe):
+def test_messages_that_a_router_should_not_answer_are_not_answered(probe: Probe):
     """Information requests (4.3.3.7), unknown types (4.3.2.1), replies, and types that RFC 6918 retired."""
     for kind in (0, 1, 2, 7, 14, 15, 16, 17, 18, 37, 42, 200, 255):
         message = bytes([kind, 0, 0, 0]) + b"\0\1\0\1" + bytes(8)
@@ -208,7 +208,7 @@ def test_there_is_no_error_about_a_packet_to_many(probe: Probe):
 
 
 @linux_differs("answers a broadcast address of its link")
-def test_there_is_no_error_to_what_is_no_host(probe: Probe):
+def test_no_error_goes_to_an_address_that_is_not_one_host(probe: Probe):
     for address in ("0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", "10.0.1.255"):
         probe.swallows(probe.udp4(src=address, ttl=1))
         probe.swallows(probe.udp4(src=address, dst="10.77.0.1"))
@@ -279,7 +279,7 @@ def test_the_rate_of_redirects_is_limited(detour: Probe):
     assert len(redirects) < 1500 and sum(UDP in frame and ICMP not in frame for frame in frames) == len(packets)
 
 
-def test_who_is_not_on_the_link_of_the_gateway_is_not_redirected(detour: Probe):
+def test_a_host_that_is_not_on_the_gateways_link_is_not_redirected(detour: Probe):
     detour.route("10.24.0.0/16", detour.near[4])
     detour.crosses(detour.udp4(src="10.24.0.9", dst="10.23.0.9"), frm=detour.near[4], to=detour.near[3])
 

@@ -116,7 +116,7 @@ def test_there_is_no_error_about_a_frame_to_many(probe: Probe):
             probe.swallows(packet, mac=mac)
 
 
-def test_there_is_no_error_to_what_is_no_host(probe: Probe):
+def test_no_error_goes_to_an_address_that_is_not_one_host(probe: Probe):
     for source in ("::", "::1", "ff02::1", "ff0e::1"):
         probe.swallows(probe.udp6(src=source, hlim=1))
         probe.swallows(probe.udp6(src=source, dst="fd00:77::1"))

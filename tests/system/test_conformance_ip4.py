@@ -169,13 +169,13 @@ def fragments(probe: Probe, packet: bytes, count: int) -> list[bytes]:
     return got
 
 
-def test_what_is_too_long_is_cut_into_as_few_fragments_as_possible_in_order(probe: Probe):
+def test_long_packets_are_cut_into_as_few_fragments_as_possible_in_order(probe: Probe):
     for size in (SERVER_MTU + 1, 1800):
         pieces = fragments(probe, raw(probe.udp4(size=size)), 2)
         assert max(map(len, pieces)) > SERVER_MTU - 8
 
 
-def test_what_just_fits_is_not_cut(probe: Probe):
+def test_a_packet_that_just_fits_is_not_fragmented(probe: Probe):
     probe.crosses(probe.udp4(size=SERVER_MTU))
     probe.crosses(probe.udp4(size=SERVER_MTU, flags="DF"))
 
@@ -248,7 +248,7 @@ def test_the_longest_prefix_wins_whatever_the_order(probe: Probe):
     probe.error4(probe.udp4(dst="10.9.1.2"), UNREACHABLE, 0)
 
 
-def test_the_default_route_takes_what_no_other_takes(probe: Probe):
+def test_the_default_route_takes_packets_that_no_other_route_takes(probe: Probe):
     probe.route("0.0.0.0/0", probe.far[3])
     probe.crosses(probe.udp4(dst="198.51.100.7"), to=probe.far[3])
     probe.crosses(probe.udp4())

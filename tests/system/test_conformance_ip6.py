@@ -293,7 +293,7 @@ def test_multicast_is_not_forwarded(probe: Probe):
         probe.swallows(probe.udp6(dst=group))
 
 
-def test_what_the_link_layer_sent_to_many_or_to_another_is_not_forwarded(probe: Probe):
+def test_packets_in_frames_to_groups_or_other_stations_are_not_forwarded(probe: Probe):
     for mac in (BROADCAST, "33:33:00:00:00:01", probe.near[3].mac):
         probe.swallows(probe.udp6(), mac=mac)
 
@@ -346,7 +346,7 @@ def test_the_longest_prefix_wins_whatever_the_order(probe: Probe):
     probe.error6(probe.udp6(dst="fd00:9:1::2"), UNREACHABLE, 0)
 
 
-def test_the_default_route_takes_what_no_other_takes(probe: Probe):
+def test_the_default_route_takes_packets_that_no_other_route_takes(probe: Probe):
     probe.route("::/0", probe.far[3])
     probe.crosses(probe.udp6(dst="2001:db8::7"), to=probe.far[3])
     probe.crosses(probe.udp6())

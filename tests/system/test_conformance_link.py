@@ -100,7 +100,7 @@ def test_packets_wait_until_the_address_is_known(stranger: Stranger, probe: Prob
     probe.crosses(probe.udp4(dst=stranger.ip4), to=stranger.station)
 
 
-def test_only_so_many_packets_wait_and_the_latest_is_among_them(stranger: Stranger, probe: Probe):
+def test_a_bounded_number_of_packets_waits_and_the_latest_is_among_them(stranger: Stranger, probe: Probe):
     packets = [raw(probe.udp4(dst=stranger.ip4)) for _ in range(1000)]
     probe.only_so_many_wait(packets, stranger)
 
@@ -159,7 +159,7 @@ def test_an_answer_for_an_address_of_another_link_is_not_believed(probe: Probe):
     probe.crosses(probe.udp4())
 
 
-def test_nobody_takes_the_routers_own_address(probe: Probe):
+def test_no_station_takes_the_routers_own_address(probe: Probe):
     """A station claims the router's address: packets to it are still delivered to the router, and the router's own entry
     stays.
     """

@@ -160,7 +160,7 @@ def test_two_hosts_with_the_same_port_are_told_apart(probe: Probe, kind: str):
         probe.crosses(reply, probe.b, station, then=like(reply, dst=station.ip4, **{"ident" if kind == "ping" else "dport": was}))
 
 
-def test_nobody_outside_begins(probe: Probe):
+def test_no_host_outside_can_open_a_flow(probe: Probe):
     """The filter depends on address and port of the peer (4787, REQ-8); unsolicited packets are dropped silently (5382,
     REQ-4).
     """
@@ -236,7 +236,7 @@ def test_a_packet_that_is_too_long_is_quoted_as_it_was_sent(probe: Probe):
 
 
 @pytest.mark.parametrize("kind", FLOWS)
-def test_errors_from_outside_are_about_what_was_sent(probe: Probe, kind: str):
+def test_errors_from_outside_must_be_about_sent_packets(probe: Probe, kind: str):
     """5508, REQ-4; the mapping stays (REQ-6; 4787, REQ-12)."""
     there, back = FLOWS[kind]
     sent = there(src=probe.a.ip4, dst=WORLD)
@@ -261,7 +261,7 @@ def test_errors_about_no_flow_or_with_a_wrong_checksum_are_dropped(probe: Probe)
 
 
 @pytest.mark.parametrize("kind", FLOWS)
-def test_errors_from_inside_hide_who_made_them(probe: Probe, kind: str):
+def test_errors_from_inside_hide_their_sender(probe: Probe, kind: str):
     """5508, REQ-5: errors by the host itself, and by a router before it, for example about a narrower link."""
     there, back = FLOWS[kind]
     leaves(probe, there(src=probe.a.ip4, dst=WORLD))

@@ -179,7 +179,7 @@ def test_packets_wait_until_the_address_is_known(stranger: Stranger, probe: Prob
     probe.crosses(probe.udp6(dst=stranger.ip6), to=stranger.station)
 
 
-def test_only_so_many_packets_wait_and_the_latest_is_among_them(stranger: Stranger, probe: Probe):
+def test_a_bounded_number_of_packets_waits_and_the_latest_is_among_them(stranger: Stranger, probe: Probe):
     packets = [raw(probe.udp6(dst=stranger.ip6)) for _ in range(1000)]
     probe.only_so_many_wait(packets, stranger, kind=0x86dd)
 
@@ -214,7 +214,7 @@ def test_a_new_address_is_believed_with_override_only(stranger: Stranger, probe:
     probe.crosses(probe.udp6(dst=stranger.ip6), to=moved)
 
 
-def test_an_advertisement_that_nobody_asked_for_makes_no_neighbour(stranger: Stranger, probe: Probe):
+def test_an_unsolicited_advertisement_makes_no_neighbour(stranger: Stranger, probe: Probe):
     stranger.answers(S=0, dst="ff02::1")
     data = probe.send(probe.udp6(dst=stranger.ip6))
     stranger.asked()
@@ -291,7 +291,7 @@ def test_a_packet_from_another_link_is_not_redirected(detour: Probe):
     detour.crosses(detour.udp6(src=detour.b.ip6, dst="fd00:23::9"), frm=detour.b, to=detour.near[3])
 
 
-def test_who_is_not_on_the_link_is_not_redirected(detour: Probe):
+def test_a_host_that_is_not_on_the_link_is_not_redirected(detour: Probe):
     detour.route("fd00:24::/32", detour.near[4])
     detour.crosses(detour.udp6(src="fd00:24::9", dst="fd00:23::9"), frm=detour.near[4], to=detour.near[3])
 

@@ -42,6 +42,6 @@ def test_the_router_answers_on_a_link_of_two(probe: Probe):
     assert probe.take(probe.b, "an echo reply")[ICMP].type == 0
 
 
-def test_what_lies_beside_a_link_of_two_is_not_on_it(probe: Probe):
+def test_addresses_beside_a_point_to_point_link_are_not_on_it(probe: Probe):
     for address in ("10.0.2.1", "10.0.2.4", "10.0.2.255"):
         probe.error4(probe.udp4(dst=address), 3, 0)

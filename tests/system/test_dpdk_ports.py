@@ -120,7 +120,7 @@ def promised_hugepages() -> Iterator[None]:
         number.write_text(str(before))
 
 
-def test_a_router_whose_hugepages_or_memory_are_short_does_without_or_says_what_it_needs(lab):
+def test_a_router_short_of_hugepages_or_memory_does_without_or_reports_its_needs(lab):
     file = lab.folder / "null.click"
     file.write_text('FromDevice("net_null0,size=64") -> Discard;\n')
 

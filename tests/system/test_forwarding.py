@@ -185,7 +185,7 @@ def test_a_packet_too_large_for_a_link_is_answered_with_its_mtu(lab, version):
     assert re.search(r"From router .*(Frag needed and DF set|Packet too big).*mtu ?= ?1400", done.out), done
 
 
-def test_the_router_fragments_what_may_be_fragmented(lab):
+def test_the_router_fragments_packets_that_may_be_fragmented(lab):
     network = narrow(lab, SERVER)
     tap = Tap(network.server)
     near, far = udp(network.client, 4), udp(network.server, 4)

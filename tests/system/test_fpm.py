@@ -96,7 +96,7 @@ def test_zebra_killed_and_restarted_loses_nothing(network):
     assert sent > 100 and lost == 0
 
 
-def test_a_second_connection_is_refused_and_what_is_no_fpm_ends_one(network):
+def test_a_second_connection_is_refused_and_bytes_that_are_no_fpm_end_one(network):
     until(lambda: network.has("21.0.0.0/8", ("10.9.0.2", "eth0"), ("10.9.1.2", "eth1")), "all routes")
     before = network.bed.table(4)
 

@@ -80,7 +80,7 @@ class Deaf(routers.Ashlar):
 
 
 @pytest.mark.ashlar
-def test_what_was_lost_in_a_burst_is_asked_for(feed):
+def test_changes_lost_in_a_burst_are_queried(feed):
     """Both ways: routes that were added unnoticed appear, and routes that were removed unnoticed disappear."""
     router = Deaf()
     try:

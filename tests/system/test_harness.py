@@ -56,7 +56,7 @@ with Lab() as lab:
     assert leftovers(prefix) == []
 
 
-def test_waiting_in_vain_says_for_what_and_with_what_output(lab):
+def test_waiting_in_vain_reports_the_goal_and_the_output(lab):
     with pytest.raises(Failed, match="for pigs to fly"):
         until(lambda: False, "pigs to fly", timeout=0.01)
     with pytest.raises(Failed, match="(?s)without saying /never/.*once"):
@@ -97,7 +97,7 @@ def test_hosts_know_the_names_of_all_addresses(network):
     assert network.client.run("getent", "hosts", CLIENT.router[4]).out.split() == [CLIENT.router[4], "router"]
 
 
-def test_scapy_is_the_only_speaker_and_sees_what_crosses(wire):
+def test_scapy_is_the_only_sender_and_sees_all_crossing_frames(wire):
     for near, far in ((wire.client, wire.server), (wire.server, wire.client)):
         near.send(IP(src=near.ip4, dst=far.ip4, ttl=9) / UDP(sport=1000, dport=1001) / b"four")
         got = far.expect(lambda p: UDP in p and p[UDP].dport == 1001 and IP in p)

@@ -34,7 +34,7 @@ def confined(lab: Lab, *more: str) -> list[str]:
     return [ASHLAR, "confine", "--user", USER, "--folder", str(own), "--memory", str(256 << 20), "--program", ASHLAR, "--cores", "0", *more]
 
 
-def test_what_a_tenant_must_not_do_fails(lab):
+def test_forbidden_actions_of_a_tenant_fail(lab):
     """The attempts are repeated with rights in a network namespace of its own, whose interface has its peer in another
     tenant's namespace.
     """
@@ -202,7 +202,7 @@ def test_packets_cross_an_isolated_router_whose_links_are_used_one_way(tenant):
     until(lambda: count(router, "back.count") > 100, "packets that come back", 20)
 
 
-def test_what_may_be_secret_is_in_no_command_line(tenant, lab):
+def test_possible_secrets_are_in_no_command_line(tenant, lab):
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             assert not entry.name.isdigit() or b"abracadabra" not in (entry / "cmdline").read_bytes(), entry

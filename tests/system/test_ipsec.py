@@ -120,7 +120,7 @@ def router(lines: list[str]) -> str:
     return "ipsec :: IPsecTable(\n" + ",\n".join(lines) + ");\n" + GRAPH
 
 
-def test_scapy_opens_what_is_sealed_and_seals_what_is_opened(tmp_path):
+def test_scapy_decrypts_and_encrypts_compatibly(tmp_path):
     lines, frames, opened, sealed = [], [], [], []
     for case, (name, mode, version, esn, udp) in enumerate(cases()):
         spi = 1000 + case
@@ -158,7 +158,7 @@ def test_scapy_opens_what_is_sealed_and_seals_what_is_opened(tmp_path):
     assert sorted(seen) == sorted(sealed)
 
 
-def test_what_is_wrong_is_dropped_by_name(tmp_path):
+def test_wrong_packets_are_dropped_by_name(tmp_path):
     name, spi = "aes128-sha256", 1000
     ours = scapy_end(name, spi, "tunnel4", False, False)
     packets = [ours.encrypt(IP(bytes(inner(4, 0, 40)))) for _ in range(200)]

@@ -163,7 +163,7 @@ def test_commands_reach_an_isolated_router_by_its_name(bed):
     red.works()
 
 
-def test_a_router_that_answers_anything_harms_nobody(bed):
+def test_a_router_with_arbitrary_answers_harms_no_other_router(bed):
     """Its user listens in the router's place, and sends arbitrary, endless, or no answers."""
     red, blue = bed.tenants
     path = folder_of(bed.lab, bed.router, "red") / "control.sock"
@@ -245,7 +245,7 @@ def answering(listener: socket.socket, sentence: bytes) -> Iterator[None]:
         talker.join()
 
 
-def test_what_is_saved_counts_after_a_crash_and_a_start_and_its_folder_is_bounded(lab):
+def test_saved_settings_hold_after_a_crash_and_a_start_and_their_folder_is_bounded(lab):
     graph = lab.folder / "red.click"
     graph.write_text("FromDevice(between) -> Strip(14) -> CheckIPHeader -> rt :: DirectIPLookup(10.0.0.0/8 0) -> Discard;\n"
                      "Idle -> ToDevice(between);\n")
@@ -402,7 +402,7 @@ for name, attempt in tries.items():
 """
 
 
-def test_what_an_isolated_router_may_not_do_fails(lab):
+def test_forbidden_actions_of_an_isolated_router_fail(lab):
     """A program with the rights of such a router tries all forbidden actions."""
     lab.folder.chmod(0o755)
     own, other = lab.folder / "own", lab.folder / "other"
@@ -431,7 +431,7 @@ def test_what_an_isolated_router_may_not_do_fails(lab):
         listener.close()
 
 
-def test_what_the_file_says_wrong_of_isolated_routers_is_told(lab):
+def test_mistakes_in_sections_of_isolated_routers_are_reported(lab):
     (lab.folder / "a.click").write_text("FromDevice(wan) -> Discard;\n")
     link = '[[link]]\nname = "wan"\nrouters = ["red", "blue"]\n'
     blue = '[[router]]\nname = "blue"\ngraph = "a.click"\n'

@@ -46,7 +46,7 @@ def test_the_kernel_receives_by_a_thread_as_long_as_the_router_runs(network):
     assert not receives_by_thread(network, "eth0") and not receives_by_thread(network, "eth1")
 
 
-def test_a_setting_that_somebody_else_made_stays(lab):
+def test_a_setting_of_another_program_stays(lab):
     network = Network(lab)
     space = network.router_space
     space.run("ethtool", "-K", "eth0", "gro", "on")

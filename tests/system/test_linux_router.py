@@ -149,7 +149,7 @@ def forwarded(bed: Bed) -> int:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_the_mtu_of_a_tap_interface_holds_for_what_is_forwarded(bed, version):
+def test_the_mtu_of_a_tap_interface_holds_for_forwarded_packets(bed, version):
     host = SERVER.host[version]
     answered(bed.client, f"-{version}", "-Mdo", "-s1400", host)
     bed.routing.ip("link set eth1 mtu 1300")
@@ -279,7 +279,7 @@ def test_a_host_that_could_go_straight_is_redirected_by_the_kernel(bed, version)
     tap.close()
 
 
-def test_nobody_outside_has_an_address_of_the_router(bed):
+def test_no_host_outside_has_an_address_of_the_router(bed):
     """A source that Linux drops as a martian is dropped by name."""
     own, host = {CLIENT.router[4], SERVER.router[4]}, CLIENT.host[4]
     tap = Tap(bed.server, outgoing=False)

@@ -41,7 +41,7 @@ def test_interfaces_are_listed_with_their_users(network):
     assert re.search(r"^v0 .*bridge br0$", table, re.MULTILINE), table
 
 
-def test_what_is_lacking_is_found_mended_and_undone(lab):
+def test_missing_settings_are_found_fixed_and_undone(lab):
     space = lab.namespace("router")
     space.ip("link add name v0 type veth peer name v1")
     space.ip("link set v1 up")
@@ -104,7 +104,7 @@ def test_all_routers_of_a_file_are_asked_about(lab):
     assert "nothing.click" in said.err, said
 
 
-def test_a_file_of_a_cluster_is_answered_with_what_to_ask_instead(lab):
+def test_a_cluster_file_is_answered_with_the_right_command(lab):
     space = lab.namespace("router")
     said = space.run(ASHLAR, "doctor", str(CLUSTER), ok=(1,))
     assert "describes a cluster: `ashlar ports` on each server" in said.err, said

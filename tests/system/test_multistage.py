@@ -299,7 +299,7 @@ def test_each_port_is_a_vlan_inside_and_the_box_is_ashlar(lab):
     until(lambda: bed.state("r1") == "down", "r1 to be down")
 
 
-def test_what_differs_on_a_box_is_told(bed):
+def test_differences_of_a_box_are_reported(bed):
     check = bed.lab.folder / "check.sh"
     check.write_text(bed.lab.run(ASHLAR, "balance", "backend", str(bed.file), "--name", "r1", "--check").out)
     box = bed.boxes["r1"]
@@ -396,7 +396,7 @@ def test_frames_that_pretend_to_be_a_back_end_or_the_router_change_nothing(bed):
     assert (outcome.lost, outcome.reordered) == (0, 0)
 
 
-def test_the_table_is_what_another_program_computes(bed):
+def test_the_table_equals_that_of_another_program(bed):
     """Computed from the algorithm in docs/multistage.md: with equal weights the greatest hash has the least cost."""
     owners = bed.router.cli("show", "lb.owners").split()
     mask = 2**64 - 1

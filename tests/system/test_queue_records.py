@@ -29,7 +29,7 @@ def records(tmp_path, packets, due, missed=(0, 0), flows=4, polls=([(1, 0, 0, 0)
     return Records(path)
 
 
-def test_what_was_due_is_compared_with_what_came(tmp_path):
+def test_due_packets_are_compared_with_received_ones(tmp_path):
     # Flows 0 and 2 by the first queue, in turn; 1 and 3 by the second.
     found = records(tmp_path, [(0, 0, 0, 5, 10), (2, 0, 0, 6, 11), (0, 0, 1, 7, 12), (1, 1, 0, 5, 9), (1, 1, 0, 5, 13)], due=(3, 2))
     assert found.due_of_flows() == [2, 1, 1, 1]
@@ -48,7 +48,7 @@ def test_a_flow_whose_translation_changes_or_is_anothers_is_wrong(tmp_path):
     assert records(tmp_path, shared, due=(6, 4)).wrong_sources() == 2, "flow 3 has the port of flow 2"
 
 
-def test_counts_of_flows_are_compared_with_what_came(tmp_path):
+def test_counts_of_flows_are_compared_with_received_packets(tmp_path):
     found = records(tmp_path, [(0, 0, 0, 5, 10), (0, 0, 1, 5, 11), (2, 1, 0, 5, 9)], due=(4, 0))
     assert found.wrong_counts({0: 2, 2: 1}) == 0
     assert found.wrong_counts({0: 1, 2: 1}) == 1

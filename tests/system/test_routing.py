@@ -94,7 +94,7 @@ def test_frr_killed_and_restarted_is_not_missed(lab):
 
 
 @pytest.mark.skipif(not SOAK, reason="one of `make soak`'s")
-def test_frr_killed_without_notice_is_missed_only_by_what_is_behind_it(lab):
+def test_frr_killed_without_notice_is_missed_only_by_routers_behind_it(lab):
     """FRR 8.4 has no unplanned graceful restart of OSPF: its neighbours drop their adjacencies at its first hello. Its
     first new LSAs list no adjacency, and the next ones may follow MinLSInterval later (5 s; RFC 2328, B). Until then
     there is no path to networks behind it, also with the kernel in Ashlar's place. All other traffic continues.

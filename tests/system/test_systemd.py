@@ -190,7 +190,7 @@ def test_restarted_its_tap_interfaces_keep_their_carrier(machine):
     assert machine.carrier_changes() == before
 
 
-def test_reload_takes_what_is_sound_and_refuses_the_rest(machine):
+def test_reload_accepts_valid_files_and_refuses_the_others(machine):
     pid = machine.tells("MainPID")
     text = (ROOT / "conf/linux-router.click").read_text()
     show = ("ashlar", "show", "--socket", "/run/ashlar/edge.sock")

@@ -228,7 +228,7 @@ def test_a_tap_interface_keeps_a_lesser_mtu_and_nothing_else_of_what_is_its_devi
     assert bed.process.stop() == 0
 
 
-def test_a_namespace_that_is_made_anew_is_found_by_the_next_router(bed):
+def test_a_namespace_that_is_made_again_is_found_by_the_next_router(bed):
     bed.start(keep=True)
     bed.address()
     until(bed.crosses, "a packet")
@@ -390,7 +390,7 @@ def test_keep_ends_in_order_when_the_program_has_failed_and_is_to_be_started_aga
     assert keep.err.endswith("it has ended with status 1\n"), keep.err
 
 
-def test_a_program_without_a_handler_is_started_anew_when_that_is_asked_for(bed):
+def test_a_program_without_a_handler_is_restarted_on_request(bed):
     keep = bed.devices.spawn(ASHLAR, "keep", "--", "sleep", "1000")
     children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
     until(children.read_text, "the program")
@@ -400,7 +400,7 @@ def test_a_program_without_a_handler_is_started_anew_when_that_is_asked_for(bed)
     assert keep.stop() == 0
 
 
-def test_keep_waits_longer_and_longer_for_what_takes_long_to_fail(bed):
+def test_keep_waits_longer_and_longer_before_restarts_of_a_failing_program(bed):
     ready, starts, ends = (bed.lab.folder / name for name in ("ready", "starts", "ends"))
     # A program that ends in order is not started again.
     ready.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
@@ -564,7 +564,7 @@ def test_a_second_router_on_one_device_is_refused_unless_told(bed):
     assert again.stop() == 0 and elsewhere.stop() == 0
 
 
-def test_who_has_no_right_to_a_device_cannot_keep_a_router_from_it(bed):
+def test_a_user_without_rights_to_a_device_cannot_keep_a_router_from_it(bed):
     program = "import socket, time; s = socket.socket(socket.AF_UNIX); s.bind('\\0ashlar/device/wan0'); s.listen(); " \
         "print('claimed', flush=True); time.sleep(1000)"
     claims = bed.devices.spawn("setpriv", "--reuid=65534", "--clear-groups", "/usr/bin/python3", "-c", program)

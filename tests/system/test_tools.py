@@ -50,7 +50,7 @@ def test_mistakes_of_the_user_are_answered_with_sentences(network):
     assert router.process.running
 
 
-def test_counts_agree_with_what_was_sent(network):
+def test_counts_agree_with_the_sent_packets(network):
     """Each datagram passes once in each direction."""
     network.meet()
     router = network.router
@@ -134,7 +134,7 @@ def total(samples: dict, name: str, **labels: str) -> float:
     return sum(v for (n, pairs), v in samples.items() if n == name and frozenset(labels.items()) <= pairs)
 
 
-def test_metrics_count_what_was_sent_by_port_queue_and_worker(network):
+def test_metrics_count_sent_packets_by_port_queue_and_worker(network):
     network.meet()
     before = metrics(network)
     udp_echo(network, 4, [1000] * 400)
@@ -168,7 +168,7 @@ def test_drops_have_a_name_in_metrics(network):
           - total(before, "ashlar_element_drops_total", element="i0/kind", reason="no_match") == 25, "25 drops")
 
 
-def test_top_prints_what_is_counted(network):
+def test_top_prints_the_counts(network):
     network.meet()
     stream = flood(network, 4, 1500)
     table = network.router.cli("top", "--once", "--interval", "1")
@@ -193,7 +193,7 @@ def captured(network: Network, *words: str) -> tuple[Process, Path]:
     return capture, file
 
 
-def test_a_capture_is_read_by_others_and_holds_what_was_filtered(network):
+def test_a_capture_is_read_by_other_programs_and_holds_the_filtered_packets(network):
     network.meet()
     capture, file = captured(network, from_client(network), "-f", "icmp and icmp[icmptype] == icmp-echo", "-c", "20")
     stream = flood(network, 4, 100)

@@ -228,7 +228,7 @@ def test_many_routers_live_each_with_its_own_bgp(lab):
     assert bed.router.stop() == 0
 
 
-def test_what_is_for_nobody_is_dropped_by_name(bed):
+def test_packets_for_no_router_are_dropped_by_name(bed):
     for tenant in bed.tenants:
         tenant.steer()
         until(lambda t=tenant: t.host.run("ping", "-c1", "-W1", SERVER.router[4], ok=None).status == 0, "answers", 10)
