@@ -11,7 +11,8 @@ from net import Namespace, until
 from traffic import FAMILY, udp
 
 NUMBER = struct.Struct("!I")
-# Seconds that a sender makes up for, if it had no core: what was due earlier is not sent, and no burst of it fills queues.
+# After a time without a core, a sender sends the packets of this many last seconds. It skips earlier ones, whose burst
+# would fill queues.
 BEHIND = 0.1
 
 

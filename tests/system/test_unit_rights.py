@@ -10,13 +10,13 @@ from topology import ROOT
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="this needs systemd-analyze")
 
-# From 0, a program that can do nothing, to 10. What is left is what a router is for: the host's network, packet sockets,
-# two capabilities, and a third to enter a namespace.
+# Exposure level of systemd-analyze, from 0 (no rights) to 10. A router needs the rest: the host's network, packet sockets,
+# two capabilities, and a third one to enter a namespace.
 EXPOSURE_MAX = 2.8
 
 
 def test_the_unit_gives_the_router_few_rights(tmp_path):
-    # A template is not judged, an instance is.
+    # systemd-analyze judges no template, but an instance of it.
     unit = tmp_path / "ashlar@edge.service"
     unit.write_text((ROOT / "dist/ashlar@.service").read_text())
     command = ["systemd-analyze", "security", "--no-pager", "--offline=true", str(unit)]

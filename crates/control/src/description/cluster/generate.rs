@@ -23,7 +23,7 @@ const REMOTE4: &str = include_str!("generate/remote4.click");
 const REMOTE6: &str = include_str!("generate/remote6.click");
 const HERE4: &str = include_str!("generate/here4.click");
 
-/// A name that Click takes as part of a name.
+/// The name as a part of an element's name: `_` replaces characters that Click does not allow there.
 pub(crate) fn identifier(name: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     name.chars().map(fit).collect()
