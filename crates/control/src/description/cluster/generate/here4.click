@@ -8,7 +8,7 @@ elementclass Here4 { $ip |
     here[2] -> ICMPError($ip, parameterproblem, INTERFACES $ALL4) -> output;
     here[3] -> ICMPError($ip, unreachable, srcroutefail, INTERFACES $ALL4) -> output;
     whole[1] -> ICMPError($ip, timeexceeded, reassembly, INTERFACES $ALL4) -> output;
-    what[0] -> CheckICMPHeader -> ICMPPingResponder -> output;  // ping; other ICMP ends here (not_echo)
+    what[0] -> CheckICMPHeader -> ICMPPingResponder -> output;  // ping; other ICMP is dropped (not_echo)
     what[1] -> ICMPError($ip, unreachable, port, INTERFACES $ALL4) -> output;
     what[2] -> ICMPError($ip, unreachable, protocol, INTERFACES $ALL4) -> output;
 }

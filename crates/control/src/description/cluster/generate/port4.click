@@ -1,55 +1,55 @@
 // IPv4 at an external port.
-//   in 0:  packets that came in at this server and are to leave here
-//   in 1:  packets that their input node has seen to: only the neighbour is looked for
+//   in 0:  packets that were received by this server and leave by this port
+//   in 1:  packets that their input node has processed: only the neighbour is resolved
 //   in 2:  ARP frames of the link
 //   in 3:  IPv4 frames of the link
-//   out 0: packets to be routed: those that came in, and messages about them
+//   out 0: packets to be routed: received packets, and ICMP messages about them
 //   out 1: frames to send
 elementclass Port4 { $device, $color, $mtu, $ip, $net |
-    // Finds neighbours; so many packets may wait for one of them.
+    // Resolves neighbours; the number of packets that may wait for one is limited.
     arp :: ARPQuerier($net, $device:eth, ENTRY_PACKET_CAPACITY 64);
 OWN_ELEMENT
-    // ---- Arrival
+    // ---- Received frames
 
     input[2] -> question :: Classifier(20/0001, 20/0002);
-    question[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> [1] output; // somebody looks for us
-    asked[1] -> [1] arp;                // and so tells where it is (RFC 826)
-    question[1] -> [1] arp;             // somebody has answered
+    question[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> [1] output; // ARP requests for our address
+    asked[1] -> [1] arp;                // whose sender is learnt, too (RFC 826)
+    question[1] -> [1] arp;             // ARP replies
 
-    input[3] -> Paint($color)           // remember the way in
-        -> Strip(14)                    // off with the Ethernet header
-        // RFC 1812, 5.2.2 and 5.3.7; and nobody else may send with our addresses.
+    input[3] -> Paint($color)           // mark the input port
+        -> Strip(14)                    // remove the Ethernet header
+        // RFC 1812, 5.2.2 and 5.3.7; and no other host may send with our addresses.
         -> check4 :: CheckIPHeader(INTERFACES $ALL4, BADSRC $HOSTS4)
         -> FROM_LINK[0] output;
     check4[2] -> ICMPError($ip, parameterproblem, INTERFACES $ALL4) -> [0] output;
 
-    // ---- Packets that came in at this server
+    // ---- Packets that this server received
 
     input[0]
-        -> DropBroadcasts               // never forward what the link sent to all (5.3.4)
-        -> DropDirectedBroadcasts($net) // nor to every host of this network (RFC 2644)
-        -> back :: PaintTee($color)     // out the way it came in?
+        -> DropBroadcasts               // never forward link-layer broadcasts (5.3.4)
+        -> DropDirectedBroadcasts($net) // nor broadcasts to this network (RFC 2644)
+        -> back :: PaintTee($color)     // does the packet leave by its input port?
         -> options :: IPGWOptions($ip, $HOSTS4, SOURCE_ROUTES false)
         -> FixIPSrc($ip)                // our own messages carry this address (4.3.2.4)
         -> ttl :: DecIPTTL
         -> size :: IPFragmenter($mtu)
         -> TO_LINKarp
         -> [1] output;
-    // Tell the source of a shorter way, if it is on this very network (5.2.7.2).
+    // Redirect the source to a shorter path, if it is on this network (5.2.7.2).
     back[1] -> ICMPError($ip, redirect, host, INTERFACES $net) -> [0] output;
-    // A broken option; a source route that leads nowhere.
+    // A malformed option; a source route that cannot be followed.
     options[1] -> ICMPError($ip, parameterproblem, INTERFACES $ALL4) -> [0] output;
     options[2] -> ICMPError($ip, unreachable, srcroutefail, INTERFACES $ALL4) -> [0] output;
-    // Time to live has run out: what traceroute lives on.
+    // The time to live has expired; traceroute needs this message.
     ttl[1] -> ICMPError($ip, timeexceeded, transit, INTERFACES $ALL4) -> [0] output;
-    // Too long, and must not be cut: path MTU discovery (RFC 1191).
+    // Too long, and must not be fragmented: path MTU discovery (RFC 1191).
     size[1] -> ICMPError($ip, unreachable, needfrag, PMTU $mtu, INTERFACES $ALL4) -> [0] output;
 
-    // ---- Packets that came in at another server
+    // ---- Packets that another server received
 
     input[1] -> FROM_FARarp;
 
-    // Questions to neighbours; and nobody answers to the address.
+    // ARP requests to neighbours; and packets to an address that no neighbour answers for.
     arp[1] -> [1] output;
     arp[2] -> ICMPError($ip, unreachable, host, INTERFACES $ALL4) -> [0] output;
 }

@@ -1,39 +1,39 @@
 // IPv6 at an external port.
-//   in 0:  packets that are to leave here
-//   in 1:  packets that their input node has seen to: only the neighbour is looked for
+//   in 0:  packets that leave by this port
+//   in 1:  packets that their input node has processed: only the neighbour is resolved
 //   in 2:  IPv6 frames of the link
-//   in 3:  packets to this server itself that came in at another one
-//   out 0: packets to be routed: those that came in, and messages about them
+//   in 3:  packets to this server itself that another server received
+//   out 0: packets to be routed: received packets, and ICMPv6 messages about them
 //   out 1: frames to send
 elementclass Port6 { $device, $color, $mtu, $ip6, $net6, $ll |
-    nd6 :: IP6NDSolicitor($ll, $device:eth);            // finds neighbours
-    send6 :: FixIP6Src($ip6 $ll);       // packets on the last steps of their way
+    nd6 :: IP6NDSolicitor($ll, $device:eth);            // resolves neighbours
+    send6 :: FixIP6Src($ip6 $ll);       // packets in the last steps before they are sent
 OWN_ELEMENT    own6 :: Paint(0);                   // packets that the router itself makes
 
-    // ---- Arrival
+    // ---- Received frames
 
     input[2] -> Paint($color)
         -> Strip(14)
-        -> CheckIP6Header($HOSTS6 $ll)  // nobody else may send with our addresses
+        -> CheckIP6Header($HOSTS6 $ll)  // no other host may send with our addresses
         -> hop :: IP6HopByHop           // options that every router reads
 FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
-        -> hlim :: DecIP6HLIM           // one hop less; our own packets keep all of theirs
+        -> hlim :: DecIP6HLIM           // one hop less; our own packets keep their hop limit
         -> [0] output;
     hop[1] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6;
     scope[1] -> ICMP6Error($ip6 $ll, unreachable, scope) -> own6;
-    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // what traceroute lives on
+    hlim[1] -> ICMP6Error($ip6 $ll, timeexceeded) -> own6;      // traceroute needs this
 
-    // To this router, but to another server's address: it is routed there as it is.
+    // To this router, but to another server's address: the packet is routed there unchanged.
     local6[1] -> far6 :: LookupIP6Route(FAR6_ROUTES ::/0 1);
     far6[0] -> [0] output;
     // Neighbour Discovery first, since it must not come in fragments (RFC 6980).
     far6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
-    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> [1] output; // somebody looks for us
-    me6[1] -> [1] nd6;                  // and so tells us where it is
-    me6[2] -> [0] nd6;                  // it did not: find it, then answer
-    nd[1] -> [1] nd6;                   // somebody has answered, or tells of itself
-    // Who asks one of our addresses is answered from it (RFC 4443, 2.2), whichever link it is on.
+    nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> [1] output; // solicitations for us
+    me6[1] -> [1] nd6;                  // whose sender is learnt, too
+    me6[2] -> [0] nd6;                  // its sender is unknown: resolve it, then answer
+    nd[1] -> [1] nd6;                   // advertisements and other messages of neighbours
+    // A request to one of our addresses is answered from that address (RFC 4443, 2.2), on whichever link it is.
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions
         -> what6 :: IP6ProtocolSwitch(icmp6, udp, none, -);
@@ -42,11 +42,11 @@ FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
     whole6[2] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6;
     headers6[1] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
-        -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 ends here (not_echo)
+        -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 is dropped (not_echo)
         -> IP6Fragmenter(1280)          // goes through every link (RFC 8200, 5)
         -> own6;
     what6[1] -> ICMP6Error($ip6 $ll $HOSTS6, unreachable, port) -> own6;        // no UDP service here
-    what6[2] -> Discard;                // there is nothing in it (RFC 8200, 4.7)
+    what6[2] -> Discard;                // no next header: no content (RFC 8200, 4.7)
     what6[3] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6; // nor any other protocol
 
     // Our own packets: to link-local addresses by this link, others are routed.
@@ -58,13 +58,13 @@ FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
 
     input[0]
         -> send6                        // our own messages carry this interface's address
-        -> size6 :: CheckLength($mtu)   // IPv6 routers never cut packets
+        -> size6 :: CheckLength($mtu)   // IPv6 routers never fragment packets
         -> TO_LINKnd6
-        -> back6 :: ICMP6Redirect($color, $ll, $net6)   // out the way it came in? (RFC 4861, 8.2)
+        -> back6 :: ICMP6Redirect($color, $ll, $net6)   // does it leave by its input port? (RFC 4861, 8.2)
         -> [1] output;
-    input[1] -> Paint(0) -> FROM_FARnd6;        // it came in elsewhere
+    input[1] -> Paint(0) -> FROM_FARnd6;        // received by another server
     back6[1] -> nd6;
-    // Too long: path MTU discovery (RFC 8201); and nobody answers to the address.
+    // Too long: path MTU discovery (RFC 8201); and packets to an address that no neighbour answers for.
     size6[1] -> ICMP6Error($ip6 $ll, packettoobig, MTU $mtu) -> own6;
     nd6[1] -> ICMP6Error($ip6 $ll, unreachable, address, BADADDRS $HOSTS6) -> own6;
 }

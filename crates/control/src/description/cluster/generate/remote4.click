@@ -1,4 +1,4 @@
-// IPv4 packets that are to leave by a port of another server: all that their headers need is done here,
+// IPv4 packets that leave by a port of another server: all processing of their headers is done here,
 // once, and no other server looks at them again (RouteBricks, 6.1).
 //   out 0: packets for VLBInput
 //   out 1: messages to be routed

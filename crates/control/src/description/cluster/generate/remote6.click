@@ -1,4 +1,4 @@
-// IPv6 packets that are to leave by a port of another server.
+// IPv6 packets that leave by a port of another server.
 //   out 0: packets for VLBInput
 //   out 1: messages to be routed
 elementclass Remote6 { $mtu, $ip6 |

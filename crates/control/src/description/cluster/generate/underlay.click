@@ -1,5 +1,5 @@
-// The port on the IP network that internal links pass through, where others are, too. Nothing of what comes
-// here is routed, and only what links carry goes on; the rest is dropped where it is found.
+// The port on the IP network that internal links pass through. The network has other hosts, too. No received
+// packet is routed, and only packets of links are accepted; all others are dropped.
 //   in 0:  packets to other servers
 //   out 0: UDP datagrams to this server
 elementclass Underlay { $device, $ip, $net |
@@ -7,7 +7,7 @@ elementclass Underlay { $device, $ip, $net |
     send :: ToDevice($device);
     FromDevice($device)                 // one receive queue per worker
         -> HostEtherFilter($device:eth)
-        -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800);       // no_match: of no use here
+        -> kind :: Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800);       // no_match: not used here
     kind[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> send;
     asked[1] -> [1] arp;
     kind[1] -> [1] arp;
@@ -21,5 +21,5 @@ elementclass Underlay { $device, $ip, $net |
     input -> next;
     arp[0] -> send;
     arp[1] -> send;
-    arp[2] -> Discard;                  // nobody answers there: heartbeats find out
+    arp[2] -> Discard;                  // no answer: heartbeats detect the failure
 }
