@@ -7,7 +7,7 @@
 // HOPS counts this router, and all inside up to the one by which packets leave. docs/qos.md says what LINK may be here.
 
 define(
-    $OUTSIDE eth0,              // nobody is believed here
+    $OUTSIDE eth0,              // no sender is trusted here
     $IP_OUTSIDE 10.0.0.254/24,  // the router's addresses there
     $IP6_OUTSIDE fd00::fe/64,
     $CORE eth1,                 // the network

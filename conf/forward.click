@@ -1,4 +1,4 @@
-// The smallest forwarder: two ports; packets that come in by one leave by the other.
+// The smallest forwarder: two ports; packets received by one port leave by the other.
 //
 //     ashlar run conf/forward.click DEV0=eth0 DEV1=eth1
 

@@ -64,14 +64,14 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
     // ---- Arrival
 
     FromDevice($device)                 // one receive queue per worker
-        -> HostEtherFilter($device:eth) // frames to other stations end here
+        -> HostEtherFilter($device:eth) // frames to other stations are dropped
         -> kind :: Classifier(
             12/0806 20/0001,            // 0: ARP request
             12/0806 20/0002,            // 1: ARP reply
             12/0800,                    // 2: IPv4
             12/86dd);                   // 3: IPv6; other frames are dropped (no_match)
 
-    kind[0] -> asked :: Tee -> ARPResponder(here $device:eth) -> out;    // a station asks for our address
+    kind[0] -> asked :: Tee -> ARPResponder(here $device:eth) -> out;    // ARP requests for our address
     asked[1] -> [1] arp;                // and thereby tells its own (RFC 826)
     kind[1] -> [1] arp;                 // a station answers
 
@@ -112,7 +112,7 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
 
     kind[3] -> Paint($number)
         -> Strip(14)
-        -> CheckIP6Header($OURS $ll)    // nobody else may use our addresses as source
+        -> CheckIP6Header($OURS $ll)    // no other host may send with our addresses
         -> hop :: IP6HopByHop           // options for every router
         -> local6 :: IP6Local($OURS $ll)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
@@ -124,7 +124,7 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
 
     // To this router: Neighbour Discovery first, because it must not come in fragments (RFC 6980).
     local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
-    nd[0] -> me6 :: IP6NDAdvertiser(here $ll $device:eth, ANYCAST here) -> out;    // a node asks for our address
+    nd[0] -> me6 :: IP6NDAdvertiser(here $ll $device:eth, ANYCAST here) -> out;    // solicitations for our address
     me6[1] -> [1] nd6;                  // and tells its own
     me6[2] -> [0] nd6;                  // it did not: find the node, then answer
     nd[1] -> [1] nd6;                   // a node answers, or announces itself
@@ -139,7 +139,7 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
     whole6[2] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
     headers6[1] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
-        -> ICMP6PingResponder(here $ll) // ping; other ICMPv6 ends here (not_echo)
+        -> ICMP6PingResponder(here $ll) // ping; other ICMPv6 is dropped (not_echo)
         -> IP6Fragmenter(1280)          // fits every link (RFC 8200, 5)
         -> own6;
     what6[1] -> ICMP6Error(here $ll $OURS, unreachable, port) -> own6;     // no UDP service here
@@ -181,7 +181,7 @@ rt6 :: LookupIP6Route(ATTACHED here, ::/0 $GW6_1 2, NOROUTE 3);
 rt6[0] -> Discard;
 rt6[3] -> ICMP6Error($OURS, unreachable, noroute) -> Paint(0) -> rt6;
 
-// ---- IPv4: translation. What its elements have changed is routed like packets that came in.
+// ---- IPv4: translation. Translated packets are routed like received packets.
 
 // Input 0: packets that leave get the outside address. Input 1: packets to the outside address; they belong to a
 // flow that is known, or are for a service.
@@ -196,9 +196,9 @@ pings :: ICMPPingRewriter(pattern $IP1 - 0-65535 0 0, drop, MAPPING_CAPACITY 100
 // Errors that this router makes: behind the translation they are about packets as they are there.
 errors :: ICMPRewriter(nat pings) -> rt4;
 errors[1] -> rt4;                       // about other packets
-// Errors from outside; those about no flow end here (unknown_flow).
+// Errors from outside; those about no known flow are dropped (unknown_flow).
 errors_in :: CheckICMPHeader -> ICMPRewriter(nat pings) -> rt4;
-// Errors from inside: whoever has made them, outside they come from this router.
+// Errors from inside: outside, this router is the sender of all of them.
 errors_out :: CheckICMPHeader -> ICMPRewriter(nat pings) -> StoreIPAddress($IP1, src) -> rt4;
 
 rt4[3] -> ICMPError($IP0, unreachable, net, INTERFACES $OURS) -> errors;
@@ -223,7 +223,7 @@ out_kind[1] -> [0] pings;
 out_kind[2] -> errors_out;
 whole_out[1] -> ICMPError($IP0, timeexceeded, reassembly, INTERFACES $OURS) -> errors;
 
-// Packets that came in by the outside interface.
+// Packets received by the outside interface.
 from_world
     -> IPClassifier(dst host $IP1)      // others are dropped (no_match)
     -> whole_in :: IPReassembler
@@ -253,7 +253,7 @@ here_kind[4] -> ICMPError($IP0, unreachable, port, INTERFACES $OURS) -> errors;
 here_kind[5] -> ICMPError($IP0, unreachable, protocol, INTERFACES $OURS) -> errors;
 whole[1] -> ICMPError($IP0, timeexceeded, reassembly, INTERFACES $OURS) -> errors;
 
-// For no flow and no service: hosts inside are told, hosts outside are not.
+// For no flow and no service: hosts inside get an ICMP error, hosts outside get none.
 nat[1] -> unwanted :: IPClassifier(src host $IP1, -);
 unwanted[0] -> ICMPError($IP1, unreachable, port, INTERFACES $OURS) -> errors;
 unwanted[1] -> stealth :: Discard;

@@ -54,14 +54,14 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
     // ---- Arrival
 
     FromDevice($device)                 // one receive queue per worker
-        -> HostEtherFilter($device:eth) // frames to other stations end here
+        -> HostEtherFilter($device:eth) // frames to other stations are dropped
         -> kind :: Classifier(
             12/0806 20/0001,            // 0: ARP request
             12/0806 20/0002,            // 1: ARP reply
             12/0800,                    // 2: IPv4
             12/86dd);                   // 3: IPv6; other frames are dropped (no_match)
 
-    kind[0] -> asked :: Tee -> ARPResponder(here $device:eth) -> out;    // a station asks for our address
+    kind[0] -> asked :: Tee -> ARPResponder(here $device:eth) -> out;    // ARP requests for our address
     asked[1] -> [1] arp;                // and thereby tells its own (RFC 826)
     kind[1] -> [1] arp;                 // a station answers
 
@@ -102,7 +102,7 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
 
     kind[3] -> Paint($number)
         -> Strip(14)
-        -> CheckIP6Header($OURS $ll)    // nobody else may use our addresses as source
+        -> CheckIP6Header($OURS $ll)    // no other host may send with our addresses
         -> hop :: IP6HopByHop           // options for every router
         -> local6 :: IP6Local($OURS $ll)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
@@ -114,7 +114,7 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
 
     // To this router: Neighbour Discovery first, because it must not come in fragments (RFC 6980).
     local6[1] -> nd :: IP6ProtocolSwitch(icmp6 135, icmp6 133 134 136 137, -);
-    nd[0] -> me6 :: IP6NDAdvertiser(here $ll $device:eth, ANYCAST here) -> out;    // a node asks for our address
+    nd[0] -> me6 :: IP6NDAdvertiser(here $ll $device:eth, ANYCAST here) -> out;    // solicitations for our address
     me6[1] -> [1] nd6;                  // and tells its own
     me6[2] -> [0] nd6;                  // it did not: find the node, then answer
     nd[1] -> [1] nd6;                   // a node answers, or announces itself
@@ -129,7 +129,7 @@ elementclass Interface { $number, $device, $ip, $ip6, $ll, $mtu |
     whole6[2] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
     headers6[1] -> ICMP6Error(here $ll $OURS, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
-        -> ICMP6PingResponder(here $ll) // ping; other ICMPv6 ends here (not_echo)
+        -> ICMP6PingResponder(here $ll) // ping; other ICMPv6 is dropped (not_echo)
         -> IP6Fragmenter(1280)          // fits every link (RFC 8200, 5)
         -> own6;
     what6[1] -> ICMP6Error(here $ll $OURS, unreachable, port) -> own6;     // no UDP service here
@@ -173,7 +173,7 @@ here[1] -> rt4;
 here[2] -> ICMPError($IP0, parameterproblem, INTERFACES $OURS) -> rt4;
 here[3] -> ICMPError($IP0, unreachable, srcroutefail, INTERFACES $OURS) -> rt4;
 whole[1] -> ICMPError($IP0, timeexceeded, reassembly, INTERFACES $OURS) -> rt4;
-what[0] -> CheckICMPHeader -> ICMPPingResponder -> rt4; // ping; other ICMP ends here (not_echo)
+what[0] -> CheckICMPHeader -> ICMPPingResponder -> rt4; // ping; other ICMP is dropped (not_echo)
 what[1] -> ICMPError($IP0, unreachable, port, INTERFACES $OURS) -> rt4;
 what[2] -> ICMPError($IP0, unreachable, protocol, INTERFACES $OURS) -> rt4;
 

@@ -79,8 +79,8 @@ at6 :: LinuxIP6Lookup($IF0, $IF1);
 port0[0], port1[0] -> at4;
 port0[1], port1[1] -> at6;
 
-// What is sealed for this router is opened; all else must be allowed to come in plain.
-// Only the first fragment of a packet shows its ports, so packets are whole before they are told apart.
+// ESP packets to this router are decrypted; a policy must allow all other packets to arrive unencrypted.
+// Only the first fragment of a packet has its ports, so packets are reassembled before they are classified.
 at4[0] -> may4 :: IPClassifier(ip proto 50 or udp, -);
 may4[0] -> IPReassembler -> for_us4 :: IPClassifier(ip proto 50 or dst udp port 4500, -);
 for_us4[0] -> open :: IPsecDecap(TABLE ipsec);
@@ -113,7 +113,7 @@ seal[1] -> rt6; seal[3] -> GetIP6Address(24) -> rt6;
 rt4[2] -> [0] port0; rt4[3] -> [0] port1;
 rt6[2] -> [1] port0; rt6[3] -> [1] port1;
 
-// What would be too long when it is sealed: cut before, or its sender is told what fits (RFC 4301, 8.2).
+// Packets too long for encryption are fragmented first, or their sender learns the MTU (RFC 4301, 8.2).
 seal[4] -> cut :: IPFragmenter(65535, ANNO true) -> seal;
 cut[1] -> ICMPError($ICMP, unreachable, needfrag, ANNO true) -> rt4;
 seal[5] -> ICMP6Error($ICMP6, packettoobig, ANNO true) -> rt6;

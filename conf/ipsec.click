@@ -14,7 +14,7 @@ define(
     $WAN eth1,              // towards the other site
     $WAN_IP 192.0.2.1,
     $WAN_NET 192.0.2.0/24,
-    $GATEWAY 192.0.2.2,     // the next router on the way: the other gateway itself, if it is on the same link
+    $GATEWAY 192.0.2.2,     // the next router on the path: the other gateway itself, if it is on the same link
 
     $PEER_IP 192.0.2.2,     // the other gateway
     $PEER_NET 10.2.0.0/16,  // the network behind it
@@ -53,12 +53,12 @@ lan_us[1] -> DropBroadcasts
     -> size :: IPFragmenter($MTU)               // longer packets are cut before they are sealed, or
     -> seal :: IPsecEncap(TABLE ipsec)          // what no policy protects is dropped here (policy)
     -> link :: IPFragmenter($WAN:mtu) -> SetIPAddress($GATEWAY) -> wan_arp;
-// The path, or the link, carries less: packets are cut before they are sealed, or their sender is told (RFC 4301, 8.2).
+// Packets too long for the path or link are fragmented before encryption, or their sender learns the MTU (RFC 4301, 8.2).
 link[1] -> IPsecMTU(TABLE ipsec, LINK $WAN:mtu) -> Discard;
 seal[4] -> cut :: IPFragmenter(65535, ANNO true) -> seal;
 cut[1] -> ICMPError($LAN_IP, unreachable, needfrag, ANNO true) -> lan_arp;
 lan_ttl[1] -> ICMPError($LAN_IP, timeexceeded) -> lan_arp;
-size[1] -> ICMPError($LAN_IP, unreachable, needfrag, PMTU $MTU) -> lan_arp; // their sender is told what fits
+size[1] -> ICMPError($LAN_IP, unreachable, needfrag, PMTU $MTU) -> lan_arp; // their sender learns the MTU
 
 // ---- From the other site
 
