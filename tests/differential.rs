@@ -93,9 +93,9 @@ fn run(graph: &RandomGraph, packets: &[(usize, Vec<u8>)], how: Run) -> Shown {
     };
     let chains = match how {
         Run::Apart => &[],
-        _ => elements::FUSED_LOOPS,
+        _ => classes::fused_loops(),
     };
-    let plan = testkit::plan_fused(elements::CLASSES, chains, &graph.text, workers, &*ports)
+    let plan = testkit::plan_fused(classes::all(), chains, &graph.text, workers, &*ports)
         .unwrap_or_else(|e| panic!("{e}\n{}", graph.text));
     let directory: Arc<dyn PortDirectory> = Arc::clone(&ports) as _;
     let source = ports.memory("a");

@@ -142,7 +142,7 @@ impl PortDirectory for Unsure {
 fn plan(text: &str, ports: &Unsure, previous: Option<&Plan>) -> Arc<Plan> {
     const OWN: &[Class] = &[Class::of::<Faulty>()];
     let lists: Vec<_> = std::iter::once(OWN)
-        .chain(elements::CLASSES.iter().copied())
+        .chain(classes::all().iter().copied())
         .collect();
     testkit::plan(&lists, text, 2, ports, previous).unwrap_or_else(|e| panic!("{e}"))
 }

@@ -45,8 +45,8 @@ fn plan_after(
     ports: &InMemory,
 ) -> Arc<Plan> {
     let registry = match fuse {
-        true => elements::registry(),
-        false => elements::registry().with_fused_loops(&[]),
+        true => classes::registry(),
+        false => classes::registry().with_fused_loops(&[]),
     };
     let options = Options {
         previous,

@@ -134,7 +134,7 @@ impl Simulated {
     }
 
     fn plan(ports: &Directory, text: &str, previous: Option<&Plan>) -> Arc<Plan> {
-        let classes: Vec<_> = elements::CLASSES.iter().copied().chain([CLASSES]).collect();
+        let classes: Vec<_> = classes::all().iter().copied().chain([CLASSES]).collect();
         let plan = testkit::plan(&classes, text, 1, ports, previous);
         plan.unwrap_or_else(|e| panic!("{e}"))
     }

@@ -42,11 +42,11 @@ impl PortDirectory for Paper {
 }
 
 fn plan(workers: usize, text: &str) -> Arc<Plan> {
-    testkit::plan(elements::CLASSES, text, workers, &Paper, None).unwrap_or_else(|e| panic!("{e}"))
+    testkit::plan(classes::all(), text, workers, &Paper, None).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn refused(workers: usize, text: &str) -> String {
-    match testkit::plan(elements::CLASSES, text, workers, &Paper, None) {
+    match testkit::plan(classes::all(), text, workers, &Paper, None) {
         Ok(plan) => panic!("should be refused:\n{}", describe(&plan)),
         Err(errors) => errors,
     }

@@ -34,7 +34,7 @@ fn plan_after(
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
     let (plan, more) = planner::make(
         &router,
-        &elements::registry(),
+        &classes::registry(),
         &Options {
             previous,
             ..Options::new(workers, ports)
@@ -381,7 +381,7 @@ fn a_reload_that_would_sort_flows_otherwise_is_refused_while_somebody_keeps_them
 fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) {
     let (class, arguments) = mode.split_once(' ').unwrap_or((mode, ""));
     let text = format!("b :: {class}({arguments}) -> out :: Collect");
-    let mut bench = testkit::Bench::new(elements::CLASSES, &text);
+    let mut bench = testkit::Bench::new(classes::all(), &text);
     bench.push("b", frames);
     let (mut loads, mut buckets) = (vec![0; queues], std::collections::BTreeSet::new());
     for packet in bench.take_packets("out") {

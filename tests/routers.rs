@@ -15,8 +15,7 @@ use std::time::{Duration, Instant};
 const LONG: Duration = Duration::from_secs(20);
 
 fn plan(text: &str, workers: usize, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
-    testkit::plan(elements::CLASSES, text, workers, ports, previous)
-        .unwrap_or_else(|e| panic!("{e}"))
+    testkit::plan(classes::all(), text, workers, ports, previous).unwrap_or_else(|e| panic!("{e}"))
 }
 
 fn process(count: usize) -> Arc<Workers> {

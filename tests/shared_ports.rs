@@ -31,7 +31,7 @@ impl Process {
 
     fn add(&self, name: &str, text: &str, priority: u8) -> (Router, Arc<Directory>) {
         let ports = Arc::new(self.directory.of_router(name, None));
-        let plan = testkit::plan(elements::CLASSES, text, 1, &*ports, None);
+        let plan = testkit::plan(classes::all(), text, 1, &*ports, None);
         let plan = plan.unwrap_or_else(|e| panic!("{e}"));
         let share = Share {
             priority,
@@ -134,7 +134,7 @@ fn reloads_in_a_loop_and_routers_that_come_and_go_are_not_noticed() {
         let (router, ports) = blue.as_ref().expect("it is there");
         let text = ["", "Idle -> Discard;"][round as usize % 2].to_owned() + BACK;
         let running = router.plan();
-        let next = testkit::plan(elements::CLASSES, &text, 1, &**ports, Some(&running));
+        let next = testkit::plan(classes::all(), &text, 1, &**ports, Some(&running));
         let next = next.unwrap_or_else(|e| panic!("{e}"));
         router.reload(&next).expect("it is reloaded");
     });

@@ -31,7 +31,7 @@ fn a_capture_sees_what_its_filter_lets_through_at_inputs_outputs_and_drops() {
         let make = if strict { Bench::strict } else { Bench::new };
         for place in ["input", "followed output", "emitted output", "drop"] {
             let mut bench = make(
-                elements::CLASSES,
+                classes::all(),
                 "in :: Null -> t :: Tee -> out :: Collect; t[1] -> p :: Null -> l :: CheckLength(2) -> Discard;",
             );
             let (t, p, l) = (
@@ -68,7 +68,7 @@ fn captures_know_where_a_frame_ends_to_be_one() {
         -> e :: EtherEncap(0x0800, 02:00:00:00:00:01, 02:00:00:00:00:02) -> out :: Collect";
     // The outputs of elements one after the other, each with its own capture.
     for (element, at_network) in [("in", false), ("s", true), ("c", true), ("e", false)] {
-        let mut bench = Bench::new(elements::CLASSES, text);
+        let mut bench = Bench::new(classes::all(), text);
         let at = Point::Output(node(&mut bench, element), 0);
         let (to, records) = sync_channel(10);
         let taps = bench.graph().taps();
@@ -88,7 +88,7 @@ fn captures_know_where_a_frame_ends_to_be_one() {
 
 #[test]
 fn records_that_nobody_fetches_are_lost_and_counted_and_no_packet_waits() {
-    let mut bench = Bench::new(elements::CLASSES, GRAPH);
+    let mut bench = Bench::new(classes::all(), GRAPH);
     let point = Point::Input(node(&mut bench, "n"), 0);
     let records = capture(&mut bench, point, 1);
     bench.push("in", &FRAMES);
@@ -100,7 +100,7 @@ fn records_that_nobody_fetches_are_lost_and_counted_and_no_packet_waits() {
 
 #[test]
 fn a_capture_goes_on_after_a_reload_and_ends_with_its_element() {
-    let mut bench = Bench::new(elements::CLASSES, GRAPH);
+    let mut bench = Bench::new(classes::all(), GRAPH);
     let point = Point::Input(node(&mut bench, "n"), 0);
     let records = capture(&mut bench, point, 10);
     bench
@@ -123,7 +123,7 @@ fn a_capture_goes_on_after_a_reload_and_ends_with_its_element() {
 #[test]
 fn a_trace_follows_packets_from_a_source_through_queues_to_their_end() {
     let mut bench = Bench::new(
-        elements::CLASSES,
+        classes::all(),
         "s :: InfiniteSource(LIMIT 5, BURST 5) -> q :: Queue(3) -> u :: Unqueue -> out :: Collect",
     );
     let (to, records) = sync_channel(100);

@@ -25,8 +25,8 @@ fn both_walkers_deliver_the_same_packets() {
             bench.all_drops(),
         )
     };
-    let sweep = run(Bench::new(elements::CLASSES, GRAPH));
-    let strict = run(Bench::strict(elements::CLASSES, GRAPH));
+    let sweep = run(Bench::new(classes::all(), GRAPH));
+    let strict = run(Bench::strict(classes::all(), GRAPH));
     assert_eq!(sweep, strict);
     assert_eq!(sweep.0.len(), 100);
 }
@@ -34,7 +34,7 @@ fn both_walkers_deliver_the_same_packets() {
 #[test]
 fn the_strict_walker_finishes_a_packet_before_the_next_one() {
     let mut bench = Bench::strict(
-        elements::CLASSES,
+        classes::all(),
         "in :: Tee -> Paint(1) -> out :: Collect; in[1] -> Paint(2) -> out",
     );
     bench.push("in", &numbered(3));
@@ -56,8 +56,8 @@ fn a_cycle_ends_and_its_packets_are_dropped_by_name() {
     ];
     for text in cycles {
         for mut bench in [
-            Bench::new(elements::CLASSES, text),
-            Bench::strict(elements::CLASSES, text),
+            Bench::new(classes::all(), text),
+            Bench::strict(classes::all(), text),
         ] {
             let before = engine::packet::pool::balance();
             bench.push("in", &numbered(3));
@@ -78,7 +78,7 @@ fn a_cycle_ends_and_its_packets_are_dropped_by_name() {
 
 #[test]
 fn a_packet_on_an_open_output_is_dropped_under_the_ports_name() {
-    let mut bench = Bench::new(elements::CLASSES, "in :: Tee -> Discard; in[1] -> Idle");
+    let mut bench = Bench::new(classes::all(), "in :: Tee -> Discard; in[1] -> Idle");
     bench.push("in", &numbered(2));
     assert_eq!(
         bench.all_drops(),
@@ -88,7 +88,7 @@ fn a_packet_on_an_open_output_is_dropped_under_the_ports_name() {
 
 #[test]
 fn time_jumps_to_the_next_timer() {
-    let mut bench = Bench::new(elements::CLASSES, "InfiniteSource(LIMIT 1) -> Discard");
+    let mut bench = Bench::new(classes::all(), "InfiniteSource(LIMIT 1) -> Discard");
     let before = bench.graph().now();
     bench.advance(Duration::from_secs(3600));
     assert_eq!(bench.graph().now().since(before), Duration::from_secs(3600));
@@ -97,7 +97,7 @@ fn time_jumps_to_the_next_timer() {
 #[test]
 fn elements_that_stay_keep_their_state_over_a_reload() {
     let mut bench = Bench::new(
-        elements::CLASSES,
+        classes::all(),
         "in :: Null -> c :: Counter -> q :: Queue(50) -> u :: Unqueue(ACTIVE false) -> out :: Collect",
     );
     bench.push("in", &numbered(10));
@@ -124,7 +124,7 @@ fn elements_that_stay_keep_their_state_over_a_reload() {
 #[test]
 fn an_element_that_goes_hands_on_what_it_holds() {
     let mut bench = Bench::new(
-        elements::CLASSES,
+        classes::all(),
         "in :: Null -> q :: Queue(50) -> u :: Unqueue -> out :: Collect",
     );
     bench.push("in", &numbered(40));
@@ -137,7 +137,7 @@ fn an_element_that_goes_hands_on_what_it_holds() {
 
 #[test]
 fn a_wrong_configuration_changes_nothing() {
-    let mut bench = Bench::new(elements::CLASSES, "in :: Null -> c :: Counter -> Discard");
+    let mut bench = Bench::new(classes::all(), "in :: Null -> c :: Counter -> Discard");
     bench.push("in", &numbered(4));
     let errors = bench
         .reload("in :: Null -> c :: Countre -> Discard")
@@ -150,7 +150,7 @@ fn a_wrong_configuration_changes_nothing() {
 #[test]
 fn tickets_share_the_turns_of_tasks() {
     let mut bench = Bench::new(
-        elements::CLASSES,
+        classes::all(),
         "a :: InfiniteSource -> ca :: Counter -> Discard; b :: InfiniteSource -> cb :: Counter -> Discard",
     );
     let node = bench.graph().plan().find("a").expect("it is there");

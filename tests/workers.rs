@@ -13,8 +13,7 @@ use testkit::until;
 const LONG: Duration = Duration::from_secs(20);
 
 fn plan(text: &str, workers: usize, ports: &Directory, previous: Option<&Plan>) -> Arc<Plan> {
-    testkit::plan(elements::CLASSES, text, workers, ports, previous)
-        .unwrap_or_else(|e| panic!("{e}"))
+    testkit::plan(classes::all(), text, workers, ports, previous).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A frame of one flow with a number.

@@ -451,7 +451,7 @@ fn run(words: &[String]) -> Result<(), String> {
         .filter_map(|d| control::source::definition(d))
         .collect();
     let source = Source::read(conf, definitions)?;
-    let registry = elements::registry();
+    let registry = classes::registry();
     let compiled = control::compile(&source, &registry, &Options::new(workers, &*ports));
     let plan = compiled.plan.clone().ok_or_else(|| compiled.text())?;
     let runtime = Runtime::new()?;

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Registry of Ashlar's classes and those of tests.
 pub fn registry() -> &'static Registry {
     static REGISTRY: LazyLock<Registry> =
-        LazyLock::new(|| elements::registry().with_classes(&[testkit::TEST_CLASSES]));
+        LazyLock::new(|| classes::registry().with_classes(&[testkit::TEST_CLASSES]));
     &REGISTRY
 }
 

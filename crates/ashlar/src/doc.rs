@@ -9,7 +9,7 @@ pub(crate) type Topic<'a> = (&'a str, &'a str, Vec<&'a Class>);
 
 /// Classes by topic. Those of a program of one's own have its crate as a topic.
 pub(crate) fn topics<'a>(classes: &[&'a Class]) -> Vec<Topic<'a>> {
-    let mut topics: Vec<Topic> = elements::TOPICS
+    let mut topics: Vec<Topic> = classes::TOPICS
         .iter()
         .map(|&(name, title)| (name, title, Vec::new()))
         .collect();
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn docs_elements_match_the_sources() {
-        let registry = elements::registry();
+        let registry = classes::registry();
         let topics = topics(&registry.classes());
         crate::docs::keep("docs/elements/README.md", |_| index(&topics));
         for topic in &topics {
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn words_find_topics_names_and_pages() {
-        let registry = elements::registry();
+        let registry = classes::registry();
         let topics = topics(&registry.classes());
         let names = |words: &[&str]| -> Vec<&str> {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();

@@ -29,7 +29,7 @@ use std::process::ExitCode;
 pub fn main(classes: &[&'static [Class]], schemes: &[&'static dyn Scheme]) -> ExitCode {
     control::log::end_on_panic();
     ports::scheme::add(schemes);
-    let registry = elements::registry().with_classes(classes);
+    let registry = classes::registry().with_classes(classes);
     let mut words = std::env::args_os();
     let name = words.next().unwrap_or_default();
     if std::path::Path::new(&name).file_name() == Some("click".as_ref()) {

@@ -5,6 +5,7 @@
 //! FromIPSummaryDump and ToIPSummaryDump. The crate works on readers and writers that it is given: it opens no files.
 
 pub mod date;
+pub mod link;
 pub mod summary;
 pub mod when;
 

@@ -6,7 +6,7 @@ use engine::packet::Packet;
 
 /// `N` bytes among the 48 of Click's annotations, from this one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Anno<const N: usize>(u8);
+pub struct Anno<const N: usize>(u8);
 
 const BYTES: usize = 48;
 /// The destination annotation comes first.
@@ -91,17 +91,17 @@ impl Anno<4> {
     /// The destination annotation of IPv4.
     pub(crate) const DST_IP: Anno<4> = Anno(0);
     /// The number of a packet in its stream.
-    pub(crate) const PACKET_NUMBER: Anno<4> = Anno(32);
+    pub const PACKET_NUMBER: Anno<4> = Anno(32);
 }
 
 impl Anno<48> {
     /// All 48 bytes of user annotations.
-    pub(crate) const ALL: Anno<48> = Anno(0);
+    pub const ALL: Anno<48> = Anno(0);
 }
 
 impl<const N: usize> Anno<N> {
     /// The bytes.
-    pub(crate) fn get(self, packet: &Packet) -> [u8; N] {
+    pub fn get(self, packet: &Packet) -> [u8; N] {
         let byte = |at: usize| match at {
             0..DST => packet.anno().dst6()[at],
             PAINT => packet.anno().paint,

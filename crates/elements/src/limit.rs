@@ -6,7 +6,7 @@ use engine::publish::{Published, domain};
 use tables::bucket::{FairBucket, FairRate};
 
 /// Limit of sent messages: of one element, or of the whole router.
-pub(crate) struct Limit {
+pub struct Limit {
     bucket: Arc<Bucket>,
     /// Setting of the element's own bucket.
     own: Option<Setting>,
@@ -24,10 +24,10 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn new(setting: Setting, is_fair: bool) -> Bucket {
+    fn new(setting: Setting, is_fair: bool, seed: u64) -> Bucket {
         let rate = rate(setting, is_fair);
         Bucket {
-            bucket: FairBucket::new(&rate, secret()),
+            bucket: FairBucket::new(&rate, seed),
             setting: Published::new(domain(), (setting, rate)),
             is_fair,
         }
@@ -46,16 +46,17 @@ const ERRORS: Setting = (1000, 50);
 
 impl Default for ErrorLimit {
     fn default() -> ErrorLimit {
-        ErrorLimit(Arc::new(Bucket::new(ERRORS, true)))
+        ErrorLimit(Arc::new(Bucket::new(ERRORS, true, secret(cfg!(test)))))
     }
 }
 
 impl Limit {
-    /// Limit of one element: `RATE` and `BURST`, with these defaults. It is fair among hosts.
-    pub(crate) fn own(args: &mut Args, rate: u64, burst: u64) -> Limit {
+    /// Limit of one element: `RATE` and `BURST`, with these defaults. It is fair among hosts, whose places depend on a
+    /// secret seed.
+    pub fn own(args: &mut Args, rate: u64, burst: u64, seed: u64) -> Limit {
         let per_second = args.key("RATE", rate, "messages per second; 0 = no limit");
         let burst = args.key("BURST", burst, "messages at once");
-        Limit::of((per_second, burst), true)
+        Limit::of((per_second, burst), true, seed)
     }
 
     /// The limit of the router's error messages; or the element's own, with `RATE` or `BURST`.
@@ -67,13 +68,17 @@ impl Limit {
                 bucket: Arc::clone(&args.router_wide::<ErrorLimit>().0),
                 own: None,
             },
-            _ => Limit::of((rate.unwrap_or(ERRORS.0), burst.unwrap_or(ERRORS.1)), false),
+            _ => Limit::of(
+                (rate.unwrap_or(ERRORS.0), burst.unwrap_or(ERRORS.1)),
+                false,
+                secret(cfg!(test)),
+            ),
         }
     }
 
-    fn of(own: Setting, is_fair: bool) -> Limit {
+    fn of(own: Setting, is_fair: bool, seed: u64) -> Limit {
         Limit {
-            bucket: Arc::new(Bucket::new(own, is_fair)),
+            bucket: Arc::new(Bucket::new(own, is_fair, seed)),
             own: Some(own),
         }
     }
@@ -85,27 +90,27 @@ impl Limit {
 
     /// True if the rate limit allows one more packet to a host.
     #[inline]
-    pub(crate) fn take(&self, host: u64, cx: &Cx) -> bool {
+    pub fn take(&self, host: u64, cx: &Cx) -> bool {
         let ((per_second, _), rate) = self.bucket.setting.read(cx.reader());
         *per_second == 0 || self.bucket.bucket.take_at(host, rate, cx.now().0)
     }
 
     /// Continues an unchanged limit after a hot swap.
-    pub(crate) fn inherit(&mut self, old: &Limit) {
+    pub fn inherit(&mut self, old: &Limit) {
         if self.own == old.own {
             self.bucket = Arc::clone(&old.bucket);
         }
     }
 
     /// Text of the `rate` handler: per second, at once, and owner of the limit.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         let ((per_second, burst), _) = *self.bucket.setting.snapshot();
         let whose = if self.own.is_some() { "own" } else { "router" };
         format!("{per_second} {burst} {whose}")
     }
 
     /// Changes the limit, for all elements that share it: `RATE [BURST]`.
-    pub(crate) fn set(&self, value: &str) -> Result<String, String> {
+    pub fn set(&self, value: &str) -> Result<String, String> {
         let words: Vec<&str> = value.split_whitespace().collect();
         let burst_now = self.bucket.setting.snapshot().0.1;
         let (rate, burst) = match words.as_slice() {

@@ -4,7 +4,7 @@ use arguments::Args;
 
 /// Full name of the element that a keyword names. The element must be of one of `classes`; `what` describes them in
 /// words.
-pub(crate) fn named(
+pub fn named(
     args: &mut Args,
     (keyword, doc): (&'static str, &'static str),
     classes: &[&str],

@@ -137,6 +137,14 @@ impl CountsOfClass {
     }
 }
 
+/// A list of fused loops: the element types of each, ended by a semicolon.
+#[macro_export]
+macro_rules! fused_loops {
+    ($($($class:ident)+;)+) => {
+        &[$($crate::fused::FusedLoop::of::<($($class),+,)>()),+]
+    };
+}
+
 impl FusedLoop {
     /// The fused loop of a tuple of element types.
     pub const fn of<S: Stages>() -> FusedLoop {

@@ -410,6 +410,7 @@ impl Plan {
 }
 
 /// A fused loop for elements of these classes, connected in sequence; see `fused`.
+#[derive(Clone, Copy)]
 pub struct FusedLoop {
     /// The element types.
     pub kinds: fn() -> Vec<TypeId>,

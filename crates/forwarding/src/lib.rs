@@ -6,6 +6,7 @@
 //! reload. Where the image has no answer, elements ask: [`Kernel::take_asks`] is for neighbours, the exception port for
 //! all else.
 
+pub mod args;
 mod asks;
 pub mod family;
 mod interface;

@@ -2,6 +2,7 @@
 
 mod bench;
 mod demand;
+pub mod fast_path;
 mod frames;
 mod manuals;
 mod packets;

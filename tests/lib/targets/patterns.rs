@@ -31,7 +31,7 @@ pub fn run(data: &[u8]) {
         "out :: Discard; m :: MarkIPHeader -> c :: {class}({}); {edges}",
         patterns.join(", ")
     );
-    let lists = elements::CLASSES;
+    let lists = classes::all();
     if testkit::plan(lists, &text, 1, &engine::port::NoPorts, None).is_err() {
         return;
     }

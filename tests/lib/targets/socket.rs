@@ -12,7 +12,7 @@ const BYTES_MAX: usize = 16 << 10;
 pub fn run(data: &[u8]) {
     let mut choices = Choices(&data[..data.len().min(BYTES_MAX)]);
     let size = usize::from(choices.byte()).max(1);
-    let whole = elements::control::understood([choices.0]);
-    let pieces = elements::control::understood(choices.0.chunks(size));
+    let whole = elements_tools::control::understood([choices.0]);
+    let pieces = elements_tools::control::understood(choices.0.chunks(size));
     assert_eq!(whole, pieces, "in pieces of {size} bytes");
 }

@@ -27,9 +27,9 @@ pub fn run(data: &[u8]) {
         let text = format!(
             "FromIPSummaryDump(DATA \\<{hex}>, FIELDS {FIELDS}, CHECKSUM {checksum}) -> {tail}"
         );
-        Bench::new(elements::CLASSES, &text).run();
+        Bench::new(classes::all(), &text).run();
     } else {
         let text = format!("m :: MarkIPHeader(0) -> {tail}");
-        Bench::new(elements::CLASSES, &text).push("m", &[data]);
+        Bench::new(classes::all(), &text).push("m", &[data]);
     }
 }

@@ -37,7 +37,7 @@ fn lists() -> String {
         handlers(&engine::graph::standard::TASK)
     );
     text += "\n### Classes\n\nWith the keywords that they take and the handlers of their own.\n\n";
-    for class in elements::registry().classes() {
+    for class in classes::registry().classes() {
         let arguments = class.arguments();
         let keywords = arguments.iter().filter(|a| a.keyword).map(|a| a.name);
         let keywords: Vec<&str> = keywords.collect();

@@ -6,7 +6,7 @@ use control::Source;
 use control::file;
 use control::file::File;
 use elements::device::vlan::carrier;
-use elements::ipsec::KernelTable;
+use elements_linux::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Mend, Wanted};

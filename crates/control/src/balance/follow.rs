@@ -178,7 +178,7 @@ mod tests {
             ..crate::description::source::Source::default()
         };
         let options = Options::new(1, &ports);
-        let compiled = crate::compile::compile(&source, &elements::registry(), &options);
+        let compiled = crate::compile::compile(&source, &classes::registry(), &options);
         let workers = Ports {
             plan: compiled.plan.expect("it is right"),
             now: Cell::default(),

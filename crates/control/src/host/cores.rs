@@ -95,7 +95,7 @@ mod tests {
             };
             let ports = ports::Directory::new();
             let options = planner::Options::new(4, &ports);
-            let compiled = crate::compile::compile(&source, &elements::registry(), &options);
+            let compiled = crate::compile::compile(&source, &classes::registry(), &options);
             let plan = compiled
                 .plan
                 .unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));

@@ -198,7 +198,7 @@ mod tests {
         };
         let ports = Directory::new();
         let options = Options::new(1, &ports);
-        let compiled = compile(&source, &elements::registry(), &options);
+        let compiled = compile(&source, &classes::registry(), &options);
         Known::of(compiled.plan.as_deref().expect("it is good"), 1)
     }
 

@@ -54,7 +54,7 @@ impl Stand {
         let ports = Directory::new().with_joints(Arc::new(Joints::new(1)));
         let common = Common {
             name: test.to_owned(),
-            registry: elements::registry().with_rewrite(count),
+            registry: classes::registry().with_rewrite(count),
             ports: Arc::new(ports),
             workers: Workers::start(1, &ports::waiter::of_worker).expect("there is a thread"),
             seed: 1.into(),

@@ -3,7 +3,7 @@
 use super::Control;
 use crate::netlink::Netlink;
 use crate::netlink::xfrm::Xfrm;
-use elements::ipsec::KernelTable;
+use elements_linux::ipsec::KernelTable;
 use engine::plan::Plan;
 use forwarding::{Kernel, RouteBound};
 

@@ -126,7 +126,7 @@ impl Config {
 }
 
 /// Port of an ARPQuerier to its link, by the element's full name.
-pub(crate) fn face(init: &Init, name: &str) -> Option<Face<u32>> {
+pub fn face(init: &Init, name: &str) -> Option<Face<u32>> {
     let config = init.shared_by::<Config>(name)?;
     config.find(init);
     Some(Face::new(config.link(), config.ether))
@@ -391,7 +391,7 @@ impl Element for ArpQuerier {
             ether: ether.or(us.ether).unwrap_or_default(),
             broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
             broadcast_poll,
-            own: Arc::new(Link::new(bounds, crate::secret())),
+            own: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
             table,
             named: OnceLock::new(),
         }

@@ -40,7 +40,7 @@ impl Element for ArpTable {
     fn configure(args: &mut Args) -> Config {
         let bounds = table::bounds(args, Manner::OnAndOn, Duration::from_secs(60));
         Config {
-            link: Arc::new(Link::new(bounds, crate::secret())),
+            link: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
         }
     }
 

@@ -4,7 +4,7 @@ mod arp_table;
 mod station;
 mod table;
 
-pub(crate) use arp_querier::face;
+pub use arp_querier::face;
 use engine::element::Class;
 
 /// Element classes of this module.

@@ -28,14 +28,14 @@ pub(crate) struct Config {
 
 /// Handler call that is made when a count is reached.
 #[derive(Clone, Default)]
-pub(crate) struct Call {
+pub struct Call {
     at: Option<u64>,
     handler: HandlerCall,
 }
 
 impl Call {
     /// Parses `N HANDLER VALUE`. The handler is optional, and an empty text means no call.
-    pub(crate) fn parse(text: &str) -> Result<Call, String> {
+    pub fn parse(text: &str) -> Result<Call, String> {
         let Some(first) = words(text).into_iter().next() else {
             return Ok(Call::default());
         };
@@ -52,7 +52,7 @@ impl Call {
     }
 
     /// Parses a keyword with a call.
-    pub(crate) fn argument(args: &mut Args, name: &'static str, doc: &'static str) -> Call {
+    pub fn argument(args: &mut Args, name: &'static str, doc: &'static str) -> Call {
         let Some(text) = args.key_maybe::<Raw>(name, doc) else {
             return Call::default();
         };
@@ -78,19 +78,19 @@ impl Call {
     }
 
     /// Text form of the call, as in configurations; empty without a call.
-    pub(crate) fn show(&self) -> String {
+    pub fn show(&self) -> String {
         let at = self.at.map(|at| at.to_string()).unwrap_or_default();
         let text = format!("{at} {} {}", self.handler.path, self.handler.value);
         text.trim().to_owned()
     }
 
     /// The number of the call; `None` if there is no call.
-    pub(crate) fn mark(&self) -> Option<u64> {
+    pub fn mark(&self) -> Option<u64> {
         self.at
     }
 
     /// Writes the handler.
-    pub(crate) fn call(&self, cx: &mut Cx) {
+    pub fn call(&self, cx: &mut Cx) {
         if !self.handler.path.is_empty() {
             cx.defer_write(&self.handler);
         }
@@ -98,7 +98,7 @@ impl Call {
 
     /// Makes the call if the count has reached its threshold between `before` and `now`.
     #[inline]
-    pub(crate) fn check(&self, before: u64, now: u64, cx: &mut Cx) {
+    pub fn check(&self, before: u64, now: u64, cx: &mut Cx) {
         if self.at.is_some_and(|at| before < at && at <= now) {
             self.call(cx);
         }
@@ -273,39 +273,41 @@ mod tests {
         let text = "InfiniteSource(LIMIT 100, STOP true)
               -> Counter(COUNT_CALL 5 s.switch 1)
               -> s :: Switch -> c :: Counter -> d :: Discard;
-            s[1] -> d; DriverManager(wait_stop, print c.count)";
+            s[1] -> d";
         let mut bench = Bench::strict(crate::CLASSES, text);
         bench.run();
         assert_eq!(
-            (bench.printed().as_str(), bench.said().as_str()),
-            ("4\n", "")
+            (bench.read("c.count").as_str(), bench.said()),
+            ("4", String::new())
         );
         assert!(bench.graph().stopped());
     }
 
     #[test]
     fn a_count_of_bytes_calls_once_until_reset() {
-        let text = "c :: Counter(BYTE_COUNT_CALL 5 s.run \"a b\") -> Discard;
-            s :: Script(TYPE PASSIVE, print 'called' $args)";
+        // The calls set a handler of a source, which shows the value.
+        let text = "c :: Counter(BYTE_COUNT_CALL 5 t.data \"a b\") -> Discard;
+            t :: RatedSource(ACTIVE false) -> Discard";
         let mut bench = Bench::strict(crate::CLASSES, text);
         bench.run();
-        let said = |bench: &mut Bench| {
+        let called = |bench: &mut Bench| {
+            bench.write("t.data", "");
             bench.push("c", &[b"xyz", b"xyz", b"xyz"]);
-            bench.printed()
+            bench.read("t.data")
         };
-        assert_eq!(said(&mut bench), "called a b\n");
-        assert_eq!(said(&mut bench), "");
+        assert_eq!(called(&mut bench), "a b");
+        assert_eq!(called(&mut bench), "");
         bench.write("c.reset_counts", "");
-        assert_eq!(said(&mut bench), "called a b\n");
-        bench.write("c.count_call", "5 s.run late");
-        assert_eq!(said(&mut bench), "called late\n");
+        assert_eq!(called(&mut bench), "a b");
+        bench.write("c.count_call", "5 t.data late");
+        assert_eq!(called(&mut bench), "late");
         bench.write("c.count_call", "");
         bench.write("c.reset", "");
         bench.write("c.byte_count_call", "1");
-        assert_eq!(said(&mut bench), "");
-        bench.write("c.byte_count_call", "1 s.run now");
-        assert_eq!(said(&mut bench), "called now\n");
-        assert!(bench.try_write("c.count_call", "x s.run").is_err());
+        assert_eq!(called(&mut bench), "");
+        bench.write("c.byte_count_call", "1 t.data now");
+        assert_eq!(called(&mut bench), "now");
+        assert!(bench.try_write("c.count_call", "x t.data").is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::prelude::*;
 
 /// Paint colour, and the annotation that holds it.
 #[derive(Clone, Copy)]
-pub(crate) struct Color {
+pub struct Color {
     /// Colour, 0 to 255.
     pub(super) color: u8,
     anno: Anno<1>,
@@ -44,7 +44,8 @@ pub(super) fn anno(args: &mut Args) -> Anno<1> {
     args.optional("ANNO", Anno::PAINT, "the annotation that holds the paint")
 }
 
-pub(crate) struct Paint(Color);
+/// Element of the class Paint.
+pub struct Paint(Color);
 
 impl Element for Paint {
     const CONTRACT: Contract = Contract::new("Paint", manual!())

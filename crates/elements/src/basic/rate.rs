@@ -9,7 +9,7 @@ const WEIGHT: f64 = 1.0 / 16.0;
 
 /// Rate of events per second: exponential moving average over steps of 10 ms, with weight 1/16.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Rate {
+pub struct Rate {
     /// Number of the current step.
     step: u64,
     /// Number of events in the current step.
@@ -21,7 +21,7 @@ pub(crate) struct Rate {
 impl Rate {
     /// Counts events at time `now`.
     #[inline]
-    pub(crate) fn add(&mut self, events: u64, now: Time) {
+    pub fn add(&mut self, events: u64, now: Time) {
         let step = now.0 / STEP;
         if step != self.step {
             self.begin_step(step);
@@ -38,14 +38,14 @@ impl Rate {
     }
 
     /// Number of events per second at time `now`.
-    pub(crate) fn per_second(&self, now: Time) -> f64 {
+    pub fn per_second(&self, now: Time) -> f64 {
         let mut here = *self;
         here.add(0, now);
         here.average * (1e9 / STEP as f64)
     }
 
     /// Handler job that returns the rate, multiplied by `times`.
-    pub(crate) fn read(self, times: f64) -> Job {
+    pub fn read(self, times: f64) -> Job {
         Box::new(move |cx| {
             let text = format!("{:.3}", self.per_second(cx.now()) * times);
             Ok(text.trim_end_matches('0').trim_end_matches('.').to_owned())

@@ -27,7 +27,8 @@
 use crate::prelude::*;
 use rules::{Compiled, Expr, HEADER, Headers, Outcome, Program, View, Within, pattern};
 
-pub(crate) struct Config {
+/// Configuration.
+pub struct Config {
     program: Compiled,
     patterns: Vec<String>,
     /// True if the patterns test only bytes that are equal in all segments of a super-frame.
@@ -45,7 +46,8 @@ fn is_alike(within: &Within) -> bool {
     })
 }
 
-pub(crate) struct Classifier {
+/// Element of the class Classifier.
+pub struct Classifier {
     config: Arc<Config>,
     last: Last,
 }

@@ -1,4 +1,4 @@
-pub(crate) mod classifier;
+pub mod classifier;
 mod ip6_classifier;
 mod ip6_filter;
 mod ip_classifier;

@@ -1,7 +1,7 @@
 //! Filter for some kinds of frames: FORCE_IP and PROTOCOL of FromDevice.
 
-use crate::dump::link::{Encap, mark_ip};
 use crate::prelude::*;
+use captures::link::{Encap, mark_ip};
 
 /// Indices in DROPS.
 const NOT_IP: u8 = 0;

@@ -10,7 +10,7 @@ const TAG: usize = 4;
 /// Removes the priority tag of the frame that starts at `offset`, if it has one, and notes it in the VLAN_TCI
 /// annotation.
 #[cold]
-pub(crate) fn take_priority_tag(packet: &mut Packet, offset: usize) {
+pub fn take_priority_tag(packet: &mut Packet, offset: usize) {
     if let Some(tci) = remove_priority_tag(packet, offset) {
         if offset == 0 {
             packet.set_mac_here();
@@ -22,7 +22,7 @@ pub(crate) fn take_priority_tag(packet: &mut Packet, offset: usize) {
 /// Removes the priority tag of the frame that starts at `offset`, and returns it; `None` if there is none. No
 /// annotation changes.
 #[cold]
-pub(crate) fn remove_priority_tag(packet: &mut Packet, offset: usize) -> Option<u16> {
+pub fn remove_priority_tag(packet: &mut Packet, offset: usize) -> Option<u16> {
     let at = offset + ADDRESSES;
     let &[t, p, high, low, _, _] = packet.data().get(at..)?.first_chunk()?;
     let tci = u16::from_be_bytes([high, low]);

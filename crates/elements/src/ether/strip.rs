@@ -17,7 +17,8 @@ drops! {
     TOO_SHORT = "too_short",
 }
 
-pub(crate) struct Strip {
+/// Element of the class Strip.
+pub struct Strip {
     length: usize,
 }
 

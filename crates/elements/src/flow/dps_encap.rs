@@ -209,10 +209,13 @@ mod tests {
 
     #[test]
     fn the_state_says_what_follows() {
-        let text = "m :: MPLSEncap(16) -> e :: DPSEncap(LINK 8Mbps) -> out :: Collect";
+        let text = "e :: DPSEncap(LINK 8Mbps) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         let (four, six) = (ip4().bytes(), ip6().bytes());
-        bench.push("m", std::slice::from_ref(&four));
+        let labelled = testkit::below(&[16], 64, &four);
+        let mut packet = Packet::from_bytes(&labelled).expect("it fits");
+        packet.set_network_offset(4); // behind the label
+        bench.push_packets("e", 0, [packet].into_iter().collect());
         bench.push("e", &[&four, &six, &b"?".to_vec(), &Vec::new()]);
         let kinds: Vec<u16> = bench
             .take("out")

@@ -15,7 +15,7 @@
 
 use crate::ip4::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
 use crate::ip4::faults::Wording;
-use crate::manual::manual;
+use crate::manual;
 use wire::{Icmp, Ipv4, icmp, ipv4, proto};
 
 pub(crate) struct CheckICMPHeader;

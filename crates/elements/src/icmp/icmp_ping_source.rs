@@ -363,7 +363,7 @@ mod tests {
     #[test]
     fn replies_are_timed_and_counts_begin_again() {
         let text = "p :: ICMPPingSource(10.0.0.1, 10.0.0.2, LIMIT 2, IDENTIFIER 0, VERBOSE false)
-            -> ICMPPingResponder -> SetTimestamp -> Queue -> DelayUnqueue(0.03) -> p;
+            -> ICMPPingResponder -> Queue -> DelayUnqueue(0.03) -> p;
             Idle -> c :: CheckIPHeader -> p";
         let mut bench = Bench::strict(crate::CLASSES, text);
         for round in 1..=2 {

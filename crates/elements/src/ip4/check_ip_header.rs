@@ -41,7 +41,6 @@
 
 use super::faults::{self, Faults, Wording};
 use crate::ip4::{Addresses, Interfaces, PARAMETER};
-use crate::linux;
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
@@ -83,7 +82,8 @@ const fn valid_networks(are_sources: bool) -> [bool; 256] {
 /// Offset of the total length, for Parameter Problem messages.
 const TOTAL_LENGTH: u8 = 2;
 
-pub(crate) struct Config {
+/// Configuration.
+pub struct Config {
     offset: usize,
     checksum: bool,
     addresses: bool,
@@ -94,7 +94,8 @@ pub(crate) struct Config {
     verbose: bool,
 }
 
-pub(crate) struct CheckIPHeader {
+/// Element of the class CheckIPHeader.
+pub struct CheckIPHeader {
     config: Arc<Config>,
     /// Offset of the header in bytes; beyond the end of all packets if the configured offset is too large.
     offset: u16,
@@ -187,7 +188,11 @@ impl Config {
             false,
             "true if addresses of the router's namespace are bad sources",
         );
-        let kernel = if kernel { linux::routes4(args) } else { None };
+        let kernel = if kernel {
+            forwarding::args::routes4(args)
+        } else {
+            None
+        };
         let checksum = args.key("CHECKSUM", checksum, "true to verify checksums");
         let verbose = faults::verbose(args);
         let addresses = interfaces.is_some() || bad.is_some() || good.is_some() || kernel.is_some();

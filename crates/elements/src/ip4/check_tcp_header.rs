@@ -15,7 +15,7 @@
 
 use super::check_upper::{BAD_CHECKSUM, BAD_LENGTH, Upper};
 use super::faults::Wording;
-use crate::manual::manual;
+use crate::manual;
 use wire::{Ipv4, Tcp, proto};
 
 pub(crate) struct CheckTCPHeader;

@@ -21,8 +21,9 @@ drops! {
     NO_HEADER = "no_header",
 }
 
+/// Element of the class DecIPTTL.
 #[derive(Clone, Copy)]
-pub(crate) struct DecIPTTL {
+pub struct DecIPTTL {
     active: bool,
     multicast: bool,
     drops: u64,

@@ -94,7 +94,7 @@ impl Element for IPFragmenter {
             "true if a lesser MTU of the packet's annotation counts",
         );
         let interface: Option<String> = args.key_maybe("INTERFACE", "interface whose MTU is used");
-        let interface = interface.map(|name| crate::linux::interface(args, &name));
+        let interface = interface.map(|name| forwarding::args::interface(args, &name));
         let mtu = match interface {
             Some(_) => MTU_MIN,
             None => {

@@ -1,10 +1,10 @@
 mod addresses;
-pub(crate) mod check_ip_header;
+pub mod check_ip_header;
 pub(crate) mod check_ip_header2;
 mod check_tcp_header;
 mod check_udp_header;
 pub(crate) mod check_upper;
-pub(crate) mod dec_ip_ttl;
+pub mod dec_ip_ttl;
 pub(crate) mod drop_directed_broadcasts;
 mod ecn;
 pub(crate) mod encap;
@@ -139,7 +139,7 @@ fn upper(packet: &Packet) -> Option<(usize, usize, Ipv4Addr, Ipv4Addr)> {
 
 /// The marked datagram without trailing bytes; empty if there is none.
 #[inline]
-pub(crate) fn datagram(packet: &Packet) -> &[u8] {
+pub fn datagram(packet: &Packet) -> &[u8] {
     let bytes = packet.network();
     match header(packet) {
         Some(ip) => &bytes[..ip.total_len().clamp(ip.header_len(), bytes.len())],

@@ -25,7 +25,8 @@ drops! {
     NOT_TO_ROUTER = "not_to_router",
 }
 
-pub(crate) struct CheckIP6Forward;
+/// Element of the class CheckIP6Forward.
+pub struct CheckIP6Forward;
 
 impl Element for CheckIP6Forward {
     const CONTRACT: Contract = Contract::new("CheckIP6Forward", manual!())

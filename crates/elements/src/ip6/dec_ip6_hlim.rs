@@ -14,7 +14,8 @@
 
 use crate::prelude::*;
 
-pub(crate) struct DecIP6HLIM {
+/// Element of the class DecIP6HLIM.
+pub struct DecIP6HLIM {
     active: bool,
     expired: u64,
 }

@@ -121,7 +121,7 @@ impl Element for ICMP6Redirect {
             args.required("COLOR", "the interface's paint"),
             args.required("IP6", "the router's link-local address"),
         );
-        let limit = Limit::own(args, 10, 10);
+        let limit = Limit::own(args, 10, 10, crate::secret(cfg!(test)));
         let each = args.rest("PREFIX", "IPv6 prefixes", "prefixes of the link");
         let prefixes = each
             .iter()

@@ -108,7 +108,7 @@ pub(super) struct Config {
 }
 
 /// An IP6NDSolicitor's place on its link, by its full name.
-pub(crate) fn face(init: &Init, name: &str) -> Option<neighbour::Face<Key6>> {
+pub fn face(init: &Init, name: &str) -> Option<neighbour::Face<Key6>> {
     let config = init.shared_by::<Config>(name)?;
     Some(neighbour::Face::new(&config.link, config.face.ether))
 }
@@ -341,7 +341,7 @@ impl Element for IP6NDSolicitor {
         Config {
             face,
             entries: entries.unwrap_or_else(Entries::stand_in),
-            link: Arc::new(Link::new(bounds, crate::secret())),
+            link: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
         }
     }
 

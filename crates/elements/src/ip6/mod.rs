@@ -2,9 +2,9 @@ mod addresses;
 mod chain;
 mod check_icmp6_header;
 mod check_ip6_extensions;
-pub(crate) mod check_ip6_forward;
+pub mod check_ip6_forward;
 pub(crate) mod check_ip6_header;
-pub(crate) mod dec_ip6_hlim;
+pub mod dec_ip6_hlim;
 mod fault;
 mod fix_ip6_src;
 mod get_ip6_address;
@@ -29,7 +29,7 @@ pub(crate) mod testing;
 
 use engine::element::Class;
 use engine::packet::Packet;
-pub(crate) use ip6_nd_solicitor::face;
+pub use ip6_nd_solicitor::face;
 
 /// The network (/64) of a packet's source: a host has all its addresses.
 fn network(packet: &Packet) -> u64 {

@@ -29,7 +29,7 @@
 //! - `BINS`, `WIDTH`, `EXACT`, `DROP_LATE`, `SLACK`: as in DeadlineQueue.
 
 use super::deadline_queue::{DeadlineQueue, Kind};
-use crate::manual::manual;
+use crate::manual;
 use engine::element::Copies;
 
 /// Kind with an order for each worker.

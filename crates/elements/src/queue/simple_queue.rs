@@ -12,7 +12,7 @@
 
 use super::kind::{Kind, Notes};
 use super::queue::Queue;
-use crate::manual::manual;
+use crate::manual;
 
 /// Names the class.
 pub(crate) struct Is;

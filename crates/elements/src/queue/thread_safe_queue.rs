@@ -13,7 +13,7 @@
 
 use super::kind::Kind;
 use super::queue::Queue;
-use crate::manual::manual;
+use crate::manual;
 
 /// Names the class.
 pub(crate) struct Is;

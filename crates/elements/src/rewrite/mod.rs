@@ -3,8 +3,6 @@
 mod config;
 mod handlers;
 mod rewriter;
-#[cfg(test)]
-mod split_tests;
 
 mod ftp_port_mapper;
 mod icmp_ping_rewriter;

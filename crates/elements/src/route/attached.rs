@@ -20,7 +20,7 @@ struct Interface {
 }
 
 /// Inserts the routes of `ATTACHED` before the other arguments of routing tables.
-pub(crate) fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
+pub fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     let has_any = |e: &lang::Element| e.config.text.contains("ATTACHED");
     if !router.elements.iter().any(has_any) {
@@ -128,13 +128,14 @@ fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, Strin
 }
 
 /// Adjacency list of a router's elements.
-pub(crate) struct Ways {
+pub struct Ways {
     /// For each element, pairs of an output port and the element connected to it.
     out: Vec<Vec<(usize, usize)>>,
 }
 
 impl Ways {
-    pub(crate) fn of(router: &Router) -> Ways {
+    /// The list of a router.
+    pub fn of(router: &Router) -> Ways {
         let mut out = vec![Vec::new(); router.elements.len()];
         for c in &router.connections {
             out[c.from.element].push((c.from.port, c.to.element));
@@ -143,12 +144,12 @@ impl Ways {
     }
 
     /// Pairs of an output port and the element connected to it.
-    pub(crate) fn from(&self, element: usize) -> &[(usize, usize)] {
+    pub fn from(&self, element: usize) -> &[(usize, usize)] {
         &self.out[element]
     }
 
     /// The element `first` and its successors, as long as each has one connection, up to `STEPS_MAX` elements.
-    pub(crate) fn along(&self, first: usize) -> impl Iterator<Item = usize> {
+    pub fn along(&self, first: usize) -> impl Iterator<Item = usize> {
         let next = |&at: &usize| match self.out[at][..] {
             [(_, to)] => Some(to),
             _ => None,

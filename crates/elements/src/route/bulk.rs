@@ -5,7 +5,7 @@ use forwarding::family::Family;
 use tables::fib::Structure;
 
 /// Reusable buffers for looking up a batch of packets.
-pub(crate) struct Bulk<F: Family<N>, const N: usize> {
+pub struct Bulk<F: Family<N>, const N: usize> {
     keys: Vec<F::Key>,
     ids: Vec<u16>,
 }
@@ -21,7 +21,7 @@ impl<F: Family<N>, const N: usize> Default for Bulk<F, N> {
 
 impl<F: Family<N>, const N: usize> Bulk<F, N> {
     /// Looks up the destinations of all packets. Returns their group ids in the order of packets; 0 for no route.
-    pub(crate) fn look_up(&mut self, fib: &impl Structure<N>, batch: &Batch) -> &[u16] {
+    pub fn look_up(&mut self, fib: &impl Structure<N>, batch: &Batch) -> &[u16] {
         self.keys.clear();
         self.keys.extend(batch.iter().map(F::key));
         self.ids.resize(batch.len(), 0);

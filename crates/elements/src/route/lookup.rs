@@ -85,7 +85,7 @@ impl<const N: usize, S: Structure<N>> Config<N, S> {
 }
 
 /// Routing table of any lookup structure.
-pub(crate) trait Reach {
+pub trait Reach {
     /// True if an address has a route. Wait-free, for workers.
     fn has_route(&self, address: Ipv4Addr) -> bool;
 }
@@ -275,7 +275,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             no_route,
             port_max: port_max.filter(|&port| port < PORTS_MAX),
             outputs: AtomicUsize::new(0),
-            seed: secret() as u32,
+            seed: secret(cfg!(test)) as u32,
         }
     }
 
@@ -409,7 +409,7 @@ fn choose<K: Kind<N>, const N: usize>(
 /// Flow hash of a packet: the one that the port or an upstream element has stored. Otherwise the hash is computed, and
 /// stored for downstream elements.
 #[inline]
-pub(crate) fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u32 {
+pub fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -> u32 {
     match packet.hash() {
         0 => {
             let hash = F::flow_hash(packet, seed).max(1);

@@ -22,7 +22,7 @@
 //! - `GENTLE`: true if the probability increases gradually to 1 at twice the upper threshold. Default true.
 
 use super::red::{Kind, Red};
-use crate::manual::manual;
+use crate::manual;
 
 /// Kind that adapts its thresholds to a target queue length.
 pub(crate) struct Adaptive;

@@ -14,7 +14,7 @@
 use super::meter::Meter;
 use super::rate::Octets;
 use super::rated_unqueue::Kind;
-use crate::manual::manual;
+use crate::manual;
 
 /// Rates in bytes.
 pub(crate) struct ByBytes;

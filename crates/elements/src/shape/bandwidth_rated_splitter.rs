@@ -20,7 +20,7 @@
 use super::rate::Octets;
 use super::rated_splitter::RatedSplitter;
 use super::rated_unqueue::Kind;
-use crate::manual::manual;
+use crate::manual;
 
 /// Rates in bytes.
 pub(crate) struct ByBytes;

@@ -18,7 +18,7 @@
 
 use super::rate::Octets;
 use super::rated_unqueue::{Kind, RatedUnqueue};
-use crate::manual::manual;
+use crate::manual;
 
 /// Rates in bytes.
 pub(crate) struct ByBytes;

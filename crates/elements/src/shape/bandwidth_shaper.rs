@@ -13,7 +13,7 @@
 use super::rate::Octets;
 use super::rated_unqueue::Kind;
 use super::shaper::Shaper;
-use crate::manual::manual;
+use crate::manual;
 
 /// Rates in bytes per second.
 pub(crate) struct ByBytes;

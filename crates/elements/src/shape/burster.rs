@@ -12,7 +12,7 @@
 //! - `BURST`: packets at a time. Default 8.
 
 use super::timed_unqueue::{Kind, TimedUnqueue};
-use crate::manual::manual;
+use crate::manual;
 
 /// Kind that emits eight packets at a time.
 pub(crate) struct Eight;

@@ -5,14 +5,16 @@ use engine::graph::call::HandlerCall;
 
 /// Values of `STOP` and `END_CALL`.
 #[derive(Clone)]
-pub(crate) struct End {
-    pub(crate) stop: bool,
-    pub(crate) call: Option<HandlerCall>,
+pub struct End {
+    /// True if the router stops at the end.
+    pub stop: bool,
+    /// The handler that is written at the end.
+    pub call: Option<HandlerCall>,
 }
 
 impl End {
     /// Parses `STOP` and `END_CALL`, of which at most one may be given.
-    pub(crate) fn parse(args: &mut Args) -> End {
+    pub fn parse(args: &mut Args) -> End {
         let stop = args.key("STOP", false, "true to stop the router at the end");
         let call: Option<HandlerCall> =
             args.key_maybe("END_CALL", "handler that is written at the end");
@@ -29,12 +31,12 @@ impl End {
     }
 
     /// True if the end does something.
-    pub(crate) fn acts(&self) -> bool {
+    pub fn acts(&self) -> bool {
         self.stop || self.call.is_some()
     }
 
     /// Handles the end of a source: stops the router, or writes the handler after the element has returned.
-    pub(crate) fn reached(&self, cx: &mut Cx) {
+    pub fn reached(&self, cx: &mut Cx) {
         if self.stop {
             cx.stop();
         }

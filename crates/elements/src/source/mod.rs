@@ -1,5 +1,5 @@
 /// Actions at the end of a source.
-pub(crate) mod end;
+pub mod end;
 mod every;
 mod infinite_source;
 mod random_source;

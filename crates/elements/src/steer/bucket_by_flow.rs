@@ -238,7 +238,7 @@ impl Element for BucketByFlow {
                 Err(wrong) => args.error_with_help(arg, wrong, "a rule is VALUES=BUCKET"),
             }
         }
-        let table = ExactWriter::new(capacity, fields.words(), secret());
+        let table = ExactWriter::new(capacity, fields.words(), secret(cfg!(test)));
         let mut writer = Writer {
             rules: table,
             limbo: VecDeque::new(),

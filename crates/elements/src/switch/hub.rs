@@ -46,7 +46,7 @@ impl Element for Hub {
 }
 
 /// The handler of a class that copies, for the copies that could not be made.
-pub(crate) const fn no_buffer<E: Element>(count: fn(&E) -> u64) -> Handler<E> {
+pub const fn no_buffer<E: Element>(count: fn(&E) -> u64) -> Handler<E> {
     let doc = "copies not made because there was no free buffer";
     Handler::sum("no_buffer", doc, count)
 }

@@ -1,14 +1,13 @@
 mod bypass;
 mod choice;
 mod hash_switch;
-pub(crate) mod hub;
+pub mod hub;
 mod input_switch;
 mod pcp_switch;
 mod pull_switch;
 mod random_sample;
 mod random_switch;
 mod round_robin_switch;
-pub(crate) mod sides;
 mod simple_pull_switch;
 mod static_pull_switch;
 mod static_switch;

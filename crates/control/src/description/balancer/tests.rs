@@ -115,7 +115,7 @@ fn errors_of(text: &str, workers: usize) -> String {
         devices_must_exist: false,
         ..Options::new(workers, &ports)
     };
-    let mut compiled = compile(&source, &elements::registry(), &options);
+    let mut compiled = compile(&source, &classes::registry(), &options);
     compiled.diagnostics.retain(lang::Diagnostic::is_error);
     compiled.text()
 }

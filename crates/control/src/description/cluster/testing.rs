@@ -81,5 +81,5 @@ pub(crate) fn compiled(of: &Description, server: usize, workers: usize) -> Compi
         devices_must_exist: false,
         ..Options::new(workers, &ports)
     };
-    compile(&source, &elements::registry(), &options)
+    compile(&source, &classes::registry(), &options)
 }

@@ -5,7 +5,7 @@
 
 use super::routers::Section;
 use crate::description::reader::{Fields, Reader, Word};
-use elements::ipsec::Given;
+use elements_linux::ipsec::Given;
 use lang::Span;
 use lang::args::quote;
 use std::collections::BTreeSet;

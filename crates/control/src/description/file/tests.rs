@@ -396,7 +396,7 @@ fn ipsec_of_a_file_is_what_the_table_of_its_router_is_given() {
     // The graph accepts it, and no visible text has a key.
     let compiled = crate::compile::compile(
         &parsed.routers[0].source,
-        &elements::registry(),
+        &classes::registry(),
         &planner::Options::new(1, &::ports::Directory::new()),
     );
     assert_eq!(compiled.text(), "");
@@ -536,7 +536,7 @@ fn the_example_of_ipsec_is_right() {
         assert_eq!(mistakes(&parsed), [""; 0]);
         let compiled = crate::compile::compile(
             &parsed.routers[0].source,
-            &elements::registry(),
+            &classes::registry(),
             &planner::Options::new(1, &::ports::Directory::new()),
         );
         // The router's interfaces need not exist.

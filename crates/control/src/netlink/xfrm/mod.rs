@@ -15,7 +15,7 @@ use super::counts::XfrmCounts;
 use super::own::is_own;
 use super::socket::{Changes, Requests, is_loss};
 use super::watched::{Follow, Post, Watched, room_or, within};
-use elements::ipsec::KernelTable;
+use elements_linux::ipsec::KernelTable;
 use ports::Namespace;
 use rustix::event::{PollFd, PollFlags};
 use std::collections::HashMap;
