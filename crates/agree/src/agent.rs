@@ -5,8 +5,8 @@
 
 use crate::Millis;
 use crate::records::{
-    ALIVE, AWAY, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, STATE,
-    State, VERDICT, Verdict, WANTED, Wanted, put,
+    ALIVE, AWAY, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, ROUTES,
+    Routes, STATE, State, VERDICT, Verdict, WANTED, Wanted, put,
 };
 use crate::store::{Answer, Change, Event, Lease, Request, Revision, Unwatched, Write};
 use crate::view::View;
@@ -66,6 +66,8 @@ pub struct Identity {
     pub id: String,
     /// Version of the server's program.
     pub program: String,
+    /// Address and port at which it serves routes while it leads.
+    pub routes_at: Option<String>,
 }
 
 /// One server's part in the agreement.
@@ -91,6 +93,7 @@ pub struct Agent {
     good: Option<Wanted>,
     trouble: Option<String>,
     links: Option<Links>,
+    routes: Option<Routes>,
     began: u64,
 }
 
@@ -121,6 +124,7 @@ impl Agent {
             good: None,
             trouble: None,
             links: None,
+            routes: None,
             began,
         }
     }
@@ -317,6 +321,7 @@ impl Agent {
         let leader = Leader {
             name: self.own.name.clone(),
             epoch: epoch + 1,
+            at: self.own.routes_at.clone(),
         };
         let mut held = put(LEADER, &leader);
         held.lease = Some(lease);
@@ -327,8 +332,8 @@ impl Agent {
         })
     }
 
-    /// Write of the leader: repeats the wanted description in the new epoch, says who is away, or decides on a
-    /// proposal.
+    /// Write of the leader: repeats the wanted description in the new epoch, says who is away or which routes there
+    /// are, or decides on a proposal.
     fn lead(&self, view: &View, now: Millis) -> Option<Write> {
         if !self.leads_in(view) {
             return None;
@@ -367,6 +372,12 @@ impl Agent {
                 _ => continue,
             };
             return Some(guarded(change, Vec::new()));
+        }
+        if let Some(routes) = &self.routes
+            && routes.epoch == epoch
+            && view.routes.record.as_ref() != Some(routes)
+        {
+            return Some(guarded(put(ROUTES, routes), Vec::new()));
         }
         let proposal = view.open_proposal()?;
         let unchanged = vec![(PROPOSED.to_owned(), view.proposed.revision), wanted_is];
@@ -510,6 +521,11 @@ impl Agent {
     /// Hears how the server's links are.
     pub fn linked(&mut self, links: Links) {
         self.links = Some(links);
+    }
+
+    /// Takes the account of the routes that the server serves as the leader of an epoch. Each new one is a write to the store.
+    pub fn routed(&mut self, routes: Routes) {
+        self.routes = Some(routes);
     }
 
     /// Takes the result of [`Act::Keep`]. If the disk refused, the server does not act on its view.

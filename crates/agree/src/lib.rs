@@ -5,6 +5,7 @@
 //! - [`records`]: the values and their keys.
 //! - [`view`]: copy of all values as of one revision.
 //! - [`agent`]: decisions of one server. They depend on the present view alone, not on the changes that led to it.
+//! - [`routes`]: the leader's routes by version, and each server's copy, which go by a stream of their own.
 //!
 //! A server acts only for an epoch that is not older than the highest epoch it has seen, and keeps that number on its
 //! disk. So a leader that was paused, or cut off, changes nothing when it comes back.
@@ -13,6 +14,7 @@ pub mod agent;
 #[cfg(test)]
 mod memory;
 pub mod records;
+pub mod routes;
 pub mod store;
 pub mod view;
 

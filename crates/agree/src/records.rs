@@ -2,6 +2,7 @@
 
 use crate::store::Change;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Key of the epoch: a number that each new leader raises.
 pub const EPOCH: &str = "epoch";
@@ -21,6 +22,8 @@ pub const ALIVE: &str = "alive/";
 pub const AWAY: &str = "away/";
 /// Beginning of the key of each server's [`State`].
 pub const STATE: &str = "state/";
+/// Key of the leader's account of [`Routes`].
+pub const ROUTES: &str = "routes";
 
 /// Leader of an epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +32,9 @@ pub struct Leader {
     pub name: String,
     /// The epoch.
     pub epoch: u64,
+    /// Address and port at which it serves its routes.
+    #[serde(default)]
+    pub at: Option<String>,
 }
 
 /// Description that all servers are to run.
@@ -113,6 +119,52 @@ pub struct Links {
     pub all: usize,
     /// Servers at the other ends of unused links.
     pub down: Vec<String>,
+}
+
+/// The leader's account of its routes, and of the servers that have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routes {
+    /// Epoch of the leader.
+    pub epoch: u64,
+    /// Version of its routes.
+    pub version: u64,
+    /// Number of its routes.
+    pub routes: u64,
+    /// Reason why the leader does not serve its routes; servers keep those that they have.
+    pub error: Option<String>,
+    /// Number of the kernel's routes that no server can have.
+    pub left_out: u64,
+    /// Some of these routes, each with the reason.
+    pub examples: Vec<String>,
+    /// Milliseconds that the latest version took to the last server.
+    pub took_ms: Option<u64>,
+    /// Members by name.
+    pub servers: BTreeMap<String, RouteState>,
+}
+
+/// A server's routes, as the leader knows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteState {
+    /// Version that the server has acknowledged; 0 if it has none of this epoch.
+    pub version: u64,
+    /// Number of its routes.
+    pub routes: u64,
+    /// Number of these that are not in its tables: its description has no such gateway, or a table is full.
+    pub missing: u64,
+    /// Reason why the server is named.
+    pub behind: Option<Behind>,
+    /// Time since which it is behind, in milliseconds since 1970.
+    pub since: u64,
+}
+
+/// Reason why a server is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Behind {
+    /// Version not acknowledged for too long.
+    Late,
+    /// No sign of life for too long.
+    Silent,
 }
 
 /// A server's opinion on a proposal.

@@ -182,6 +182,7 @@ fn identity(server: usize) -> Identity {
         name: name(server),
         id: name(server),
         program: "1".to_owned(),
+        routes_at: None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Copy of all values of the store as of one revision.
 
 use crate::records::{
-    ALIVE, AWAY, EPOCH, LEADER, Leader, MEMBER, Member, PROPOSED, Proposal, STATE, State, VERDICT,
-    Verdict, WANTED, Wanted,
+    ALIVE, AWAY, EPOCH, LEADER, Leader, MEMBER, Member, PROPOSED, Proposal, ROUTES, Routes, STATE,
+    State, VERDICT, Verdict, WANTED, Wanted,
 };
 use crate::store::{Entry, Lease, Revision};
 use serde::de::DeserializeOwned;
@@ -53,6 +53,8 @@ pub struct View {
     pub away: BTreeMap<String, Of<u64>>,
     /// States that servers report, by name.
     pub states: BTreeMap<String, Of<State>>,
+    /// The leader's account of its routes.
+    pub routes: Of<Routes>,
 }
 
 impl View {
@@ -80,6 +82,7 @@ impl View {
             WANTED => self.wanted.set(entry),
             PROPOSED => self.proposed.set(entry),
             VERDICT => self.verdict.set(entry),
+            ROUTES => self.routes.set(entry),
             _ => {
                 if let Some(name) = key.strip_prefix(MEMBER) {
                     set_in(&mut self.members, name, entry);

@@ -90,6 +90,7 @@ fn a_store_that_was_restored_from_an_old_copy_takes_no_server_back() {
     let old = Leader {
         name: "b".to_owned(),
         epoch: 2,
+        at: None,
     };
     let wanted = Wanted {
         version: 3,

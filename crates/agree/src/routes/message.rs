@@ -1,0 +1,406 @@
+//! Messages between a leader and its servers, and their form as bytes.
+//!
+//! A message is its length in four bytes, a byte for its kind, and its fields; numbers have their most significant
+//! byte first. No length is believed: every parser is bounded by the bytes that are there.
+
+use super::{At, Change, HOPS_MAX, Hop, Hops, Prefix};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Maximum length of a message in bytes, without the four bytes of its length.
+pub const LENGTH_MAX: usize = 1 << 20;
+/// Maximum length of a name or a reason in bytes.
+pub const TEXT_MAX: usize = 512;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// First message of a server.
+    Hello(Hello),
+    /// A server has written all routes of a state into its tables.
+    Acknowledged(Acknowledged),
+    /// A snapshot begins.
+    Begin {
+        /// Epoch of the leader.
+        epoch: u64,
+    },
+    /// Prefixes as they are now.
+    Change(Vec<Change>),
+    /// With all messages so far the server has this state of the routes.
+    Reached(At),
+    /// The leader lives, and has not read all its routes yet, or sends a snapshot.
+    Wait {
+        /// Epoch of the leader.
+        epoch: u64,
+    },
+    /// The leader does not serve this server.
+    Refused {
+        /// The reason, a sentence.
+        why: String,
+    },
+}
+
+/// A server's account of itself at the beginning of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// Name of the server.
+    pub name: String,
+    /// Identity of its membership.
+    pub identity: String,
+    /// Highest epoch that it has seen.
+    pub seen: u64,
+    /// State of its routes; `None` if it has no complete one.
+    pub at: Option<At>,
+}
+
+/// A server's account of its routes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Acknowledged {
+    /// State of its routes; `None` if it has no complete one.
+    pub at: Option<At>,
+    /// Number of routes.
+    pub routes: u64,
+    /// Number of these that are not in its tables: its description has no such gateway, or a table is full.
+    pub missing: u64,
+}
+
+/// A byte sequence that is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+const HELLO: u8 = 1;
+const ACKNOWLEDGED: u8 = 2;
+const BEGIN: u8 = 3;
+const CHANGE: u8 = 4;
+const REACHED: u8 = 5;
+const WAIT: u8 = 6;
+const REFUSED: u8 = 7;
+
+/// Family of a prefix; the number of next hops has the upper bits, `GONE` for a route that is gone.
+const V4: u8 = 4;
+const V6: u8 = 6;
+const GONE: u8 = u8::MAX;
+
+impl Message {
+    /// Appends the message to bytes that are to be sent. A text that is too long is cut.
+    pub fn write(&self, to: &mut Vec<u8>) {
+        let start = to.len();
+        to.extend([0; 4]);
+        match self {
+            Message::Hello(hello) => {
+                to.push(HELLO);
+                text(to, &hello.name);
+                text(to, &hello.identity);
+                number(to, hello.seen);
+                state(to, hello.at);
+            }
+            Message::Acknowledged(done) => {
+                to.push(ACKNOWLEDGED);
+                state(to, done.at);
+                number(to, done.routes);
+                number(to, done.missing);
+            }
+            Message::Begin { epoch } => {
+                to.push(BEGIN);
+                number(to, *epoch);
+            }
+            Message::Change(changes) => {
+                to.push(CHANGE);
+                changes.iter().for_each(|change| write_change(to, change));
+            }
+            Message::Reached(at) => {
+                to.push(REACHED);
+                state(to, Some(*at));
+            }
+            Message::Wait { epoch } => {
+                to.push(WAIT);
+                number(to, *epoch);
+            }
+            Message::Refused { why } => {
+                to.push(REFUSED);
+                text(to, why);
+            }
+        }
+        let length = u32::try_from(to.len() - start - 4).unwrap_or(u32::MAX);
+        to[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// Length of the message that follows these four bytes.
+    ///
+    /// # Errors
+    ///
+    /// No message is as long.
+    pub fn length(head: [u8; 4]) -> Result<usize, Malformed> {
+        let length = usize::try_from(u32::from_be_bytes(head)).map_err(|_| Malformed)?;
+        match length {
+            1..=LENGTH_MAX => Ok(length),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Message of these bytes, without the four bytes of its length.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are no message.
+    pub fn read(bytes: &[u8]) -> Result<Message, Malformed> {
+        let (kind, rest) = bytes.split_first().ok_or(Malformed)?;
+        let mut reader = Reader(rest);
+        let message = match *kind {
+            HELLO => Message::Hello(Hello {
+                name: reader.text()?,
+                identity: reader.text()?,
+                seen: reader.number()?,
+                at: reader.state()?,
+            }),
+            ACKNOWLEDGED => Message::Acknowledged(Acknowledged {
+                at: reader.state()?,
+                routes: reader.number()?,
+                missing: reader.number()?,
+            }),
+            BEGIN => Message::Begin {
+                epoch: reader.number()?,
+            },
+            CHANGE => {
+                let mut changes = Vec::new();
+                let mut last: Option<Hops> = None;
+                while !reader.0.is_empty() {
+                    changes.push(reader.change(&mut last)?);
+                }
+                Message::Change(changes)
+            }
+            REACHED => Message::Reached(reader.state()?.ok_or(Malformed)?),
+            WAIT => Message::Wait {
+                epoch: reader.number()?,
+            },
+            REFUSED => Message::Refused {
+                why: reader.text()?,
+            },
+            _ => return Err(Malformed),
+        };
+        match reader.0.is_empty() {
+            true => Ok(message),
+            false => Err(Malformed),
+        }
+    }
+}
+
+fn number(to: &mut Vec<u8>, number: u64) {
+    to.extend(number.to_be_bytes());
+}
+
+fn state(to: &mut Vec<u8>, at: Option<At>) {
+    to.push(at.is_some().into());
+    let at = at.unwrap_or_default();
+    number(to, at.epoch);
+    number(to, at.version);
+}
+
+fn text(to: &mut Vec<u8>, text: &str) {
+    let end = text.floor_char_boundary(TEXT_MAX);
+    to.extend((end as u16).to_be_bytes()); // TEXT_MAX at most
+    to.extend(&text.as_bytes()[..end]);
+}
+
+fn write_change(to: &mut Vec<u8>, (prefix, hops): &Change) {
+    match prefix.address() {
+        IpAddr::V4(address) => {
+            to.extend([V4, prefix.length()]);
+            to.extend(address.octets());
+        }
+        IpAddr::V6(address) => {
+            to.extend([V6, prefix.length()]);
+            to.extend(address.octets());
+        }
+    }
+    let Some(hops) = hops else {
+        return to.push(GONE);
+    };
+    let hops = &hops[..hops.len().min(HOPS_MAX)];
+    to.push(hops.len() as u8); // HOPS_MAX at most
+    for hop in hops {
+        for field in [hop.server, hop.port, hop.gateway, hop.weight] {
+            to.extend(field.to_be_bytes());
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (first, rest) = self.0.split_first_chunk::<N>().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*first)
+    }
+
+    fn number(&mut self) -> Result<u64, Malformed> {
+        self.take().map(u64::from_be_bytes)
+    }
+
+    fn short(&mut self) -> Result<u16, Malformed> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn state(&mut self) -> Result<Option<At>, Malformed> {
+        let [there] = self.take()?;
+        let at = At {
+            epoch: self.number()?,
+            version: self.number()?,
+        };
+        match (there, at) {
+            (1, at) => Ok(Some(at)),
+            (0, at) if at == At::default() => Ok(None),
+            _ => Err(Malformed),
+        }
+    }
+
+    fn text(&mut self) -> Result<String, Malformed> {
+        let length = usize::from(self.short()?);
+        if length > TEXT_MAX {
+            return Err(Malformed);
+        }
+        let (bytes, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
+        Ok(text.to_owned())
+    }
+
+    fn change(&mut self, last: &mut Option<Hops>) -> Result<Change, Malformed> {
+        let [family, length] = self.take()?;
+        let address = match family {
+            V4 => IpAddr::from(Ipv4Addr::from(self.take::<4>()?)),
+            V6 => IpAddr::from(Ipv6Addr::from(self.take::<16>()?)),
+            _ => return Err(Malformed),
+        };
+        let prefix = Prefix::new(address, length).ok_or(Malformed)?;
+        if prefix.address() != address {
+            return Err(Malformed);
+        }
+        let [count] = self.take()?;
+        if count == GONE {
+            return Ok((prefix, None));
+        }
+        if usize::from(count) > HOPS_MAX {
+            return Err(Malformed);
+        }
+        let mut hops = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            let hop = Hop {
+                server: self.short()?,
+                port: self.short()?,
+                gateway: self.short()?,
+                weight: self.short()?,
+            };
+            if hop.gateway == 0 || hop.weight == 0 {
+                return Err(Malformed);
+            }
+            hops.push(hop);
+        }
+        // Neighbouring prefixes often share their next hops.
+        let hops = match last {
+            Some(last) if last[..] == hops[..] => last.clone(),
+            _ => hops.into(),
+        };
+        *last = Some(hops.clone());
+        Ok((prefix, Some(hops)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefix(text: &str, length: u8) -> Prefix {
+        Prefix::new(text.parse().unwrap(), length).unwrap()
+    }
+
+    fn all() -> Vec<Message> {
+        let hop = |gateway| Hop {
+            server: 3,
+            port: 1,
+            gateway,
+            weight: 2,
+        };
+        let at = At {
+            epoch: 7,
+            version: u64::MAX,
+        };
+        let hello = Hello {
+            name: "a".to_owned(),
+            identity: "00ff".to_owned(),
+            seen: 9,
+            at: None,
+        };
+        let done = Acknowledged {
+            at: Some(at),
+            routes: 5,
+            missing: 1,
+        };
+        let changes = vec![
+            (prefix("10.0.0.0", 8), Some([hop(1), hop(2)].into())),
+            (prefix("0.0.0.0", 0), Some([].into())),
+            (prefix("2001:db8::", 128), Some([hop(2)].into())),
+            (prefix("::", 0), None),
+        ];
+        vec![
+            Message::Hello(hello.clone()),
+            Message::Hello(Hello {
+                at: Some(at),
+                ..hello
+            }),
+            Message::Acknowledged(done),
+            Message::Begin { epoch: 1 },
+            Message::Change(changes),
+            Message::Change(Vec::new()),
+            Message::Reached(at),
+            Message::Wait { epoch: 2 },
+            Message::Refused {
+                why: "no".to_owned(),
+            },
+        ]
+    }
+
+    #[test]
+    fn messages_are_read_as_they_were_written() {
+        for message in all() {
+            let mut bytes = Vec::new();
+            message.write(&mut bytes);
+            let (head, rest) = bytes.split_first_chunk::<4>().unwrap();
+            assert_eq!(Message::length(*head), Ok(rest.len()));
+            assert_eq!(Message::read(rest), Ok(message));
+            // A part is no message, unless it ends between changes; nor is one with a byte more.
+            for end in 0..rest.len() {
+                let cut = Message::read(&rest[..end]);
+                assert!(matches!(cut, Err(Malformed) | Ok(Message::Change(_))));
+            }
+            assert_eq!(Message::read(&[rest, &[0]].concat()), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn lengths_and_fields_out_of_bounds_are_refused() {
+        assert_eq!(Message::length([0, 0, 0, 0]), Err(Malformed));
+        assert_eq!(Message::length([0, 0x10, 0, 1]), Err(Malformed));
+        let long = [&[REFUSED, 2, 1][..], &[b'x'; 513]].concat();
+        for bytes in [
+            &[CHANGE, V4, 33, 0, 0, 0, 0, GONE][..],
+            &[CHANGE, V4, 8, 10, 0, 0, 1, GONE],
+            &[CHANGE, 5, 8, 10, 0, 0, 0, GONE],
+            &[CHANGE, V4, 8, 10, 0, 0, 0, 65],
+            &[CHANGE, V4, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1],
+            &[CHANGE, V4, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0],
+            &[REFUSED, 0, 1, 0xff],
+            &long,
+            &[8],
+            &[],
+        ] {
+            assert_eq!(Message::read(bytes), Err(Malformed), "{bytes:?}");
+        }
+        // A text is cut where a character ends.
+        let mut bytes = Vec::new();
+        let why = "é".repeat(300);
+        Message::Refused { why }.write(&mut bytes);
+        let why = "é".repeat(256);
+        assert_eq!(Message::read(&bytes[4..]), Ok(Message::Refused { why }));
+    }
+}
