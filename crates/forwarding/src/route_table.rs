@@ -230,20 +230,34 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Takes over the routes of an old table. Where both configurations differ in a route, the new configuration
-    /// decides.
-    pub fn inherit(&self, old: &Table<N, S>) {
+    /// decides. `port` is the new number of an old port, `None` for a port that is gone, with its routes.
+    pub fn inherit(&self, old: &Table<N, S>, port: impl Fn(u16) -> Option<u16>) {
         let old = old.lock();
         let writer = self.lock();
         let mut commands = Vec::new();
-        let mut hops: HashMap<GroupId, Hops> = HashMap::new();
-        for (prefix, id) in old.rib.iter() {
-            if old.configured(&prefix) == writer.configured(&prefix) {
-                let hops = hops.entry(id).or_insert_with(|| old.hops(id).into());
+        let mut hops: HashMap<GroupId, Option<Hops>> = HashMap::new();
+        let moved = |hops: &[Member]| -> Option<Hops> {
+            let each = hops.iter().map(|hop| {
+                Some(Member {
+                    port: port(hop.port)?,
+                    ..*hop
+                })
+            });
+            each.collect()
+        };
+        let stays = |prefix: &Prefix<N>| match (old.configured(prefix), writer.configured(prefix)) {
+            (None, None) => true,
+            (Some(was), Some(is)) => moved(was).as_ref() == Some(is),
+            _ => false,
+        };
+        for (prefix, id) in old.rib.iter().filter(|(prefix, _)| stays(prefix)) {
+            let hops = hops.entry(id).or_insert_with(|| moved(&old.hops(id)));
+            if let Some(hops) = hops {
                 commands.push(Command::Set(prefix, Arc::clone(hops)));
             }
         }
-        for (prefix, hops) in &writer.more.configured {
-            if old.configured(prefix) == Some(hops) && old.rib.get(prefix).is_none() {
+        for (prefix, _) in &writer.more.configured {
+            if stays(prefix) && old.rib.get(prefix).is_none() {
                 commands.push(Command::Remove(*prefix, None));
             }
         }
@@ -253,7 +267,11 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         // taken over.
         let _ = self.apply_within(usize::MAX, &commands, |_| String::new());
         for (which, up) in said {
-            self.set_up(up, which);
+            let port = which.port.map(&port);
+            if port != Some(None) {
+                let port = port.flatten();
+                self.set_up(up, Which { port, ..which });
+            }
         }
     }
 }

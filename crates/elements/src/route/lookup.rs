@@ -49,6 +49,8 @@ pub(crate) struct Config<const N: usize, S: Structure<N>> {
     no_route: Option<u8>,
     /// Highest port that the configuration uses.
     port_max: Option<u16>,
+    /// Names of outputs, which stay when numbers change; none if the configuration names none.
+    output_names: Vec<String>,
     /// Outputs of the running element; 0 until it runs.
     outputs: AtomicUsize,
     /// Random hash seed that differs between routers. With equal seeds, one router would polarise the flows of the
@@ -217,6 +219,10 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         // `attached` has expanded both keywords into routes by now.
         args.key_maybe::<String>("ATTACHED", "name of interfaces' addresses");
         args.key_maybe::<u8>("LOCAL", "port for interfaces' own addresses");
+        let output_names: Option<String> =
+            args.key_maybe("OUTPUTS", "a name for each output, in order");
+        let output_names = output_names.unwrap_or_default();
+        let output_names = output_names.split_whitespace().map(str::to_owned);
         let given = args.rest("ROUTE", "ADDRESS/MASK [GATEWAY] PORT", "a route");
         let names = args.names().clone();
         let mut routes = Vec::new();
@@ -274,6 +280,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             names,
             no_route,
             port_max: port_max.filter(|&port| port < PORTS_MAX),
+            output_names: output_names.collect(),
             outputs: AtomicUsize::new(0),
             seed: secret(cfg!(test)) as u32,
         }
@@ -303,8 +310,9 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
     }
 
     fn inherit(config: &mut Config<N, K::Structure>, old: &Config<N, K::Structure>) {
+        let old_names = &old.output_names;
         if let (Some(table), Some(old)) = (&config.table, &old.table) {
-            table.inherit(old);
+            table.inherit(old, |port| new_port(&config.output_names, old_names, port));
         }
         config.seed = old.seed; // flows stay on their next hops
     }
@@ -418,6 +426,16 @@ pub fn flow_hash<F: Family<N>, const N: usize>(packet: &mut Packet, seed: u32) -
         }
         hash => hash,
     }
+}
+
+/// New number of an old output: that of its name, or the same if the configurations do not name outputs.
+fn new_port(new: &[String], old: &[String], port: u16) -> Option<u16> {
+    if new.is_empty() || old.is_empty() {
+        return Some(port);
+    }
+    let name = old.get(usize::from(port))?;
+    let place = new.iter().position(|new| new == name)?;
+    u16::try_from(place).ok()
 }
 
 fn refuse(args: &mut Args, number: usize, arg: &Arg, wrong: &str) {

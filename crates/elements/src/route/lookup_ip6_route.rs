@@ -19,6 +19,8 @@
 //! - `ROUTE`, any number of: `ADDRESS/MASK [GATEWAY] PORT [WEIGHT n] [| ...]`.
 //! - `NOROUTE`: the port for packets without route.
 //! - `ROUTES`: a file with a route per line, read when the configuration is new.
+//! - `OUTPUTS`: a name for each output, in order. Routes that were added by handlers follow the name of their output
+//!   when the configuration is replaced, and go with it.
 //! - `ATTACHED`: a name of addresses. If an output leads to a compound element whose AddressInfo defines this name,
 //!   the output gets routes for the networks of its addresses. So an interface's addresses are written once.
 //! - `LOCAL`: with ATTACHED, the port for these addresses themselves.

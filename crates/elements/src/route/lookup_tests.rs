@@ -365,6 +365,34 @@ fn flows_are_spread_by_weight_stay_and_move_only_if_they_must() {
 }
 
 #[test]
+fn added_routes_follow_the_names_of_outputs_when_a_reload_renumbers_them() {
+    let graph = |rest: &str| {
+        format!(
+            "rt :: RadixIPLookup({rest}) -> a :: Collect;
+             rt[1] -> b :: Collect; rt[2] -> c :: Collect"
+        )
+    };
+    let old = graph("10.0.0.0/8 1, 11.0.0.0/8 2, OUTPUTS a b c");
+    let mut bench = Bench::new(crate::CLASSES, &old);
+    let added =
+        "add 20.0.0.0/8 192.0.2.1 1\nadd 21.0.0.0/8 2\nset 11.0.0.0/8 0\nadd 22.0.0.0/8 1 | 2";
+    bench.try_write("rt.ctrl", added).expect("routes");
+    // Output b is the third now, and c is gone. The file's own routes mean the same as before, or something else.
+    let new = graph("10.0.0.0/8 2, 11.0.0.0/8 1, OUTPUTS a x b");
+    bench.reload(&new).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(lookup(&mut bench, "10.1.1.1"), "2");
+    assert_eq!(lookup(&mut bench, "11.1.1.1"), "1");
+    assert_eq!(lookup(&mut bench, "20.1.1.1"), "2 192.0.2.1");
+    for gone in ["21.1.1.1", "22.1.1.1"] {
+        assert_eq!(lookup(&mut bench, gone), "-1");
+    }
+    // Without names numbers count.
+    let plain = graph("10.0.0.0/8 1");
+    bench.reload(&plain).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(lookup(&mut bench, "20.1.1.1"), "2 192.0.2.1");
+}
+
+#[test]
 fn a_reload_brings_the_difference_and_keeps_what_handlers_did() {
     let mut bench = bench("1/8 0, 2/8 0, 3/8 0, 4/8 0");
     bench.write(
