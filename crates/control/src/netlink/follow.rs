@@ -9,6 +9,7 @@ mod sync;
 mod tests;
 
 use super::asks::Limits;
+use super::collector::Collector;
 use super::counts::Counts;
 use super::fpm::Fpm;
 use super::model::Part;
@@ -82,9 +83,18 @@ impl Follower {
         counts: Arc<Counts>,
         fpm: Option<Fpm>,
     ) -> Follower {
+        Follower::of(State::new((kernel, bound), counts, fpm.is_some()), fpm)
+    }
+
+    /// Worker that brings all routes of the kernel to a collector.
+    pub(super) fn collecting(collector: Arc<Collector>, counts: Arc<Counts>) -> Follower {
+        Follower::of(State::collecting(collector, counts), None)
+    }
+
+    fn of(state: State, fpm: Option<Fpm>) -> Follower {
         let now = Instant::now();
         Follower {
-            state: State::new((kernel, bound), counts, fpm.is_some()),
+            state,
             limits: Limits::default(),
             asked: Vec::new(),
             heard: Vec::with_capacity(BATCH + (64 << 10)),

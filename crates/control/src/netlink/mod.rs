@@ -4,6 +4,7 @@
 //! what the kernel of a namespace says, and asks that kernel for the neighbours that workers need.
 
 mod asks;
+mod collector;
 mod counts;
 mod follow;
 pub mod fpm;
@@ -21,5 +22,6 @@ mod thread;
 mod watched;
 pub mod xfrm;
 
+pub(crate) use collector::{Changed, Collector, To, Via};
 pub use fpm::Listen;
 pub(crate) use thread::Netlink;

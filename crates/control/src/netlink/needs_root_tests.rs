@@ -2,7 +2,7 @@
 
 use super::fpm::Fpm;
 use super::socket::Requests;
-use super::{Listen, Netlink};
+use super::{Collector, Listen, Netlink, To};
 use forwarding::{EXCEPTION, FORWARDED, Kernel, LOCAL, Member, Neighbour};
 use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
@@ -399,4 +399,61 @@ fn a_burst_of_routes_is_taken_up_whole() {
     assert_eq!(bed.count("lost"), 0);
     let last = Ipv4Addr::from_bits((11 << 24) + ((count - 1) << 8) + 7);
     assert_eq!(bed.way(&last.to_string()), [hop("10.0.0.2", 3, 1)]);
+}
+
+#[test]
+fn a_collector_has_the_gateways_of_all_routes_by_whatever_link_and_says_when_all_are_there() {
+    let bed = Bed::new("collect");
+    bed.ip("link add stand type veth peer name far");
+    bed.ip("link set far up");
+    bed.ip("addr add 10.0.1.1/24 dev stand");
+    bed.ip("link set stand up");
+    bed.ip("route add 198.51.100.0/24 via 10.0.1.2");
+    bed.ip("route add 203.0.113.0/24 via 10.9.9.9 dev v0 onlink");
+    bed.ip("route add blackhole 192.0.2.0/24");
+    bed.ip("-6 route add 2001:db8::/32 via fe80::2 dev v2");
+    let collector = Collector::new(Box::new(|| {}));
+    let namespace = Arc::new(Namespace::open(&bed.name).expect("it was made"));
+    let _netlink = Netlink::collect(Arc::clone(&collector), namespace).expect("it starts");
+    let mut known = std::collections::BTreeMap::new();
+    let mut until_all = |what: &str, right: &dyn Fn(&[String]) -> bool| {
+        until(what, || {
+            let (changed, complete) = collector.take(2);
+            for ((address, length), to) in changed {
+                let to = match to {
+                    Some(To::Gateways(vias)) => {
+                        let each = vias.iter();
+                        let each = each.map(|via| format!("{} {}", via.gateway, via.interface));
+                        each.collect::<Vec<_>>().join(" | ")
+                    }
+                    Some(To::Nowhere) => "nowhere".to_owned(),
+                    Some(To::Elsewhere(_)) => "elsewhere".to_owned(),
+                    None => {
+                        known.remove(&(address, length));
+                        continue;
+                    }
+                };
+                known.insert((address, length), format!("{address}/{length} {to}"));
+            }
+            let known: Vec<String> = known.values().cloned().collect();
+            complete && right(&known)
+        });
+    };
+    let first = [
+        "192.0.2.0/24 nowhere",
+        "198.51.100.0/24 10.0.1.2 stand",
+        "203.0.113.0/24 10.9.9.9 v0",
+        "2001:db8::/32 fe80::2 v2",
+    ];
+    until_all("all routes", &|known| known == first);
+    bed.ip("route replace 198.51.100.0/24 nexthop via 10.0.1.3 nexthop via 10.0.1.4");
+    bed.ip("route del 192.0.2.0/24");
+    let second = "198.51.100.0/24 10.0.1.3 stand | 10.0.1.4 stand";
+    until_all("a change", &|known| known.len() == 3 && known[0] == second);
+    // A link that goes takes its routes with it.
+    bed.ip("link del stand");
+    until_all("the end of a link", &|known| known == &first[2..]);
+    collector.repeat();
+    let (again, complete) = collector.take(100);
+    assert!(complete && again.len() >= 2, "{again:?}");
 }

@@ -1,5 +1,6 @@
 //! The thread that follows the kernel.
 
+use super::collector::Collector;
 use super::counts::Counts;
 use super::follow::{Follower, Sockets};
 use super::fpm::{Fpm, Listen};
@@ -52,17 +53,47 @@ impl Netlink {
         if kernel.routes4().is_err() || kernel.routes6().is_err() {
             return Err("there is no memory for the kernel's routes".to_owned());
         }
-        let failed = |e: io::Error| format!("cannot follow the kernel's routes: {e}");
         let place = Place {
             namespace,
             room: room_or(ROOM),
         };
-        let sockets = place.open().map_err(failed)?;
         let fpm = fpm.map(|listen| place.listen(listen)).transpose()?;
+        let of_follower = Arc::clone(&kernel);
+        Netlink::run(place, kernel, move |counts| {
+            Follower::new((of_follower, bound), counts, fpm)
+        })
+    }
+
+    /// Starts to collect the routes of a namespace's kernel.
+    ///
+    /// # Errors
+    ///
+    /// A socket cannot be opened; a message.
+    pub(crate) fn collect(
+        collector: Arc<Collector>,
+        namespace: Arc<Namespace>,
+    ) -> Result<Netlink, String> {
+        let place = Place {
+            namespace: Some(namespace),
+            room: room_or(ROOM),
+        };
+        let kernel = Arc::clone(collector.kernel());
+        Netlink::run(place, kernel, |counts| {
+            Follower::collecting(collector, counts)
+        })
+    }
+
+    fn run(
+        place: Place,
+        kernel: Arc<Kernel>,
+        follower: impl FnOnce(Arc<Counts>) -> Follower + Send + 'static,
+    ) -> Result<Netlink, String> {
+        let failed = |e: io::Error| format!("cannot follow the kernel's routes: {e}");
+        let sockets = place.open().map_err(failed)?;
         let counts: Arc<Counts> = Arc::default();
         let of_thread = Arc::clone(&counts);
         let thread = Watched::start("netlink", move |post| {
-            let follower = Follower::new((Arc::clone(&kernel), bound), Arc::clone(&of_thread), fpm);
+            let follower = follower(Arc::clone(&of_thread));
             let mut following = Following {
                 place,
                 kernel,

@@ -1,5 +1,6 @@
 //! State of the kernel as known here, and its changes by messages.
 
+use super::super::collector::Collector;
 use super::super::counts::Counts;
 use super::super::links::Links;
 use super::super::model::{Model, Source};
@@ -11,11 +12,15 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tracing::warn;
 use wire::BadHeader;
-use wire::netlink::{AF_INET, AF_INET6, AF_MPLS, Change, Event, Message, NLM_F_MULTI, Netconf};
+use wire::netlink::{
+    AF_INET, AF_INET6, AF_MPLS, Change, Event, Link, Message, NLM_F_MULTI, Netconf,
+};
 
 /// Known state of the kernel, and the mirrors that it is written to.
 pub(super) struct State {
     pub(super) kernel: Arc<Kernel>,
+    /// Collector that gets the routes in place of the kernel's image; it knows all links by name.
+    collector: Option<Arc<Collector>>,
     /// Maximum number of routes.
     bound: Arc<RouteBound>,
     pub(super) counts: Arc<Counts>,
@@ -50,6 +55,7 @@ impl State {
     ) -> State {
         State {
             kernel,
+            collector: None,
             bound,
             counts,
             model: Model::new(daemon),
@@ -64,6 +70,23 @@ impl State {
             left_out: (0, false),
             said: HashSet::new(),
             not_forwarding: HashSet::new(),
+        }
+    }
+
+    /// Empty state whose routes a collector gets.
+    pub(super) fn collecting(collector: Arc<Collector>, counts: Arc<Counts>) -> State {
+        let kernel = Arc::clone(collector.kernel());
+        State {
+            collector: Some(collector),
+            ..State::new((kernel, Arc::default()), counts, false)
+        }
+    }
+
+    /// Notes that everything is known.
+    pub(super) fn synced(&self) {
+        self.counts.synced.set(1);
+        if let Some(collector) = &self.collector {
+            collector.set_complete();
         }
     }
 
@@ -98,6 +121,7 @@ impl State {
                 self.model.address(change, address.family == AF_INET);
             }
             Event::Link(change, link) => {
+                self.name(&link);
                 let number = |links: &Links| links.interface(link.index).map(|i| i.number());
                 let had = number(&self.links);
                 match self.links.take(change, &link) {
@@ -115,6 +139,19 @@ impl State {
             Event::Done(_) | Event::Error(_) | Event::Other => {}
         }
         true
+    }
+
+    /// Makes an interface for a link of which there is none, if routes by all links are wanted.
+    fn name(&mut self, link: &Link<'_>) {
+        let Some(name) = std::str::from_utf8(link.name)
+            .ok()
+            .filter(|_| self.collector.is_some())
+        else {
+            return;
+        };
+        if self.kernel.interface(name).is_some() && self.links.is_outdated(&self.kernel) {
+            self.renumber();
+        }
     }
 
     /// Applies a setting of an interface.
@@ -179,10 +216,16 @@ impl State {
             let is_new = !std::mem::replace(&mut self.knows_labels, true);
             self.model.flush_labels(labels, is_new);
         }
-        let (Ok(v4), Ok(v6)) = (self.kernel.routes4(), self.kernel.routes6()) else {
-            return;
+        let flushed = match &self.collector {
+            Some(collector) => self.model.flush(&**collector, &**collector),
+            None => {
+                let (Ok(v4), Ok(v6)) = (self.kernel.routes4(), self.kernel.routes6()) else {
+                    return;
+                };
+                self.model.flush(v4, v6)
+            }
         };
-        match self.model.flush(v4, v6) {
+        match flushed {
             Ok(_) => self.full = false,
             Err(_) => {
                 self.counts.full.add(1);

@@ -68,7 +68,7 @@ impl Follower {
         if all && self.all_at.is_none() {
             let (routes4, routes6) = self.state.model.len();
             let neighbours = self.state.neighbours.len();
-            counts.synced.set(1);
+            self.state.synced();
             info!(
                 routes4,
                 routes6,
