@@ -134,7 +134,10 @@ pub struct Routes {
     pub error: Option<String>,
     /// Number of the kernel's routes that no server can have.
     pub left_out: u64,
-    /// Some of these routes, each with the reason.
+    /// Number of routes that are the former leader's, and stay for a while.
+    #[serde(default)]
+    pub held: u64,
+    /// Some of the routes that are left out, each with the reason.
     pub examples: Vec<String>,
     /// Milliseconds that the latest version took to the last server.
     pub took_ms: Option<u64>,

@@ -4,6 +4,7 @@
 //! - [`session`]: the messages that one server needs: the difference from its version, or a snapshot.
 //! - [`copy`]: a server's routes. It refuses older epochs, and passes on only what differs.
 //! - [`account`]: the versions that servers have acknowledged, and who is behind.
+//! - [`hold`]: routes of the former leader that stay for a while.
 //! - [`message`]: messages as bytes.
 //!
 //! Everything is driven by levels: a message says what a prefix leads to now, and may come again. The loss of the leader
@@ -11,6 +12,7 @@
 
 pub mod account;
 pub mod copy;
+pub mod hold;
 pub mod message;
 pub mod session;
 pub mod table;

@@ -233,7 +233,10 @@ impl World {
         let message = message.unwrap_or_else(|| stream.session.tick(&leader.table));
         stream.down.push_back(message);
         let mut late = self.chance.one_in(3);
-        while let Some(message) = stream.down.pop_front_if(|_| !late) {
+        while !late {
+            let Some(message) = stream.down.pop_front() else {
+                break;
+            };
             if self.mutation.admits_old_epochs {
                 let seen = server.copy.epoch();
                 server.copy.forget(leader.table.at().epoch.min(seen));
