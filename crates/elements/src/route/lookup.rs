@@ -63,6 +63,10 @@ impl<const N: usize, S: Structure<N>> Config<N, S> {
         &self.names
     }
 
+    pub(super) fn output_names(&self) -> &[String] {
+        &self.output_names
+    }
+
     pub(super) fn no_route(&self) -> Option<u8> {
         self.no_route
     }

@@ -44,7 +44,7 @@ fn show<K: Kind<N>, const N: usize>(
             text,
             "{} {}",
             K::Family::show(prefix),
-            words_of(hops, outputs)
+            words_of(hops, (outputs, config.output_names()))
         );
     });
     Ok(text)
@@ -60,7 +60,11 @@ fn changes<K: Kind<N>, const N: usize>(
         let prefix = K::Family::show(prefix);
         let _ = match hops {
             [] => writeln!(text, "remove {prefix}"),
-            hops => writeln!(text, "set {prefix} {}", words_of(hops, outputs)),
+            hops => writeln!(
+                text,
+                "set {prefix} {}",
+                words_of(hops, (outputs, config.output_names()))
+            ),
         };
     });
     Ok(text)
@@ -76,7 +80,10 @@ fn look_up<K: Kind<N>, const N: usize>(
     match config.table()?.route_of(host.address()) {
         Some((prefix, hops)) => {
             let prefix = K::Family::show(prefix);
-            Ok(format!("{prefix} {}", words_of(&hops, outputs)))
+            Ok(format!(
+                "{prefix} {}",
+                words_of(&hops, (outputs, config.output_names()))
+            ))
         }
         None => Ok(match config.no_route() {
             Some(output) => format!("no route: packets leave by output {output}"),
@@ -85,12 +92,16 @@ fn look_up<K: Kind<N>, const N: usize>(
     }
 }
 
-fn words_of(hops: &[Member], outputs: &Outputs) -> String {
+fn words_of(hops: &[Member], (outputs, names): (&Outputs, &[String])) -> String {
     let each = hops.iter().map(|hop| {
         let via = hop.gateway.map(|gateway| format!("via {gateway} "));
         let to = match outputs.device(hop.port.into()) {
             Some(device) => format!("dev {device}"),
-            None => format!("output {}", hop.port),
+            // A name means the same when numbers change.
+            None => match names.get(usize::from(hop.port)) {
+                Some(name) => format!("output {name}"),
+                None => format!("output {}", hop.port),
+            },
         };
         let weight = match hop.weight {
             1 => String::new(),
@@ -177,7 +188,13 @@ fn hop_in_clicks_form<K: Kind<N>, const N: usize>(
                 via = gateway.map_err(|wrong| format!("the gateway {wrong}"))?;
             }
             "dev" => output = Some(outputs.of(value)?),
-            "output" => output = Some(arguments::units::parse::<u8>(value)?.into()),
+            "output" => {
+                let names = config.output_names();
+                output = match names.iter().position(|name| name == value) {
+                    Some(named) => Some(named),
+                    None => Some(arguments::units::parse::<u8>(value)?.into()),
+                };
+            }
             "weight" | "WEIGHT" => weight = value,
             _ => return Err(FORM.to_owned()),
         }
