@@ -104,6 +104,11 @@ fn a_routing_daemon_may_send_any_bytes() {
 }
 
 #[test]
+fn a_leader_may_send_any_bytes_as_routes() {
+    run("stream", 8_000, 1_000);
+}
+
+#[test]
 fn a_whole_router_takes_any_frames() {
     run("graph", 2_000, 500);
 }

@@ -87,8 +87,11 @@ class Agreed(Rb4):
         runs_on = command in ("etcd", "up", "invite")
         if command not in ("etcd", "up"):
             words += ["--home", str(self.home(name))]
-        space = self.servers[name]
-        return space.spawn(*words) if runs_on else space.run(*words, timeout=90.0)
+        return self.spawn(name, *words) if runs_on else self.servers[name].run(*words, timeout=90.0)
+
+    def spawn(self, name: str, *words: str) -> Process:
+        """Starts a program that is to run on, at a server."""
+        return self.servers[name].spawn(*words)
 
     def start_etcd(self, name: str) -> None:
         self.etcd[name] = self.type(name, "etcd")

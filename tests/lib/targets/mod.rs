@@ -27,6 +27,7 @@ pub mod rewriters;
 pub mod routers;
 pub mod script;
 pub mod socket;
+pub mod stream;
 pub mod summary;
 pub mod xfrm;
 
@@ -147,6 +148,10 @@ pub const ALL: &[Target] = &[
     Target {
         name: "socket",
         run: socket::run,
+    },
+    Target {
+        name: "stream",
+        run: stream::run,
     },
     Target {
         name: "summary",

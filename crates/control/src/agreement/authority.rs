@@ -13,6 +13,7 @@ use time::{Duration, OffsetDateTime};
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig};
 use zeroize::Zeroizing;
 
@@ -210,6 +211,34 @@ pub(super) fn client(home: &Home) -> Result<ClientConfig, String> {
     let config = config.with_root_certificates(roots);
     config
         .with_client_auth_cert(own, key(&home.read(KEY)?)?)
+        .map_err(|e| format!("cannot use {CERTIFICATE} with {KEY}: {e}"))
+}
+
+/// Settings of a server that serves other servers of the cluster alone.
+///
+/// # Errors
+///
+/// A file of the folder is missing or wrong; a sentence.
+pub(super) fn mutual(home: &Home) -> Result<ServerConfig, String> {
+    let mut roots = RootCertStore::empty();
+    let unusable = |e: &dyn std::fmt::Display| format!("cannot use {AUTHORITY}: {e}");
+    roots
+        .add(certificate(&home.read(AUTHORITY)?)?)
+        .map_err(|e| unusable(&e))?;
+    let provider = Arc::new(ring::default_provider());
+    let clients =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+    let clients = clients.build().map_err(|e| unusable(&e))?;
+    let config = ServerConfig::builder_with_provider(provider);
+    let config = config
+        .with_safe_default_protocol_versions()
+        .map_err(|e| e.to_string())?;
+    let config = config.with_client_cert_verifier(clients);
+    config
+        .with_single_cert(
+            vec![certificate(&home.read(CERTIFICATE)?)?],
+            key(&home.read(KEY)?)?,
+        )
         .map_err(|e| format!("cannot use {CERTIFICATE} with {KEY}: {e}"))
 }
 

@@ -363,6 +363,9 @@ pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
     if text.contains("invalid peer certificate") {
         return format!("its certificate is not of this cluster ({text})");
     }
+    if text.contains("close_notify") {
+        return "it has closed the connection".to_owned();
+    }
     if text.contains("fatal alert") {
         return format!(
             "it refuses the certificate that it was shown, or that none was shown ({text})"

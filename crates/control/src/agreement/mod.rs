@@ -10,6 +10,7 @@ mod join;
 mod operator;
 mod participant;
 mod private;
+mod routes;
 #[cfg(test)]
 mod testing;
 

@@ -2,7 +2,9 @@
 
 use super::etcd::{Etcd, Line};
 use super::home::{DESCRIPTION, Home};
+use super::routes::{Fib, Opened, Routing, served_at};
 use super::{PROGRAM, authority, hex, wall_clock};
+use crate::description::cluster::Description;
 use crate::description::file;
 use crate::description::source::Source;
 use crate::process::Process;
@@ -13,6 +15,7 @@ use agree::{Act, Agent, Kept, Millis, Store};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use sync::Lock;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
@@ -24,6 +27,10 @@ pub struct Participant {
     home: Home,
     kept: Kept,
     etcd: Arc<Etcd>,
+    /// Description with which the server starts.
+    description: Option<Arc<Description>>,
+    /// Namespace of the cluster's routes, which is entered while the process has the right to.
+    namespace: Opened,
 }
 
 /// End of an act that takes time.
@@ -31,7 +38,7 @@ enum Done {
     Looked(Option<Links>),
     Kept(Result<Kept, String>),
     Checked(String, Option<String>),
-    Took(u64, Result<Kept, String>),
+    Took(u64, Result<Kept, String>, Option<Arc<Description>>),
 }
 
 impl Participant {
@@ -54,22 +61,46 @@ impl Participant {
         }
         let tls = authority::client(&home)?;
         let etcd = Arc::new(Etcd::new(home.members(), tls, &home.about.cluster));
-        Ok(Participant { home, kept, etcd })
+        let parsed = file::parse_cluster(DESCRIPTION, &home.read(DESCRIPTION)?);
+        let description = parsed.description.map(Arc::new);
+        let namespace = Opened::of(description.as_deref());
+        Ok(Participant {
+            home,
+            kept,
+            etcd,
+            description,
+            namespace,
+        })
     }
 
     /// Takes part until the process ends.
     pub(crate) async fn take_part(self, process: Arc<Process>) {
-        let Participant { home, kept, etcd } = self;
+        let Participant {
+            home,
+            kept,
+            etcd,
+            description,
+            namespace,
+        } = self;
         let own = Identity {
             name: home.about.server.clone(),
             id: home.about.identity.clone(),
             program: PROGRAM.to_owned(),
+            routes_at: Some(served_at(&home).to_string()),
         };
         let (mut agent, mut line) = (Agent::new(own, kept, wall_clock()), Line::new(etcd));
         let (done, mut ended) = unbounded_channel();
+        let fib = Fib::new(Arc::clone(&process), &home.about.server, description);
+        let fib = Arc::new(Lock::new(fib));
+        let (account, mut accounts) = unbounded_channel();
+        let routing = match Routing::start(&home, Arc::clone(&fib), namespace, account) {
+            Ok(routing) => routing,
+            Err(why) => return error!("this server takes no part in its cluster: {why}"),
+        };
         let worker = Worker {
             home,
             process,
+            fib,
             done,
         };
         let (start, mut told) = (Instant::now(), Told::default());
@@ -83,6 +114,7 @@ impl Participant {
                 }
             }
             told.look(&agent);
+            routing.look(&agent);
             if agent.keeps().left {
                 warn!("this server has left its cluster: it takes no new description");
                 return;
@@ -97,7 +129,10 @@ impl Participant {
                 done = ended.recv() => match done {
                     Some(Done::Kept(kept)) => agent.kept(kept, now()),
                     Some(Done::Checked(proposal, error)) => agent.checked(proposal, error),
-                    Some(Done::Took(version, kept)) => agent.took(version, kept, now()),
+                    Some(Done::Took(version, kept, description)) => {
+                        routing.describe(description);
+                        agent.took(version, kept, now());
+                    }
                     Some(Done::Looked(links)) => {
                         if let Some(links) = links {
                             agent.linked(links);
@@ -106,6 +141,11 @@ impl Participant {
                     }
                     None => return,
                 },
+                account = accounts.recv() => {
+                    if let Some(account) = account {
+                        agent.routed(account);
+                    }
+                }
                 () = tokio::time::sleep(wait) => {}
             }
         }
@@ -161,6 +201,7 @@ impl Told {
 struct Worker {
     home: Home,
     process: Arc<Process>,
+    fib: Arc<Lock<Fib>>,
     done: UnboundedSender<Done>,
 }
 
@@ -178,7 +219,7 @@ impl Worker {
 
     fn begin(&self, act: Act, kept: Kept) {
         let (home, process) = (self.home.clone(), Arc::clone(&self.process));
-        let done = self.done.clone();
+        let (fib, done) = (Arc::clone(&self.fib), self.done.clone());
         tokio::task::spawn_blocking(move || {
             let ended = match act {
                 Act::Ask(..) => return,
@@ -188,7 +229,8 @@ impl Worker {
                     Done::Checked(proposal.id, error)
                 }
                 Act::Take(wanted) => {
-                    Done::Took(wanted.version, take(&home, &process, &wanted, kept))
+                    let taken = take(&home, (&process, &fib), &wanted, kept);
+                    Done::Took(wanted.version, taken, fib.lock().description())
                 }
             };
             // Nobody waits when the process ends.
@@ -223,9 +265,18 @@ fn links_of(states: &str) -> Links {
 }
 
 /// Runs a description, then keeps it for the next start.
-fn take(home: &Home, process: &Process, wanted: &Wanted, kept: Kept) -> Result<Kept, String> {
+fn take(
+    home: &Home,
+    (process, fib): (&Process, &Lock<Fib>),
+    wanted: &Wanted,
+    kept: Kept,
+) -> Result<Kept, String> {
     let Wanted { version, epoch, .. } = *wanted;
-    let taken = reload(home, process, &wanted.text, false).and_then(|()| {
+    let description = file::parse_cluster(DESCRIPTION, &wanted.text).description;
+    let reloaded = fib.lock().reload(description.map(Arc::new), || {
+        reload(home, process, &wanted.text, false)
+    });
+    let taken = reloaded.and_then(|()| {
         let kept = Kept {
             version,
             since: wall_clock(),

@@ -5,6 +5,7 @@ use super::show::clock;
 use crate::cli::cluster::servers::Show;
 use crate::cmd::print;
 use agree::View;
+use agree::records::{Behind, Routes};
 use control::agreement::{Home, Operator, wall_clock};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -70,6 +71,9 @@ fn text(cluster: &str, view: &View, now: u64) -> String {
             view.epoch()
         ),
     };
+    if let Some(routes) = routes(view) {
+        write_routes(&mut text, routes, leader.unwrap_or_default());
+    }
     if let Some(open) = view.open_proposal() {
         let _ = writeln!(
             text,
@@ -104,6 +108,73 @@ fn text(cluster: &str, view: &View, now: u64) -> String {
     text
 }
 
+/// The leader's account of its routes, if it is of the present epoch.
+fn routes(view: &View) -> Option<&Routes> {
+    let routes = view.routes.record.as_ref()?;
+    (routes.epoch == view.epoch() && view.leader().is_some()).then_some(routes)
+}
+
+fn write_routes(text: &mut String, routes: &Routes, leader: &str) {
+    let _ = write!(
+        text,
+        "  {} of {leader}'s kernel, version {}",
+        lang::count(
+            usize::try_from(routes.routes).unwrap_or(usize::MAX),
+            "route"
+        ),
+        routes.version
+    );
+    let _ = match (routes.took_ms, &routes.error) {
+        (_, Some(why)) => writeln!(text, ", not led: {why}"),
+        (Some(ms), None) => writeln!(
+            text,
+            "; the last server had the latest change after {ms} ms"
+        ),
+        (None, None) => writeln!(text),
+    };
+    if routes.held > 0 {
+        let held = usize::try_from(routes.held).unwrap_or(usize::MAX);
+        let held = lang::count(held, "route");
+        let _ = writeln!(
+            text,
+            "  {held} of the former leader's, kept for the time of `hold`"
+        );
+    }
+    if routes.left_out > 0 {
+        let left_out = usize::try_from(routes.left_out).unwrap_or(usize::MAX);
+        let _ = writeln!(text, "  {} left out:", lang::count(left_out, "route"));
+        for example in &routes.examples {
+            let _ = writeln!(text, "    {example}");
+        }
+        if left_out > routes.examples.len() {
+            let _ = writeln!(text, "    ...");
+        }
+    }
+}
+
+/// State of a server's routes, as the leader knows it.
+fn server_routes(routes: &Routes, name: &str, now: u64) -> String {
+    let Some(state) = routes.servers.get(name) else {
+        return String::new();
+    };
+    let version = match state.version {
+        0 => "no version".to_owned(),
+        version => format!("version {version}"),
+    };
+    let routes = lang::count(usize::try_from(state.routes).unwrap_or(usize::MAX), "route");
+    let mut text = format!(", {routes} ({version}");
+    let _ = match state.behind {
+        Some(Behind::Late) => write!(text, ", behind since {}", since(state.since, now)),
+        Some(Behind::Silent) => write!(text, ", not heard of for {}", since(state.since, now)),
+        None => Ok(()),
+    };
+    if state.missing > 0 {
+        let _ = write!(text, ", {} not in its tables", state.missing);
+    }
+    text.push(')');
+    text
+}
+
 fn server(view: &View, name: &str, now: u64) -> String {
     let Some(state) = view.state(name) else {
         return "has not said what it runs".to_owned();
@@ -133,6 +204,9 @@ fn server(view: &View, name: &str, now: u64) -> String {
         if !links.down.is_empty() {
             let _ = write!(text, " (not to {})", links.down.join(", "));
         }
+    }
+    if let Some(routes) = routes(view) {
+        text.push_str(&server_routes(routes, name, now));
     }
     let _ = write!(text, ", ashlar {}", state.program);
     text
@@ -187,6 +261,7 @@ fn json(home: &Home, view: &Result<View, String>) -> Result<Value, String> {
         "version": view.version(),
         "by": wanted.map(|wanted| &wanted.by),
         "at": wanted.map(|wanted| wanted.at),
+        "routes": routes(view),
         "servers": view.present().map(server).collect::<Vec<_>>(),
     }))
 }

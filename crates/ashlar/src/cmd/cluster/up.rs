@@ -60,6 +60,12 @@ fn up_agreed(
     let name = one_of(file, run.configuration.server.as_deref())?;
     let source = server(file, name)?;
     let of = &file.description;
+    if of.namespace.is_some() && participant.is_none() {
+        return Err(
+            "[cluster.routes] is for servers that agree on a leader: start them by `ashlar cluster up FILE --agreed`"
+                .to_owned(),
+        );
+    }
     if let Some(number) = of.server(name) {
         let server = &of.servers[number];
         let count = workers(&run.configuration.file, server, &run.workers)?;

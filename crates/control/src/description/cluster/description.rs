@@ -29,6 +29,10 @@ pub struct Description {
     pub links: Vec<Link>,
     /// Routes other than those to connected networks.
     pub routes: Vec<Route>,
+    /// Network namespace whose kernel tables are routes, too, on the server that leads; `None` without one.
+    pub namespace: Option<String>,
+    /// Time for which a new leader keeps the former one's routes that its kernel does not have.
+    pub hold: Duration,
 }
 
 /// Classes of elements in Click's language.
@@ -149,6 +153,19 @@ pub struct Route {
     pub gateway: usize,
 }
 
+/// A gateway on an external port's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gateway {
+    /// Number of the server.
+    pub server: usize,
+    /// Number of the external port.
+    pub port: usize,
+    /// Number of the gateway at the port, from 1.
+    pub gateway: usize,
+    /// Its address.
+    pub address: IpAddr,
+}
+
 /// Network attached to an external port, with the port's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connected {
@@ -233,14 +250,38 @@ impl Description {
         })
     }
 
-    /// Number of destinations in a routing table: external ports, gateways of routes, and servers.
+    /// Number of destinations in a routing table: external ports, servers, and gateways, which are those of routes, or
+    /// all if a kernel has further routes.
     pub fn destinations(&self) -> usize {
         let ports: usize = self.servers.iter().map(|server| server.ports.len()).sum();
-        let routes = self.routes.iter();
-        let gateways: HashSet<_> = routes
-            .map(|route| (route.server, route.port, route.gateway))
-            .collect();
-        self.servers.len() + ports + gateways.len()
+        let gateways = match self.namespace {
+            Some(_) => self.gateways().count(),
+            None => {
+                let routes = self.routes.iter();
+                let gateways: HashSet<_> = routes
+                    .map(|route| (route.server, route.port, route.gateway))
+                    .collect();
+                gateways.len()
+            }
+        };
+        self.servers.len() + ports + gateways
+    }
+
+    /// All gateways of all ports.
+    pub fn gateways(&self) -> impl Iterator<Item = Gateway> {
+        let servers = self.servers.iter().enumerate();
+        servers.flat_map(|(server, of)| {
+            let ports = of.ports.iter().enumerate();
+            ports.flat_map(move |(port, of)| {
+                let numbered = (1..).zip(&of.gateways);
+                numbered.map(move |(gateway, &address)| Gateway {
+                    server,
+                    port,
+                    gateway,
+                    address,
+                })
+            })
+        })
     }
 
     /// Length added to each internal frame by its tag, in bytes.

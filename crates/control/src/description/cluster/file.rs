@@ -1,7 +1,9 @@
 //! Parser of the cluster's sections of a [file](crate::description::file). The file is the same on all servers.
 //! docs/cluster.md describes the fields.
 
-use super::description::{Connected, Description, Elements, Heartbeat, Port, Route, Server};
+use super::description::{
+    Connected, Description, Elements, Gateway, Heartbeat, Port, Route, Server,
+};
 use super::generate::identifier;
 use crate::description::addresses::network;
 use crate::description::reader::{Fields, Reader, Word};
@@ -53,6 +55,9 @@ const HEARTBEAT: Heartbeat = Heartbeat {
     interval: Duration::from_millis(5),
     dead: Duration::from_millis(40),
 };
+
+/// Maximum time for which routes of a former leader stay.
+const HOLD_MAX: Duration = Duration::from_secs(3600);
 
 /// Minimum interval of VLBHeartbeat.
 const HEARTBEAT_MIN: Duration = Duration::from_micros(100);
@@ -114,6 +119,8 @@ impl Reading {
             line: r.first_line(&word),
             text: word.text,
         });
+        let routes = fields.table(r, "routes", "[cluster.routes]");
+        let (namespace, hold) = routes.map_or((None, None), |routes| kernel_routes(routes, r));
         fields.end(r);
         let times = Heartbeat {
             interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
@@ -140,6 +147,8 @@ impl Reading {
             servers: Vec::new(),
             links: Vec::new(),
             routes: Vec::new(),
+            namespace,
+            hold: hold.unwrap_or_default(),
         };
         (description, rate)
     }
@@ -220,16 +229,17 @@ impl Reading {
             );
             return None;
         }
-        let mut found = gateways(of).filter(|(place, gateway)| {
-            let fits = port.as_ref().is_none_or(|port| place.2 == port.text);
-            Some(*gateway) == address && on.is_none_or(|on| place.0 == on) && fits
+        let named = |at: &Gateway| &*of.servers[at.server].ports[at.port].name;
+        let mut found = of.gateways().filter(|at| {
+            let fits = port.as_ref().is_none_or(|port| named(at) == port.text);
+            Some(at.address) == address && on.is_none_or(|on| at.server == on) && fits
         });
         match (found.next(), found.next()) {
-            (Some(((server, port, _, gateway), _)), None) => Some(Route {
+            (Some(at), None) => Some(Route {
                 prefix: network,
-                server,
-                port,
-                gateway,
+                server: at.server,
+                port: at.port,
+                gateway: at.gateway,
             }),
             (None, _) => {
                 let wrong = format!("no port has the gateway `{}`", via.text);
@@ -247,18 +257,37 @@ impl Reading {
     }
 }
 
-type Gateway<'a> = ((usize, usize, &'a str, usize), IpAddr);
+/// Network namespace whose kernel has routes for the cluster, and the time for which a former leader's routes stay.
+fn kernel_routes(mut fields: Fields, r: &mut Reader) -> (Option<String>, Option<Duration>) {
+    let help = "write namespace = \"routes\", a network namespace of each server that may lead";
+    let name = fields.needed(r, "namespace", help);
+    let mut hold = fields.value::<Duration>(r, "hold");
+    if let Some((_, place)) = hold.take_if(|(hold, _)| *hold > HOLD_MAX) {
+        let wrong = "`hold` is more than an hour".to_owned();
+        r.wrong(
+            "cluster-value",
+            place,
+            wrong,
+            "write a shorter time, such as 120s",
+        );
+    }
+    fields.end(r);
+    (
+        name.and_then(|name| namespace(name, r)),
+        hold.map(|(hold, _)| hold),
+    )
+}
 
-/// All gateways: server, port, port name, gateway number, and address.
-fn gateways(of: &Description) -> impl Iterator<Item = Gateway<'_>> {
-    let servers = of.servers.iter().enumerate();
-    servers.flat_map(|(number, server)| {
-        let ports = server.ports.iter().enumerate();
-        ports.flat_map(move |(at, port)| {
-            let numbered = port.gateways.iter().enumerate();
-            numbered.map(move |(n, &gateway)| ((number, at, &*port.name, n + 1), gateway))
-        })
-    })
+fn namespace(name: Word, r: &mut Reader) -> Option<String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if name.text.is_empty() || name.text.starts_with('.') || !name.text.chars().all(fits) {
+        let wrong = format!("`{}` is no name of a network namespace", name.text);
+        let help =
+            "write the name by which `ip netns add NAME` makes it, of letters, digits and _-.";
+        r.wrong("cluster-value", name.span, wrong, help);
+        return None;
+    }
+    Some(name.text)
 }
 
 #[cfg(test)]

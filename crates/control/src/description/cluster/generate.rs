@@ -128,6 +128,59 @@ pub fn text(of: &Description, server: usize, file: &str) -> String {
     out
 }
 
+/// Translator of a kernel's routes for a server's tables.
+pub(crate) struct KernelRoutes<'a> {
+    of: &'a Description,
+    server: usize,
+    ways: Ways,
+}
+
+impl<'a> KernelRoutes<'a> {
+    /// Translator for a server, by its number.
+    pub(crate) fn new(of: &'a Description, server: usize) -> KernelRoutes<'a> {
+        KernelRoutes {
+            of,
+            server,
+            ways: Ways::new(of, server),
+        }
+    }
+
+    fn table(&self, v4: bool) -> Option<Table<'_>> {
+        let family = if v4 { Family::V4 } else { Family::V6 };
+        Table::new(self.of, self.server, &self.ways, family)
+    }
+
+    /// True if the server has a table of the family.
+    pub(crate) fn has(&self, v4: bool) -> bool {
+        self.table(v4).is_some()
+    }
+
+    /// Next hops by gateways (server, port, number of the gateway, weight) as the table takes them; without a gateway
+    /// packets are dropped. `None` if there is no such gateway, or no table.
+    pub(crate) fn hops(&self, v4: bool, hops: &[(usize, usize, usize, u16)]) -> Option<String> {
+        let table = self.table(v4)?;
+        if hops.is_empty() {
+            return Some(table.drop());
+        }
+        let each = hops.iter().map(|(server, port, gateway, weight)| {
+            let hop = table.hop((*server, *port, *gateway))?;
+            Some(match weight {
+                1 => hop,
+                weight => format!("{hop} WEIGHT {weight}"),
+            })
+        });
+        let each: Option<Vec<String>> = each.collect();
+        Some(each?.join(" | "))
+    }
+
+    /// Prefixes of which the file says where they lead.
+    pub(crate) fn prefixes(&self) -> Vec<String> {
+        let tables = [true, false].map(|v4| self.table(v4));
+        let prefixes = tables.iter().flatten().flat_map(Table::prefixes);
+        prefixes.collect()
+    }
+}
+
 fn head(of: &Description, own: &Server) -> String {
     format!(
         "// Server {} of the cluster {}.\n\

@@ -11,7 +11,7 @@ mod numbers;
 pub(crate) mod testing;
 
 pub use description::{
-    Connected, Description, Heartbeat, Link, Over, Port, Route, Server, Underlay,
+    Connected, Description, Gateway, Heartbeat, Link, Over, Port, Route, Server, Underlay,
 };
 
 /// A rate for people, from bits per second.

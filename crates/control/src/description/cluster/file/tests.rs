@@ -546,3 +546,29 @@ fn routes_to_prefixes_that_no_router_forwards_are_mistakes() {
     );
     assert_eq!(six("::/0"), [""; 0]);
 }
+
+#[test]
+fn routes_of_a_kernel_need_the_name_of_a_namespace() {
+    let with = |line: &str| {
+        let table = format!("rate = \"1Gbps\"\n[cluster.routes]\n{line}\n");
+        TWO.replace("rate = \"1Gbps\"\n", &table)
+    };
+    let good = description(&with("namespace = \"routes-1.x\""));
+    assert_eq!(good.namespace.as_deref(), Some("routes-1.x"));
+    assert_eq!(good.hold, Duration::ZERO);
+    let held = description(&with("namespace = \"r\"\nhold = \"90s\""));
+    assert_eq!(held.hold, Duration::from_secs(90));
+    for (line, why) in [
+        ("", "[cluster.routes] has no `namespace`"),
+        (
+            "namespace = \"../net\"",
+            "is no name of a network namespace",
+        ),
+        ("namespace = \"\"", "`namespace` is empty"),
+        ("namespace = \"r\"\ntable = 7", "table"),
+        ("namespace = \"r\"\nhold = \"3601s\"", "more than an hour"),
+    ] {
+        let said = mistakes(&with(line));
+        assert!(said.len() == 1 && said[0].contains(why), "{line}: {said:?}");
+    }
+}

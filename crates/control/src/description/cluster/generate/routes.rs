@@ -75,6 +75,16 @@ impl Ways {
         for route in routes.filter(|route| route.server != server) {
             ways.add(through(route), Family::of(route.prefix.0));
         }
+        // A kernel's routes can lead to each gateway.
+        let gateways = of.gateways().filter(|_| of.namespace.is_some());
+        for at in gateways.filter(|at| at.server != server && here(at.address)) {
+            let way = Way {
+                server: at.server,
+                port: Some(at.port),
+                gateway: at.gateway,
+            };
+            ways.add(way, Family::of(at.address));
+        }
         ways
     }
 
@@ -191,6 +201,57 @@ impl<'a> Table<'a> {
         self.here() + 1 + self.ways.remote(self.family).count()
     }
 
+    /// The output for packets that a kernel's routes drop.
+    fn nowhere(&self) -> usize {
+        self.none() + 1
+    }
+
+    /// Names of all outputs, in their order. They stay when numbers change.
+    fn names(&self) -> String {
+        let own = &self.of.servers[self.server].ports;
+        let mut names: Vec<String> = (0..own.len()).map(|port| format!("p{port}")).collect();
+        names.push("here".to_owned());
+        let remote = self.ways.remote(self.family);
+        names.extend(remote.map(|way| match (way.port, way.gateway) {
+            (None, _) => format!("s{}", way.server),
+            (Some(port), 0) => format!("s{}p{port}", way.server),
+            (Some(port), gateway) => format!("s{}p{port}g{gateway}", way.server),
+        }));
+        names.extend(["none".to_owned(), "nowhere".to_owned()]);
+        names.join(" ")
+    }
+
+    /// Next hop of a gateway as the table takes it; `None` if there is no such gateway of this family.
+    pub(super) fn hop(&self, (server, port, gateway): (usize, usize, usize)) -> Option<String> {
+        let of = self.of.servers.get(server)?.ports.get(port)?;
+        let address = of.gateways.get(gateway.checked_sub(1)?)?;
+        if Family::of(*address) != self.family || !has(of, self.family) {
+            return None;
+        }
+        if server == self.server {
+            return Some(format!("{address} {port}"));
+        }
+        let way = Way {
+            server,
+            port: Some(port),
+            gateway,
+        };
+        let mut remote = self.ways.remote(self.family);
+        remote.find(|known| *known == way)?;
+        Some(format!("- {}", self.far(way)))
+    }
+
+    /// Next hop of routes that drop packets, as the table takes it.
+    pub(super) fn drop(&self) -> String {
+        format!("- {}", self.nowhere())
+    }
+
+    /// Prefixes of the file's routes and of attached networks.
+    pub(super) fn prefixes(&self) -> impl Iterator<Item = String> {
+        let lines = self.lines().into_iter();
+        lines.filter_map(|(line, _)| Some(line.split_whitespace().next()?.to_owned()))
+    }
+
     /// The routes.
     pub(super) fn write(&self, out: &mut String) {
         let v = self.family.number();
@@ -204,6 +265,10 @@ impl<'a> Table<'a> {
         );
         for (route, comment) in self.lines() {
             let _ = writeln!(out, "    {:40}// {comment}", format!("{route},"));
+        }
+        if self.of.namespace.is_some() {
+            // Routes that a kernel has brought keep their ways when outputs get other numbers.
+            let _ = writeln!(out, "    OUTPUTS {},", self.names());
         }
         let _ = writeln!(out, "    NOROUTE {});", self.none());
         if let (Family::V4, Some((ip, _))) = (self.family, self.first.v4) {
@@ -238,6 +303,13 @@ impl<'a> Table<'a> {
                 (way, family),
                 self.far(way),
                 self.ways.input(way),
+            );
+        }
+        if self.of.namespace.is_some() {
+            let _ = writeln!(
+                out,
+                "rt{v}[{}] -> Discard;  // as a kernel's route says",
+                self.nowhere()
             );
         }
         let none = self.none();

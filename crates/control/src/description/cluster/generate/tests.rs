@@ -387,3 +387,49 @@ fn mistakes_in_elements_of_the_file_have_its_lines() {
     );
     assert!(missing.contains("Edgy"), "{missing}");
 }
+
+#[test]
+fn a_kernels_routes_lead_to_every_gateway_by_outputs_with_names() {
+    let wan = "addresses = [\"10.0.2.1/24\"]\n";
+    let gateways = format!("{wan}gateways = [\"10.0.2.8\", \"10.0.2.9\"]\n");
+    let routes = TWO.replace(
+        "rate = \"1Gbps\"\n",
+        "rate = \"1Gbps\"\n[cluster.routes]\nnamespace = \"r\"\n",
+    );
+    let of = description(&routes.replace(wan, &gateways));
+    assert_eq!(of.namespace.as_deref(), Some("r"));
+    for server in 0..2 {
+        assert_eq!(mistakes(&of, server), "");
+    }
+    let said = text(&of, 0, "cluster.toml");
+    let names = "OUTPUTS p0 here s1 s1p0 s1p0g1 s1p0g2 none nowhere,";
+    assert!(said.contains(names), "{said}");
+    assert!(
+        said.contains("rt4[5] -> far_1_0_via2_4") && said.contains("rt4[7] -> Discard;"),
+        "{said}"
+    );
+    let hops = |server, v4, hops: &[_]| KernelRoutes::new(&of, server).hops(v4, hops);
+    let own = hops(0, true, &[(0, 0, 1, 1), (1, 0, 2, 3)]);
+    assert_eq!(own.as_deref(), Some("10.0.1.254 0 | - 5 WEIGHT 3"));
+    assert_eq!(
+        hops(0, false, &[(0, 0, 2, 1)]).as_deref(),
+        Some("fe80::9 0")
+    );
+    assert_eq!(hops(0, true, &[]).as_deref(), Some("- 7"));
+    // No such gateway, one of the other family, no such server, and a server without IPv6.
+    for unknown in [(0, 0, 3, 1), (0, 0, 2, 1), (2, 0, 1, 1), (0, 0, 0, 1)] {
+        assert_eq!(hops(0, true, &[unknown]), None, "{unknown:?}");
+    }
+    assert!(!KernelRoutes::new(&of, 1).has(false));
+    assert_eq!(hops(1, false, &[(0, 0, 2, 1)]), None);
+    let prefixes = KernelRoutes::new(&of, 0).prefixes();
+    for own in [
+        "10.0.2.0/24",
+        "10.0.1.1/32",
+        "203.0.113.0/24",
+        "fd00:1::/64",
+        "224.0.0.0/4",
+    ] {
+        assert!(prefixes.iter().any(|prefix| prefix == own), "{prefixes:?}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Following the leader's stream of routes.
+
+use super::super::authority;
+use super::super::etcd::chain;
+use super::super::home::Home;
+use super::stream::{receive, say};
+use super::{Fib, Known, Situation};
+use agree::routes::message::Message;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use sync::Lock;
+use tokio::net::TcpStream;
+use tokio::sync::watch::Receiver;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tracing::{info, warn};
+
+/// Time limit for a connection, and for an acknowledgement to be taken.
+const CONNECT: Duration = Duration::from_secs(1);
+/// Silence of the leader after which a new connection is made; the leader says something five times a second.
+const SILENT: Duration = Duration::from_secs(2);
+/// Time after which a server that is writing says that it lives.
+const ALIVE: Duration = Duration::from_millis(200);
+/// Pause between attempts.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// A server that has the leader's routes. It keeps those that it has when the leader is away.
+pub(super) struct Follower {
+    fib: Arc<Lock<Fib>>,
+    identity: String,
+    tls: Arc<ClientConfig>,
+}
+
+impl Follower {
+    pub(super) fn new(home: &Home, fib: Arc<Lock<Fib>>) -> Result<Follower, String> {
+        Ok(Follower {
+            fib,
+            identity: home.about.identity.clone(),
+            tls: Arc::new(authority::client(home)?),
+        })
+    }
+
+    /// Follows whoever leads, until the process ends.
+    pub(super) async fn follow(self, mut situation: Receiver<Situation>) {
+        let mut told = None;
+        loop {
+            let (leader, seen) = {
+                let now = situation.borrow_and_update();
+                let wants = now.description.as_ref();
+                let wants = wants.is_some_and(|of| of.namespace.is_some());
+                (now.leader.clone().filter(|_| wants), now.seen)
+            };
+            let Some(leader) = leader else {
+                if situation.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let stream = self.stream(&leader, seen, &mut told);
+            let ended = tokio::select! {
+                ended = stream => ended,
+                another = another(&mut situation, &leader) => {
+                    match another {
+                        true => continue,
+                        false => return,
+                    }
+                }
+            };
+            if let Err(why) = ended
+                && told.as_ref() != Some(&why)
+            {
+                warn!(
+                    leader = leader.at,
+                    epoch = leader.epoch,
+                    "the leader's routes are not followed: {why}; those that are there stay"
+                );
+                told = Some(why);
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Follows one leader until the stream ends.
+    async fn stream(
+        &self,
+        leader: &Known,
+        seen: u64,
+        told: &mut Option<String>,
+    ) -> Result<(), String> {
+        let late = |_| "it does not answer in time".to_owned();
+        let at: SocketAddr = leader
+            .at
+            .parse()
+            .map_err(|_| "its address cannot be read".to_owned())?;
+        let connected = timeout(CONNECT, TcpStream::connect(at)).await;
+        let stream = connected.map_err(late)?.map_err(|e| chain(&e))?;
+        stream.set_nodelay(true).map_err(|e| chain(&e))?;
+        let tls = TlsConnector::from(Arc::clone(&self.tls));
+        let name = ServerName::IpAddress(at.ip().into());
+        let secured = timeout(CONNECT, tls.connect(name, stream)).await;
+        let mut stream = secured.map_err(late)?.map_err(|e| chain(&e))?;
+        let (fib, identity) = (Arc::clone(&self.fib), self.identity.clone());
+        let seen = seen.max(leader.epoch);
+        // A reload holds the tables for a while.
+        let hello = tokio::task::spawn_blocking(move || {
+            let mut fib = fib.lock();
+            fib.see(seen);
+            fib.connect(&identity)
+        });
+        let (number, hello) = hello.await.map_err(|e| e.to_string())?;
+        say(&mut stream, &hello).await.map_err(|e| chain(&e))?;
+        let mut said_at = Instant::now();
+        loop {
+            let message = timeout(SILENT, receive(&mut stream)).await;
+            let message = message
+                .map_err(|_| "it has not said anything for two seconds".to_owned())?
+                .map_err(|e| chain(&e))?;
+            if let Message::Refused { why } = message {
+                return Err(why);
+            }
+            let fib = Arc::clone(&self.fib);
+            let written = tokio::task::spawn_blocking(move || fib.lock().hear(number, message));
+            let (answer, waited_for) = written.await.map_err(|e| e.to_string())??;
+            // A long snapshot is written in many steps, and the leader must not take the server for dead meanwhile.
+            if !waited_for && said_at.elapsed() < ALIVE {
+                continue;
+            }
+            said_at = Instant::now();
+            let said = timeout(CONNECT, say(&mut stream, &answer)).await;
+            said.map_err(late)?.map_err(|e| chain(&e))?;
+            if told.take().is_some() {
+                info!(
+                    leader = leader.at,
+                    epoch = leader.epoch,
+                    "the leader's routes are followed again"
+                );
+            }
+        }
+    }
+}
+
+/// Waits until another leader is to be followed, or none; false if the process ends.
+async fn another(situation: &mut Receiver<Situation>, leader: &Known) -> bool {
+    let differs = |now: &Situation| {
+        let wants = now.description.as_ref();
+        let wants = wants.is_some_and(|of| of.namespace.is_some());
+        now.leader.as_ref().filter(|_| wants) != Some(leader)
+    };
+    situation.wait_for(differs).await.is_ok()
+}

@@ -1,0 +1,180 @@
+//! The leader's listener: each member gets the routes that it lacks.
+
+use super::super::etcd::chain;
+use super::Clock;
+use super::stream::{receive, say, send};
+use agree::routes::account::Account;
+use agree::routes::message::{Hello, Message};
+use agree::routes::session::Session;
+use agree::routes::table::Table;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use sync::Lock;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tracing::warn;
+
+/// Time limit for the beginning of a connection.
+const BEGIN: Duration = Duration::from_secs(2);
+/// Pause after which a server that has everything is told so again.
+const TICK: Duration = Duration::from_millis(200);
+/// Silence of a server after which its connection is closed.
+const SILENT: Duration = Duration::from_secs(5);
+/// Time limit for a piece of the routes to be taken.
+const TAKEN: Duration = Duration::from_secs(10);
+/// Maximum number of connections at a time; more are closed at once.
+const CLIENTS_MAX: usize = 1024;
+/// Maximum number of messages that are sent together.
+const TOGETHER: usize = 16;
+
+/// All that connections of one leader share.
+pub(super) struct Served {
+    /// Routes of the leader.
+    pub(super) table: Lock<Table>,
+    /// Acknowledgements of servers.
+    pub(super) account: Lock<Account>,
+    /// Members that have not left, with their identities.
+    pub(super) members: Lock<Arc<BTreeMap<String, String>>>,
+    /// Version of the table; `None` until it is complete.
+    pub(super) version: watch::Sender<Option<u64>>,
+    pub(super) clock: Clock,
+}
+
+impl Served {
+    pub(super) fn new(epoch: u64, clock: Clock) -> Arc<Served> {
+        Arc::new(Served {
+            table: Lock::new(Table::new(epoch)),
+            account: Lock::new(Account::new(epoch, clock.now())),
+            members: Lock::default(),
+            version: watch::Sender::new(None),
+            clock,
+        })
+    }
+
+    /// Serves members until the future is dropped.
+    pub(super) async fn serve(self: Arc<Self>, listener: TcpListener, tls: TlsAcceptor) {
+        let room = Arc::new(Semaphore::new(CLIENTS_MAX));
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = listener.accept().await;
+            while connections.try_join_next().is_some() {}
+            match accepted {
+                Ok((stream, peer)) => {
+                    let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                        continue;
+                    };
+                    let (served, tls) = (Arc::clone(&self), tls.clone());
+                    connections.spawn(async move {
+                        let _ = served.connection(stream, peer, tls).await;
+                        drop(place);
+                    });
+                }
+                // An error of accept(2) is about one connection, or descriptors are short.
+                Err(_) => tokio::time::sleep(TICK).await,
+            }
+        }
+    }
+
+    /// One connection, until it ends.
+    async fn connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        tls: TlsAcceptor,
+    ) -> Result<(), String> {
+        let late = |_| "it does not say anything".to_owned();
+        stream.set_nodelay(true).map_err(|e| chain(&e))?;
+        let secured = timeout(BEGIN, tls.accept(stream)).await.map_err(late)?;
+        let stream = secured.map_err(|e| {
+            let why = chain(&e);
+            warn!(peer = %peer, "refused a connection for routes: {why}");
+            why
+        })?;
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let hello = timeout(BEGIN, receive(&mut reader)).await.map_err(late)?;
+        let hello = match hello.map_err(|e| chain(&e))? {
+            Message::Hello(hello) => hello,
+            _ => return Err("it does not say who it is".to_owned()),
+        };
+        if let Err(why) = self.admit(&hello) {
+            warn!(server = hello.name, peer = %peer, "refused a server that wants routes: {why}");
+            let _ = timeout(BEGIN, say(&mut writer, &Message::Refused { why })).await;
+            return Ok(());
+        }
+        tokio::select! {
+            ended = self.listen(&hello.name, reader) => ended,
+            ended = self.tell(&hello, writer) => ended,
+        }
+    }
+
+    fn admit(&self, hello: &Hello) -> Result<(), String> {
+        if self.members.lock().get(&hello.name) != Some(&hello.identity) {
+            return Err(format!("`{}` is no member of the cluster here", hello.name));
+        }
+        let epoch = self.table.lock().at().epoch;
+        match hello.seen > epoch {
+            true => Err(format!(
+                "the server has seen epoch {}, and this leader's is {epoch}",
+                hello.seen
+            )),
+            false => Ok(()),
+        }
+    }
+
+    /// Hears what a server has.
+    async fn listen(&self, name: &str, mut from: impl AsyncRead + Unpin) -> Result<(), String> {
+        loop {
+            let message = timeout(SILENT, receive(&mut from)).await;
+            let message = message.map_err(|_| "it says nothing".to_owned())?;
+            let Message::Acknowledged(done) = message.map_err(|e| chain(&e))? else {
+                return Err("it sends what only the leader may send".to_owned());
+            };
+            let now = self.clock.now();
+            let members = Arc::clone(&self.members.lock());
+            let mut account = self.account.lock();
+            account.hear(name, done, now);
+            account.settle(members.keys().map(String::as_str), now);
+        }
+    }
+
+    /// Tells a server all that it lacks, whenever there is something.
+    async fn tell(&self, hello: &Hello, mut to: impl AsyncWrite + Unpin) -> Result<(), String> {
+        let mut version = self.version.subscribe();
+        let mut session = Session::new(&self.table.lock(), hello.at);
+        let mut bytes = Vec::new();
+        loop {
+            version.mark_unchanged();
+            bytes.clear();
+            let mut more = true;
+            {
+                let table = self.table.lock();
+                for _ in 0..TOGETHER {
+                    let Some(message) = session.next(&table) else {
+                        more = false;
+                        break;
+                    };
+                    message.write(&mut bytes);
+                }
+                if bytes.is_empty() {
+                    session.tick(&table).write(&mut bytes);
+                }
+            }
+            let sent = timeout(TAKEN, send(&mut to, &bytes)).await;
+            sent.map_err(|_| "it takes nothing".to_owned())?
+                .map_err(|e| chain(&e))?;
+            if more {
+                // Other work of the control thread goes on between pieces.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            // Its sender is here, so that a change is the only end but the pause's.
+            let _ = timeout(TICK, version.changed()).await;
+        }
+    }
+}
