@@ -98,7 +98,7 @@ def test_a_route_in_the_leaders_namespace_reaches_the_look_ups_of_all_servers(be
     assert all(bed.looked_up(name, "100.100.100.1") == "no" for name in NAMES)
     bed.route(follower, "del 100.100.100.0/24")
     bed.route(leader, "del 192.0.2.128/25")
-    # What the file says wins over the kernel's route to the same prefix.
+    # The file's route wins over the kernel's route to the same prefix.
     before = [bed.way(name, "203.0.113.1") for name in NAMES]
     bed.route(leader, f"add 203.0.113.0/24 via {host('b', 4)}")
     bed.route(leader, "add blackhole 198.51.100.128/25")
@@ -176,7 +176,7 @@ def test_a_server_that_is_cut_off_is_named_and_catches_up(bed):
         state = until(named, "the server to be named", 20)
         assert state["version"] == before["version"] and state["since"] > 0, state
         assert bed.looked_up(cut, "100.100.100.1") == "no"
-        # It forwards by what it has.
+        # The server forwards by the routes that it has.
         assert bed.looked_up(cut, far("b", 4)) == "198.51.100.0/24"
         assert bed.ping(cut, far("b", 4), 4)
     finally:

@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(behind(&mut account, 5_500), late);
         account.hear("b", done(2), 5_900);
         account.hear("a", done(3), 5_900);
-        // It lacks something without a break.
+        // The server lacks something without a break.
         assert_eq!(behind(&mut account, 5_910), late);
         account.hear("b", done(3), 5_950);
         account.settle(ALL.into_iter(), 5_950);

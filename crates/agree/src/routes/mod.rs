@@ -7,8 +7,8 @@
 //! - [`hold`]: routes of the former leader that stay for a while.
 //! - [`message`]: messages as bytes.
 //!
-//! Everything is driven by levels: a message says what a prefix leads to now, and may come again. The loss of the leader
-//! changes no route. A new leader's snapshot marks the routes that it repeats, and its end sweeps the others.
+//! Everything is driven by levels: a message says what a prefix leads to now, and may come again. The loss of the
+//! leader changes no route. A new leader's snapshot marks the routes that it repeats, and its end sweeps the others.
 
 pub mod account;
 pub mod copy;

@@ -193,7 +193,7 @@ impl World {
             return Ok(());
         }
         if self.servers[n].stream.is_none() {
-            // It connects to the leader that it knows, and at times to another one that believes to lead.
+            // At times the server connects to another leader than the one it knows.
             let knows = match self.chance.one_in(4) {
                 true => self.chance.below(self.leaders.len() as u64) as usize,
                 false => self.servers[n].store.max(1) as usize - 1,

@@ -21,7 +21,7 @@ pub(crate) struct Via {
     pub(crate) weight: u16,
 }
 
-/// Where the packets of a kernel's route go.
+/// Target of a kernel's route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     /// To gateways.

@@ -256,9 +256,9 @@ impl Fib {
             let done = whole || carry_out(&[line]).is_ok();
             match (line.sets, done) {
                 (true, true) => drop(self.written.insert(line.prefix)),
-                // What was there before may still be there.
+                // The former route may still be there.
                 (true, false) => drop(self.missing.insert(line.prefix)),
-                // It is gone already if it could not be removed.
+                // A route that could not be removed is gone already.
                 (false, _) => drop(self.written.remove(&line.prefix)),
             }
         }

@@ -39,7 +39,7 @@ struct Known {
     epoch: u64,
 }
 
-/// All that the parts need to know of the agreement.
+/// State of the agreement, as far as routes depend on it.
 #[derive(Clone, Debug, Default)]
 struct Situation {
     /// Description that the server runs.

@@ -33,7 +33,7 @@ const CLIENTS_MAX: usize = 1024;
 /// Maximum number of messages that are sent together.
 const TOGETHER: usize = 16;
 
-/// All that connections of one leader share.
+/// State that all connections of one leader share.
 pub(super) struct Served {
     /// Routes of the leader.
     pub(super) table: Lock<Table>,
