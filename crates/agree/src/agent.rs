@@ -523,7 +523,8 @@ impl Agent {
         self.links = Some(links);
     }
 
-    /// Takes the account of the routes that the server serves as the leader of an epoch. Each new one is a write to the store.
+    /// Takes the account of the routes that the server serves as the leader of an epoch. Each new one is written to the
+    /// store.
     pub fn routed(&mut self, routes: Routes) {
         self.routes = Some(routes);
     }
