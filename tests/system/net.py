@@ -64,6 +64,7 @@ class Process:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             start_new_session=True, env=env, cwd=cwd)
         self.pid = self._popen.pid
+        self._status: int | None = None
         self.out, self.err = "", ""
         self._news = threading.Condition()
         self._readers = [
@@ -87,8 +88,25 @@ class Process:
         return f"stdout:\n{self.out}\nstderr:\n{self.err}"
 
     @property
+    def status(self) -> int | None:
+        """The exit status (negative: the signal); None while the program runs.
+
+        A signal's exception in `Popen.wait` can leave a lock of `Popen` locked. The program would then seem to run for
+        ever, so the end is asked for without `Popen`.
+        """
+        if self._status is None:
+            try:
+                end = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:  # another thread has just reaped it, and knows
+                return self._status
+            if end:
+                self._status = end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+                self._popen.poll()
+        return self._status
+
+    @property
     def running(self) -> bool:
-        return self._popen.poll() is None
+        return self.status is None
 
     def wait_for(self, pattern: str, timeout: float = 10.0, since: int = 0) -> re.Match:
         """Waits until the output or the error output (from character `since` on) matches `pattern`."""
@@ -100,23 +118,25 @@ class Process:
                         return found
                 ended = not self.running and not any(r.is_alive() for r in self._readers)
                 if ended or time.monotonic() > end:
-                    how = f"ended with {self._popen.returncode}" if ended else f"took {timeout:g} s"
+                    how = f"ended with {self.status}" if ended else f"took {timeout:g} s"
                     raise Failed(f"{self} {how} without saying /{pattern}/\n{self.said()}")
                 self._news.wait(0.05)
 
     def wait(self, timeout: float = 30.0) -> int:
         """Waits for the end; returns the exit status (negative: the signal)."""
-        try:
-            status = self._popen.wait(timeout)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"{self} still runs after {timeout:g} s\n{self.said()}") from None
+        end, pause = time.monotonic() + timeout, 0.0005
+        while self.running:
+            if time.monotonic() > end:
+                raise Failed(f"{self} still runs after {timeout:g} s\n{self.said()}")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.05)
         for reader in self._readers:
             reader.join(1.0)
-        return status
+        return self.status
 
     def signal(self, number: int) -> None:
         if self.running:
-            self._popen.send_signal(number)
+            os.kill(self.pid, number)
 
     @contextlib.contextmanager
     def still(self) -> Iterator[None]:
@@ -133,7 +153,7 @@ class Process:
         try:
             return self.wait(timeout)
         except Failed:
-            self._popen.kill()
+            self.signal(signal.SIGKILL)
             return self.wait(timeout)
 
 
