@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -79,10 +80,28 @@ def ms(packets, rate):
     return f"{packets / rate * 1e3:.0f}"
 
 
+def above_two(gains):
+    """Sentence about rounds in which two workers carried more than twice what one carried."""
+    above = sum(gain > 2 for gain in gains)
+    if not above:
+        return "In no round did two workers carry more than twice what one carried."
+    return (f"In {above} of {len(gains)} rounds two\nworkers carried more than twice what one carried. A second core alone cannot do that. The turns of one and of two are some\n"
+            "seconds apart and in other memory; what of that helps two is not known.")
+
+
+def testpmd_words(rates):
+    """Sentence that compares the times of testpmd and Ashlar for a packet, on one core."""
+    one = {kind: statistics.median(rates[f"{kind} {core}"][n] for (core,) in capacity.SINGLES for n in range(len(rates[f"{kind} {core}"])))
+           for kind in ("testpmd", "route")}
+    part = one["route"] / one["testpmd"]
+    return f"Its packets take {part:.2f} of the time of Ashlar's, so resources\nthat the cores share may affect it more." if part < 1 else ""
+
+
 def capacity_values(raw):
     rates = raw["capacity"]
     ratios = {"ceiling": capacity.gains(rates, "testpmd"), "gain": capacity.gains(rates, "route"), "of ceiling": capacity.of_ceiling(rates)}
-    return {name: spread(each, 3) for name, each in ratios.items()} | {"rounds": len(ratios["gain"])}
+    return {name: spread(each, 3) for name, each in ratios.items()} | {
+        "rounds": len(ratios["gain"]), "above two": above_two(ratios["gain"]), "testpmd": testpmd_words(rates)}
 
 
 def away(found):
@@ -105,6 +124,7 @@ def moves_values(raw):
     used = [u for t, u in raw["moves"]["scale"]["used"] if t <= total]
     values = {
         "carried": ", ".join(f"{rate / 1e3:.0f}" for rate in raw["moves"]["carried"]), "ring": f"{ring}", "offered": f"{offered / 1e3:.0f}", "high": f"{high['rate'] / 1e3:.0f}",
+        "third": f"{3 * raw['moves']['ring'] / (offered / 2):.2f}",
         "window ms": f"{1e3 * rebalance.get('window', moves.WINDOW):.0f}", "ring ms": ms(ring, offered / 2), "high ring ms": ms(ring, high["rate"] / 2),
         "seconds": moves.say_seconds(rebalance["seconds"]), "uneven": moves.say_seconds(rebalance["uneven"]),
         # Unknown in results that were kept before it was computed.
