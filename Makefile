@@ -86,13 +86,13 @@ BESIDE = $(shell expr 2 + $$(nproc) / 2)
 cards: deps deps-cards build
 	$(PYTHON) -m pytest -q tests/cards
 
-# One core compared with testpmd and l3fwd; needs root and 7.5 GiB of memory for hugepages, because all run at once. Then
+# One core compared with testpmd and l3fwd; needs root and 7.7 GiB of memory for hugepages, because all run at once. Then
 # instructions per packet, with their bounds: they need the release build, which `make test` does not make.
 bench: deps deps-bench build
 	$(PYTHON) eval/bench/bench.py
 	$(PYTHON) eval/bench/instructions --bound
 
-# IPsec on one core compared with DPDK's ipsec-secgw and with the ciphers alone; needs root, two cores and 3.5 GiB for hugepages.
+# IPsec on one core compared with DPDK's ipsec-secgw and with the ciphers alone; needs root, two cores and 4.5 GiB for hugepages.
 bench-ipsec: deps deps-bench build
 	$(PYTHON) eval/ipsec/run
 
