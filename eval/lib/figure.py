@@ -13,6 +13,7 @@ import re
 import statistics
 import sys
 import time
+import traceback
 
 from . import machine, plot, spread  # noqa: F401  for the folders
 from .lab import Lab, need_program
@@ -123,13 +124,17 @@ class Failures:
         self.found = []
 
     def catch(self, work, *words):
-        """Calls a function, and collects its failure. Missing results are only told."""
+        """Calls a function, and collects its failure, also one that is a fault of the program. Missing results are only told."""
         try:
             work(*words)
         except machine.NotMeasured as missing:
             print(f"no page: {missing}", file=sys.stderr)
         except machine.Failed as failed:
             self.found.append(str(failed))
+        except FileNotFoundError:
+            raise  # a program is missing, for the other figures too
+        except Exception:  # the figures after it can still be measured
+            self.found.append(traceback.format_exc().rstrip())
 
     def report(self):
         """Raises all failures as one."""

@@ -54,12 +54,25 @@ def mix(count=COUNT):
         path, lambda rng: max(rng.choices(sizes, weights)[0] + 14, 60), count))
 
 
+def flows(count=COUNT, number=4000):
+    """A capture of frames of the mix that belong to `number` flows; the most frequent flow has a ninth of the frames."""
+    sizes, weights = zip(*ABILENE_LIKE.items())
+    rng = random.Random(5)
+
+    def write(path):
+        to = workload.destinations(workload.routes4(), 32, number, 3)
+        order = rng.choices(to, [1 / (rank + 1) for rank in range(number)], k=count)
+        workload.write_pcap(path, (workload.frame4(address, max(rng.choices(sizes, weights)[0] + 14, 60)) for address in order))
+
+    return _made(f"eval-flows-{number}-{count}.pcap", write)
+
+
 @functools.cache
 def real():
-    """Recorded traffic as a capture, and its description; without it, the generated mix."""
+    """Recorded traffic as a capture, and its description; without it, generated flows."""
     if not REAL.exists():
         print(f"skipped: real traffic needs {REAL}", file=sys.stderr)
-        return mix(), "made up by seed, as there is no ../shared/data/pcap"
+        return flows(), "made up by seed, as there is no ../shared/data/pcap"
     unpacked = _made("real.pcap", lambda path: subprocess.run(["zstd", "-qdf", REAL, "-o", path], check=True))
     return unpacked, f"real, `{REAL.name}`"
 
