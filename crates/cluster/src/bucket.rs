@@ -72,7 +72,19 @@ impl Bucket {
     /// Takes the cost of `bytes` bytes, going into debt down to `floor` at most. Debt below `floor` remains as it is.
     #[inline]
     pub(crate) fn take(&mut self, now: Moment, depth: i64, bytes: u32, price: Price, floor: i64) {
-        let tokens = self.tokens(now, depth);
+        self.take_from(self.tokens(now, depth), now, bytes, price, floor);
+    }
+
+    /// Like [`take`](Self::take), for a caller that knows the [`tokens`](Self::tokens).
+    #[inline]
+    pub(crate) fn take_from(
+        &mut self,
+        tokens: i64,
+        now: Moment,
+        bytes: u32,
+        price: Price,
+        floor: i64,
+    ) {
         let left = (tokens - price.cost(bytes)).max(floor.min(tokens));
         self.0 = now.0.wrapping_sub(left as u64);
     }

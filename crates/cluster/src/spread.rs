@@ -266,7 +266,8 @@ impl Spread {
             return None;
         }
         let link = ways.link_past(stop, packet.flow_hash, past(stop, packet.to))?;
-        let (tokens, depth) = self.tokens(packet.now, link)?;
+        let out = self.outs.get_mut(usize::from(link))?;
+        let (tokens, depth) = (out.tokens(packet), out.depth);
         // A flow leaves its link at a debt between half the limit and the limit, chosen by bits of the hash that choose
         // neither links nor table places. So only some flows leave a slightly overloaded link, and the others keep
         // their order.
@@ -274,9 +275,14 @@ impl Spread {
         if tokens <= -depth / 2 - stays {
             return None;
         }
-        self.send(packet, link, stop);
+        out.send(packet, tokens);
         if via == NO_NODE {
-            self.use_quota(packet);
+            self.counts.straight += 1;
+            if let Some(target) = self.targets.get_mut(usize::from(packet.to)) {
+                target.use_quota(packet, target.tokens(packet));
+            }
+        } else {
+            self.counts.phase1 += 1;
         }
         Some(Choice { link, via })
     }
@@ -316,7 +322,7 @@ impl Spread {
             let Some(link) = ways.link_past(via, packet.flow_hash, past(via, packet.to)) else {
                 continue;
             };
-            let Some((tokens, depth)) = self.tokens(packet.now, link) else {
+            let Some((tokens, depth)) = self.tokens(packet, link) else {
                 continue;
             };
             // Room in units of the permitted debt, so that links of different rates are comparable.
@@ -367,21 +373,21 @@ impl Spread {
     /// Direct path within the quota. This is guaranteed: only own packets can take the tokens of its link.
     #[inline]
     fn direct(&mut self, ways: &Ways, packet: &Asked) -> Option<Choice> {
-        let target = self.targets.get(usize::from(packet.to))?;
-        if target.quota.tokens(packet.now, target.depth) < 0 || !ways.allowed(packet.to, packet.to)
-        {
+        let target = self.targets.get_mut(usize::from(packet.to))?;
+        let quota = target.tokens(packet);
+        if quota < 0 || !ways.allowed(packet.to, packet.to) {
             return None;
         }
         let link = ways.link(packet.to, packet.flow_hash)?;
-        let (tokens, depth) = self.tokens(packet.now, link)?;
-        if tokens <= -depth - depth / 2 {
+        let out = self.outs.get_mut(usize::from(link))?;
+        let tokens = out.tokens(packet);
+        if tokens <= -out.depth - out.depth / 2 {
             return None;
         }
-        let choice = self.send(packet, link, packet.to);
-        self.use_quota(packet);
-        self.counts.straight -= 1;
+        out.send(packet, tokens);
+        target.use_quota(packet, quota);
         self.counts.direct += 1;
-        Some(choice)
+        Some(Choice { link, via: NO_NODE })
     }
 
     /// Chooses among live links where no intermediate node has both halves of its path at full length.
@@ -389,7 +395,7 @@ impl Spread {
     fn detour(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
         let link = ways.link(packet.to, packet.flow_hash);
         let link = link.ok_or(Refusal::NoPath)?;
-        match self.tokens(packet.now, link) {
+        match self.tokens(packet, link) {
             None => Err(Refusal::NoPath),
             Some((tokens, depth)) if tokens <= -depth / 2 => Err(Refusal::Full),
             Some(_) => Ok(self.send(packet, link, packet.to)),
@@ -397,17 +403,15 @@ impl Spread {
     }
 
     #[inline]
-    fn tokens(&self, now: Moment, link: u16) -> Option<(i64, i64)> {
+    fn tokens(&self, packet: &Asked, link: u16) -> Option<(i64, i64)> {
         let out = self.outs.get(usize::from(link))?;
-        Some((out.bucket.tokens(now, out.depth), out.depth))
+        Some((out.tokens(packet), out.depth))
     }
 
     #[inline]
     fn send(&mut self, packet: &Asked, link: u16, stop: NodeId) -> Choice {
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
-            out.bucket
-                .take(packet.now, out.depth, packet.bytes, out.price, i64::MIN);
-            out.bytes += u64::from(packet.bytes);
+            out.send(packet, out.tokens(packet));
         }
         let via = if stop == packet.to {
             self.counts.straight += 1;
@@ -418,15 +422,36 @@ impl Spread {
         };
         Choice { link, via }
     }
+}
 
+impl Target {
+    /// Tokens of the quota.
     #[inline]
-    fn use_quota(&mut self, packet: &Asked) {
-        if let Some(target) = self.targets.get_mut(usize::from(packet.to)) {
-            let depth = target.depth;
-            target
-                .quota
-                .take(packet.now, depth, packet.bytes, target.price, -depth);
-        }
+    fn tokens(&self, packet: &Asked) -> i64 {
+        self.quota.tokens(packet.now, self.depth)
+    }
+
+    /// Takes a packet from the quota, which has this number of tokens.
+    #[inline]
+    fn use_quota(&mut self, packet: &Asked, tokens: i64) {
+        self.quota
+            .take_from(tokens, packet.now, packet.bytes, self.price, -self.depth);
+    }
+}
+
+impl Out {
+    /// Tokens of the link.
+    #[inline]
+    fn tokens(&self, packet: &Asked) -> i64 {
+        self.bucket.tokens(packet.now, self.depth)
+    }
+
+    /// Counts an own packet on the link, which has this number of tokens.
+    #[inline]
+    fn send(&mut self, packet: &Asked, tokens: i64) {
+        self.bucket
+            .take_from(tokens, packet.now, packet.bytes, self.price, i64::MIN);
+        self.bytes += u64::from(packet.bytes);
     }
 }
 

@@ -286,14 +286,20 @@ impl VlbInput {
 
     #[inline]
     fn send(&mut self, packet: &mut Packet, to: NodeId, mut header: [u8; LEN], cx: &Cx) -> Verdict {
-        let ethertype: u16 = match packet.data().first().map(|first| first >> 4) {
-            Some(4) => 0x0800,
-            Some(6) => 0x86dd,
+        let data = packet.data();
+        let (ethertype, hash): (u16, _) = match (data.first().map(|first| first >> 4), packet.hash()) {
+            // By version, as the flow of either is a larger value.
+            (Some(4), 0) => (
+                0x0800,
+                FlowKey::of_ip4_or_quoted(data).map_or(0, |flow| flow.hash(0)),
+            ),
+            (Some(6), 0) => (
+                0x86dd,
+                FlowKey::of_ip6_or_quoted(data).map_or(0, |flow| flow.hash(0)),
+            ),
+            (Some(4), hash) => (0x0800, hash),
+            (Some(6), hash) => (0x86dd, hash),
             _ => return Verdict::drop(MALFORMED),
-        };
-        let hash = match packet.hash() {
-            0 => FlowKey::of_ip_or_quoted(packet.data()).map_or(0, |flow| flow.hash(0)),
-            hash => hash,
         };
         let keyed = self.node.keys.is_some();
         let tagged = self.order.is_some() || keyed;
@@ -305,10 +311,13 @@ impl VlbInput {
             Err(Refusal::NoPath) => return Verdict::drop(NO_PATH),
             Err(Refusal::Full) => return Verdict::drop(FULL),
         };
-        let session = self.node.session(usize::from(choice.link), cx);
-        if keyed && session.is_none() {
-            return Verdict::drop(NO_KEY);
-        }
+        let session = match keyed {
+            true => match self.node.session(usize::from(choice.link), cx) {
+                None => return Verdict::drop(NO_KEY),
+                session => session,
+            },
+            false => None,
+        };
         set_way(
             &mut header,
             allowance(ways.passes(choice.via, to)),
