@@ -5,13 +5,15 @@ on both workers; that the router answers for itself, shows up in traceroutes, ma
 discovery work, and accounts for every packet.
 """
 
+import random
 import re
 import socket
+import struct
 from collections import defaultdict
 
 import pytest
 from net import Lab
-from taps import Frame, Tap
+from taps import SOL_PACKET, Frame, Tap, mac_of
 from topology import CLIENT, CONFIGURATION, SERVER, Network
 from traffic import ping, port, tcp_send, tcp_transfer, udp, udp_echo
 
@@ -21,6 +23,7 @@ SIZES = [0, 1, 56, 1452, 1453, 1472, 1473, 4000, 8000, 65507]
 ETHERTYPE = {4: 0x0800, 6: 0x86DD}
 # Linux numbers that Python's socket module does not name.
 UDP_SEGMENT, IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 103, 10, 0
+PACKET_VNET_HDR, VIRTIO_NEEDS_CSUM, VIRTIO_GSO_TCPV4 = 15, 1, 1
 
 
 @both_versions
@@ -138,6 +141,43 @@ def test_super_frames_cross_the_router_whole(network, version, from_client):
     tcp_send(network, version, 16_000_000, from_client=from_client)
     segments = 16_000_000 // 1460
     assert 0 < received() - before < segments // 2
+
+
+def super_frame(to: str, sequence: int, payload: bytes) -> bytes:
+    """A virtio-net header and TCP to the server in one frame, whose checksum and segments are left to the device."""
+    src, dst = (socket.inet_aton(side.host[4]) for side in (CLIENT, SERVER))
+    ip = bytearray(struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40 + len(payload), 1, 0x4000, 64, 6, 0, src, dst))
+    total = sum(int.from_bytes(ip[at:at + 2]) for at in range(0, 20, 2))
+    ip[10:12] = (~((total & 0xFFFF) + (total >> 16)) & 0xFFFF).to_bytes(2)
+    pseudo = sum(struct.unpack("!4H", src + dst)) + 6 + 20 + len(payload)
+    pseudo = (pseudo & 0xFFFF) + (pseudo >> 16)
+    tcp = struct.pack("!HHIIBBHHH", 20001, 20002, sequence, 0, 0x50, 0x10, 1000, pseudo, 0)
+    header = struct.pack("=BBHHHH", VIRTIO_NEEDS_CSUM, VIRTIO_GSO_TCPV4, 54, 1400, 34, 16)
+    return header + bytes.fromhex(to.replace(":", "")) + bytes(6) + b"\x08\x00" + ip + tcp + payload
+
+
+@pytest.mark.ashlar
+def test_super_frames_of_all_lengths_keep_their_bytes(network):
+    """Up to the longest datagram of IPv4. They come faster than one by one, so the router receives several at a time."""
+    network.meet()
+    rng, payloads = random.Random(1), {}
+    lengths = [2000, 65_495, 65_000, 1401, 65_495, *(rng.randrange(1401, 65_496) for _ in range(60)), 65_495, 3000]
+    for length in lengths:
+        payloads[sum(map(len, payloads.values()))] = rng.randbytes(length)
+    tap, router = Tap(network.server, outgoing=False), mac_of(network.router_space, CLIENT.interface)
+    with network.client.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as out:
+        out.bind(("eth0", 0))
+        out.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        for sequence, payload in payloads.items():
+            out.send(super_frame(router, sequence, payload))
+
+    def parts(frames: list[Frame]) -> dict[int, bytes]:
+        segments = [f.l3[:int.from_bytes(f.l3[2:4])] for f in frames if f.l3[20:24] == struct.pack("!HH", 20001, 20002)]
+        return {int.from_bytes(segment[24:28]): segment[40:] for segment in segments}
+
+    frames = tap.collect(lambda frames: sum(map(len, parts(frames).values())) >= sum(lengths), "payload")
+    assert tap.lost() == 0
+    assert b"".join(data for _, data in sorted(parts(frames).items())) == b"".join(payloads.values())
 
 
 @both_versions
