@@ -243,6 +243,14 @@ def warned(text, host):
             f"> If other programs ran, rates are lower, cycles and latencies higher and the spread wider.\n{rest}")
 
 
+def quotient(ones, others, digits=1):
+    """Quotient of the medians of two lists; in parentheses the least and greatest quotient of any two rounds."""
+    middle = statistics.median(ones) / statistics.median(others)
+    if len(ones) == len(others) == 1:
+        return f"{middle:.{digits}f}"
+    return f"{middle:.{digits}f} ({min(ones) / max(others):.{digits}f}-{max(ones) / min(others):.{digits}f})"
+
+
 def at_most(value, digits=0):
     """A number for a page's "at most": rounded up."""
     return f"{math.ceil(round(value * 10**digits, 6)) / 10**digits:.{digits}f}"

@@ -7,15 +7,10 @@ import statistics
 NEARLY_TWICE = 1.7
 
 
-def second_core(bounds):
-    """Factors by which a second core raises random writes and copies, of the results of rb-table2."""
-    rates = ([[one[field] for one in bounds[f"{n} threads"]] for n in (2, 1)] for field in ("random write bytes", "copy bytes"))
-    return [statistics.median(two) / statistics.median(one) for two, one in rates]
-
-
-def cores_bound_memory(bounds):
-    """True if two cores do not reach the memory's own limit."""
-    return min(second_core(bounds)) > NEARLY_TWICE
+def cores_bound(bounds, field):
+    """True if a second core nearly doubles a rate of rb-table2's results, so that two cores do not reach the memory's own limit."""
+    two, one = (statistics.median(result[field] for result in bounds[f"{n} threads"]) for n in (2, 1))
+    return two / one > NEARLY_TWICE
 
 
 def capacity(stage, hz):
