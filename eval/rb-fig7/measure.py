@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, quotient, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Name: configuration, kp, kn, options of `ashlar run`.
@@ -36,19 +36,25 @@ def steps():
         yield name, run
 
 
+def over(results, name, base):
+    """Words on the rate of a design over that of another."""
+    return quotient(column(results, name), column(results, base))
+
+
 def values(raw):
     results = raw["results"]
     base = median(results, "neither")
     rows = [[name, PAPER.get(name, "not in the paper"), spread(column(results, name, scale=1e6)),
-             f"{median(results, name) / base:.1f}"] for name in results]
+             "1.0" if name == "neither" else over(results, name, "neither")] for name in results]
+    as_fast = {"less": "more slowly than", "more": "faster than", "no different": "within the spread as fast as"}[
+        compared(column(results, "both, not optimised"), column(results, "both"))]
     lost = {name: f"{100 * max(0, statistics.median(1 - one['sent'] / one['received'] for one in results[name])):.0f}" for name in ("neither", "batches only")}
     rows.append(["neither, on the shared-bus Xeon", f"{XEON:.1f} (11 times less than both)", f"{base / 1e6 * XEON:.2f}, computed by the paper's ratio", ""])
     return {"table": table(["multiple queues and batches", "paper, gain", "here: Mpps, two cores", "gain"], rows),
             "rounds": of_rounds(len(results["both"])),
             "lost": lost["batches only"], "lost single": lost["neither"],
-            "gain": f"{median(results, 'both') / base:.1f}",
-            "queues": f"{median(results, 'both') / median(results, 'batches only'):.1f}",
-            "batches": f"{median(results, 'both') / median(results, 'queues only'):.1f}"}
+            "gain": over(results, "both", "neither"), "queues": over(results, "both", "batches only"), "batches": over(results, "both", "queues only"),
+            "as fast": as_fast}
 
 
 def draw(axes, raw):
@@ -58,7 +64,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("RouteBricks Figure 7, queues and batches", "6.7 times", f"{values['gain']} times")]
+    return [("RouteBricks Figure 7, a queue for each core and batches, over one queue and none", "6.7 times, eight cores", f"{values['gain']} times, two cores")]
 
 
 figure = Figure(__file__, steps, values, draw, size=(6, 3.4), summary=summary)
