@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, of_rounds, table  # noqa: E402
 
 # Millions of packets a second that are offered, by the bytes of a frame.
 OFFERED = {64: [1, 2, 4, 6, 8, 10, 12, 16], 1024: [0.5, 1, 1.5, 2, 2.5, 3, 4]}
@@ -17,6 +17,8 @@ LOST = 0.01
 # Frames of a capture that several paths read.
 FEW = 8_192
 PAPER = 2.5
+# Percent of its time that a core sleeps or polls in vain, above which a load does not fill it.
+IDLE = 10
 
 
 def paths(count, size):
@@ -61,12 +63,6 @@ def carried(results, size):
     return best
 
 
-def lost_below(results, size):
-    """True if a load lost more than LOST, and a greater one did not."""
-    kept = [statistics.median(lost(results, f"{size} at {rate}")) <= LOST for rate in OFFERED[size]]
-    return kept != sorted(kept, reverse=True)
-
-
 def idle(raw, label):
     """Percent of its time that the core sleeps or polls without finding a packet: a round each."""
     hz = machine.noted_hz(raw["host"])
@@ -78,34 +74,36 @@ def values(raw):
     for size, rates in OFFERED.items():
         for rate in rates:
             label = f"{size} at {rate}"
-            curve.append([size, spread(offered(results, label)), spread(column(results, label, scale=1e6)), f"{100 * statistics.median(lost(results, label)):.1f} %"])
+            curve.append([size, f"{rate:g}", spread(offered(results, label)), spread(column(results, label, scale=1e6)), f"{100 * statistics.median(lost(results, label)):.1f} %"])
         rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
     one = median(results, "64, 1 paths")
     claim(one > PAPER * 1e6, "one core forwards more than the paper's")
     idles = {size: idle(raw, f"{size} at {rates[-1]}") for size, rates in OFFERED.items()}
-    filled = any(min(percents) <= 10 for percents in idles.values())
-    why = "Some lower loads lost more" if any(lost_below(results, size) for size in OFFERED) else "" if filled else "No load fills the core"
+    free = [f"{size}" for size, percents in idles.items() if statistics.median(percents) > IDLE]
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
+    taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
     # Frames of 1024 bytes must suffer most, or the cache does not explain the fall.
-    cache = (" The part of the L3 cache that the core gets seems not to hold more than one path's.\n"
-             f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. So most of the fall is probably the cache's, not the paths'.") if fall[1024] < 0.8 * fall[64] else ""
-
-    polls = [median(results, f"1024, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])]
+    cache = (f"{taken} The part of the L3 cache that the core gets seems not to hold more than one path's.\n"
+             f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. So most of the fall is probably the cache's, not the paths'.") if fall[1024] < 0.8 * fall[64] else "\n  This page does not show why."
+    polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
+    fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
     def change(size):
         """Change of the rate from one path to the most, for the page."""
-        return f"{100 * (median(results, f'{size}, {PATHS[-1]} paths') / median(results, f'{size}, {PATHS[0]} paths') - 1):+.0f} %"
+        few, many = (column(results, f"{size}, {n} paths") for n in (PATHS[0], PATHS[-1]))
+        return f"{100 * (statistics.median(many) / statistics.median(few) - 1):+.0f} %" + (", within the spread," if compared(few, many) == "no different" else "")
 
     return {
-        "curve": table(["bytes", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
+        "curve": table(["bytes", "asked of the source, Mpps", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
         "small": f"{carried(results, 64):.1f}", "large": f"{carried(results, 1024):.1f}", "large gbps": f"{carried(results, 1024) * 1e6 * 1024 * 8 / 1e9:.0f}",
         "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
             f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
-            "cache": cache, "memory 1024": memory[1024], "path memory": f"{FEW * 1024 / 2**20:.0f}"} | {
-            "fills": "" if filled else "No load here fills the core. ",
-            "lower": f"  {why}, so this is no bound of the core, and the bend of the paper's curve is not shown.\n" if why else "",
-            "polls": f" A poll also finds fewer packets: {polls[1]:.0f} in place of {polls[0]:.0f} (1024 bytes)." if polls[1] < polls[0] else ""}
+            "cache": cache, "few": f"{FEW:,}", "six": f"{median(results, f'64, {PATHS[-1]} paths', scale=1e6):.1f}",
+            "fills": f"No load here fills the core with {' or '.join(free)} bytes: " if free else "",
+            "no bend": f" The bend of the paper's curve is not shown either for {' and '.join(free)} bytes: the source cannot fill the core." if free else "",
+            "lower": "\n  The source could not make more, or more was lost while the core had time left. So this is no bound of the core." if free else "",
+            "polls": f" A poll also finds fewer packets: {', '.join(fewer)}." if fewer else ""}
 
 
 def draw(axes, raw):
@@ -120,7 +118,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 2, one core, six paths over one", f"{PAPER} Mpps; more paths add nothing", f"{values['one']} Mpps; six paths {values['more']}")]
+    return [("Virtual Routers Figure 2, 64 bytes, one core, more paths", f"{PAPER} Mpps; more paths add nothing", f"{values['one']} Mpps by one path of {FEW:,} frames, {values['six']} by six ({values['more'].rstrip(',')})")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)

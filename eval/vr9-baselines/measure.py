@@ -3,11 +3,12 @@
 
 import os
 import pathlib
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs  # noqa: E402
-from lib.figure import Figure, claim, column, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
@@ -51,29 +52,54 @@ def cores_of(raw):
     return sorted({int(label.split()[2]) for label in raw["results"]})
 
 
+def routing_costs(results, size, cores):
+    """Percent of the forwarding rate that routing costs (of the medians), and that the rounds do not show it if they overlap."""
+    forward, route = (column(results, f"{app} {size} {cores}") for app in ("forward", "route"))
+    words = f"{100 * (1 - statistics.median(route) / statistics.median(forward)):.0f} %"
+    return words if compared(route, forward) == "less" else f"{words}, within the spread"
+
+
+def second_core(results, app, size):
+    """Factors by which a second core raises the rate: one for each round."""
+    return [two / one for one, two in zip(column(results, f"{app} {size} 1"), column(results, f"{app} {size} 2"), strict=True)]
+
+
+def bandwidth(results):
+    """Sentence about large frames beside small ones: whether a second core adds more to the rate of those that need more bandwidth."""
+    more = [compared(second_core(results, app, 1024), second_core(results, app, 64)) == "more" for app in APPS]
+    if all(more):
+        return "So the memory's bandwidth does not explain those of 64."
+    shown = [what for what, found in zip(("forwarding", "routing"), more) if found]
+    return (f"Only {shown[0]} gains more with 1024 bytes than with 64 in all rounds" if shown else "The rounds of both sizes overlap") + (
+        ", so\n  this page does not show whether the memory's bandwidth is a part of the limit.")
+
+
+def other_time(results, others):
+    """Sentence about the same run of another page."""
+    apart = [max(of) / min(of) for of in ([median(results, f"{app} 64 1"), median(others, f"{app} 64")] for app in APPS)]
+    if any(compared(column(results, f"{app} 64 1"), column(others, f"{app} 64")) != "no different" for app in APPS):
+        return f"So rates of this machine change\n  by a factor of up to {max(apart):.1f} between two measurements, by more than the rounds of one page show."
+    return "These are within the spread of the rounds."
+
+
 def values(raw):
     results, rows = raw["results"], []
     for size in SIZES:
         for cores in cores_of(raw):
-            rates = {app: median(results, f"{app} {size} {cores}") for app in APPS}
             rows.append([size, cores, *(spread(column(results, f"{a} {size} {cores}", scale=1e6)) for a in APPS),
-                         f"{100 * (1 - rates['route'] / rates['forward']):.0f} %"])
+                         routing_costs(results, size, cores)])
     counted = figure.other("rb-table3-fig10")["results"]
     bounds = figure.other("rb-table2")["results"]
     found = {"table": table(["bytes", "cores", "forwarding, Mpps", "routing, Mpps", "routing costs"], rows)}
-    explained = False  # True if the bandwidth of memory may be why two cores are not twice one
     for app in APPS:
         lines = sum(median(counted, f"{app} 64 32", event) for event in ("DLmr", "DLmw"))
         first = sum(median(counted, f"{app} 64 32", event) for event in ("D1mr", "D1mw"))
-        scale = median(results, f"{app} 64 2") / median(results, f"{app} 64 1")
-        found |= {f"{app} lines": f"{lines:.1f}", f"{app} first": f"{first:.1f}", f"{app} scale": f"{scale:.2f}",
+        found |= {f"{app} lines": f"{lines:.1f}", f"{app} first": f"{first:.1f}", f"{app} scale": spread(second_core(results, app, 64)),
                   f"{app} ns": f"{1e9 / median(results, f'{app} 64 1'):.0f}"}
-        large = median(results, f"{app} 1024 2") / median(results, f"{app} 1024 1")
-        explained |= large <= scale
-        found[f"{app} large"] = f"{large:.2f}"
+        found[f"{app} large"] = spread(second_core(results, app, 1024))
         claim(lines * median(bounds, "1 threads", "load ns") > 1e9 / median(results, f"{app} 64 1"), "accesses to memory overlap")
     found |= {f"same {app}": spread(column(figure.other("rb-fig8")["results"], f"{app} 64", scale=1e6), 1) for app in APPS}
-    found["bandwidth"] = "" if explained else ", so the memory's bandwidth does not explain those of 64"
+    found |= {"bandwidth": bandwidth(results), "other time": other_time(results, figure.other("rb-fig8")["results"])}
     return found | {"rounds": of_rounds(len(results["forward 64 1"]))} | {"load": f"{median(bounds, '1 threads', 'load ns'):.0f}",
                     "times": f"{median(results, 'forward 64 1') / 2.5e6:.1f}"}
 
@@ -86,7 +112,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figures 2 to 4, one core", "2.5 Mpps; look-up and TTL cost 30 %", f"{median(raw['results'], 'forward 64 1', scale=1e6):.1f} Mpps; routing costs {100 - 100 * median(raw['results'], 'route 64 1') / median(raw['results'], 'forward 64 1'):.0f} %")]
+    return [("Virtual Routers Figures 2 to 4, 64 bytes, one core", "2.5 Mpps; look-up and TTL cost 30 %", f"{spread(column(raw['results'], 'forward 64 1', scale=1e6), 1)} Mpps; routing costs {routing_costs(raw['results'], 64, 1)}")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)
