@@ -98,7 +98,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 11, share of the input whose core also sends", "fair by a queue each, not measured", f"{values['fair equal']} %; {values['shared equal']} % with one queue")]
+    return [("Virtual Routers Figure 11, share of the input whose core also sends", "fair by a queue each, not measured", f"{values['fair equal']} %; {values['shared equal']} % with one queue; each input offers {OFFERED[-1]} times the link")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=2, size=(8, 3.4), panels=2, summary=summary)

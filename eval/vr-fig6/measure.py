@@ -66,7 +66,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 6, lines from memory of a packet", f"about {PAPER}, of which 3 for each transfer by the card", f"{values['forward lines']} forwarding, {values['route lines']} routing; no card")]
+    return [("Virtual Routers Figure 6, lines from memory of a packet", f"about {PAPER}, of which 3 for each transfer by the card", f"{values['forward lines']} forwarding, {values['route lines']} routing, by a model of the caches; no card")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.4), panels=2, timed=False, summary=summary)
