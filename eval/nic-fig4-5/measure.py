@@ -44,24 +44,33 @@ def ratios(results, queues):
 
 
 def sharing_costs(results):
-    """True if two cores with a port each carry more than two cores that share ports."""
-    separate, *shared = (median(results, f"two ports {q}") for q in QUEUES)
+    """True if, in all rounds, two cores with a port each carry more than two cores that share a port or two."""
+    separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
     cores = {one["cores"] for rounds in results.values() for one in rounds}
-    return cores == {2} and separate > max(shared) and statistics.median(ratios(results, QUEUES[0])) < 1
+    return cores == {2} and all(compared(separate, of) == "more" for of in shared) and max(ratios(results, QUEUES[0])) < 1
 
 
 def explanation(results, queues_cost):
     """Sentences on why the rows of two ports differ, as far as the results show it."""
     if queues_cost or not sharing_costs(results):
-        return "This page does not show why."
+        separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
+        return "This page does not show why." if any(compared(separate, of) != "no different" for of in shared) else "Their rounds overlap."
     return ("With 2 queues each core has a port of its own; with more, both cores share both ports. With 2 queues one port carries "
             f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no clear cost.")
+
+
+def one_over_two(results):
+    """Sentence on the numbers of queues with which one port carries less, or more, than two in all rounds."""
+    less = [str(q) for q in QUEUES if max(ratios(results, q)) < 1]
+    more = [str(q) for q in QUEUES if min(ratios(results, q)) > 1]
+    found = [f"{word} than two with {listed(of)} queues" for word, of in (("less", less), ("more", more)) if of]
+    return f"In all rounds one port carries {', and '.join(found)}." if found else "With no number of queues do all rounds of one port carry less, or more, than two."
 
 
 def listed(words):
     """Words as a list of a sentence."""
     *first, last = words
-    return f"{', '.join(first)} and {last}"
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def values(raw):
@@ -73,10 +82,12 @@ def values(raw):
     told = {"no different": "The cost does not change with the queues beyond the spread of the rounds", "unsteady": "The cost does not grow steadily with the queues", "more": "More queues cost", "less": "More queues cost nothing; they save"}
     # Queues are not the cause of a difference between the ends if the cost goes up and down between them.
     costs = list(cost.values())
-    found = compared(*ends) if costs in (sorted(costs), sorted(costs, reverse=True)) else "unsteady"
+    rates = [column(results, f"one port {q}") for q in QUEUES]
+    same = all(compared(one, other) == "no different" for one in rates for other in rates)
+    found = compared(*ends) if same or costs in (sorted(costs), sorted(costs, reverse=True)) else "unsteady"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
-    return {"verdict": told[found], "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
+    return {"verdict": told[found], "one over two": one_over_two(results), "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
             "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(CORES),
             "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
             if CORES < QUEUES[-1] else "nothing: each queue has a core"}
@@ -97,10 +108,10 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    ratio = spread(ratios(raw["results"], QUEUES[0]))
-    cause = ": sharing a port" if sharing_costs(raw["results"]) else ""
-    summed = f"one port over two {ratio}{cause}; {values['verdict'].lower()}"
-    return [("Server network cards Figures 4 and 5, more queues", "about 10 % lost", summed)]
+    least, most = (spread(ratios(raw["results"], q)) for q in (QUEUES[0], QUEUES[-1]))
+    verdict = values["verdict"]
+    summed = f"one port carries {least} of two with {QUEUES[0]} queues, {most} with {QUEUES[-1]}; {verdict[0].lower()}{verdict[1:]}"
+    return [("Server network cards Figures 4 and 5, all queues on one port or on two", "about 10 % lost on one", summed)]
 
 
 figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, summary=summary)

@@ -78,7 +78,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Server network cards, transmit queues in turn, by priority, up to rates", "what cards do; not measured", f"within {values['worst']} of the rule")]
+    return [("Server network cards, transmit queues in turn, by priority, up to rates", "what cards do; not measured", f"each queue within {values['worst']} of the link's rate of what the rule gives it")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(6, 3.4), summary=summary)
