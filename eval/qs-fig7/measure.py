@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, of_rounds, table  # noqa: E402
 import workload  # noqa: E402
 
 SERVICES = [f"{told}_{way}_{order}" for told in ("null", "tag", "match") for way in ("look", "prefix") for order in ("fifo", "sort")]
@@ -127,9 +127,25 @@ def steps():
 
 
 def ordering_cycles(results):
-    """Median over six pairs of services of the cycles that order by deadlines takes more than first in, first out."""
+    """Cycles that order by deadlines takes more than first in, first out: of each of six pairs of services."""
     sorts = [service for service in SERVICES if service.endswith("_sort")]
-    return statistics.median(median(results, service, "cycles") - median(results, service.replace("_sort", "_fifo"), "cycles") for service in sorts)
+    return [median(results, service, "cycles") - median(results, service.replace("_sort", "_fifo"), "cycles") for service in sorts]
+
+
+def beside_router(results, service):
+    """Rate of a service in percent of the IP router's, of single rounds."""
+    return spread([100 * a / b for a, b in zip(column(results, service), column(results, "null_prefix_fifo"), strict=True)], 0)
+
+
+def pairs_of_services(word, other):
+    """Pairs of services that differ in one word."""
+    return [(service, service.replace(word, other)) for service in SERVICES if word in service]
+
+
+def faster(results, pairs):
+    """Words on how many services of pairs are faster, or slower, than the others beyond the spread of the rounds."""
+    found = [compared(column(results, a), column(results, b)) for a, b in pairs]
+    return f"{found.count('more')} of {len(pairs)} pairs of services, and slower in {found.count('less')}"
 
 
 def values(raw):
@@ -145,34 +161,41 @@ def values(raw):
         cores = of["cycles"] * PPS / hz
         needs.append([service, threads, f"{cores:.2f}", memory, f"{(of['D1mr'] + of['D1mw']) * LINE / BYTES:.2f}", f"{lines * LINE / BYTES:.2f}"])
     rate = {service: median(results, service, "rate") for service in SERVICES}
-    def cheaper(cost):
-        """Number of the six pairs in which exact match is cheaper than prefix match, given the services' costs."""
-        looks = [service for service in SERVICES if "_look_" in service]
-        return sum(cost(look) < cost(look.replace("_look_", "_prefix_")) for look in looks), len(looks)
+    looks, sorts = pairs_of_services("_look_", "_prefix_"), pairs_of_services("_sort", "_fifo")
+
+    def accesses(service):
+        return median(results, service, "Dr") + median(results, service, "Dw")
 
     def sorting(cost):
         """Least and greatest extra cost of ordering by deadlines over first in, first out."""
         ratios = sorted(cost(service) / cost(service.replace("_sort", "_fifo")) for service in SERVICES if service.endswith("_sort"))
         return f"{ratios[0]:.1f} to {ratios[-1]:.1f}"
 
-    looks, pairs = cheaper(lambda service: 1 / rate[service])
-    paper_looks, _ = cheaper(lambda service: PAPER[service][0])
+    paper_looks = sum(PAPER[look][0] < PAPER[prefix][0] for look, prefix in looks)
+    more_accesses = sum(accesses(look) > accesses(prefix) for look, prefix in looks)
+    instructions = [median(results, a, "Ir") - median(results, b, "Ir") for a, b in sorts]
     lines = [float(row[-1]) for row in rates]
-    pairs_of = [(service, service.replace("_sort", "_fifo")) for service in SERVICES if service.endswith("_sort")]
-    more = ordering_cycles(results)
-    bytes_more = statistics.median(LINE * sum(median(results, a, event) - median(results, b, event) for event in ("D1mr", "D1mw")) for a, b in pairs_of)
+    pair_cycles = ordering_cycles(results)
+    more = statistics.median(pair_cycles)
+    negative = [pair for pair, cycles in zip(sorts, pair_cycles, strict=True) if cycles < 0]
+    claim(all(compared(column(results, a), column(results, b)) == "no different" for a, b in negative), "order by deadlines is never faster beyond the spread")
+    claim(min(instructions) > 0, "order by deadlines takes more instructions")
+    bytes_more = statistics.median(LINE * sum(median(results, a, event) - median(results, b, event) for event in ("D1mr", "D1mw")) for a, b in sorts)
     claim(more > 0, "ordering by deadlines costs cycles")
     claim(max(lines) < 1.5, "records and tables fit into the caches of the model")
     ordering = [[f"{link:g}", threads, f"{more * link * PPS / hz:.2f}", memory, f"{bytes_more * link / BYTES:.2f}"] for link, (threads, memory) in ORDERING.items()]
-    share = {service: f"{100 * rate[service] / rate['null_prefix_fifo']:.0f}" for service in NAMED}
+    share = {service: beside_router(results, service) for service in NAMED}
     return {
         "rates": table(["service", "Mpps", "cycles", "instructions", "of these in Ashlar's program", "loads and stores",
                         "misses of the first level", "lines from memory"], rates),
         "needs": table(["service", "threads for 1 Gbps: paper", "cores for 1 Gbps: here", "memory bandwidth over the link's: paper", "here, beyond the first level", "here, from memory"], needs),
         "ordering": table(["link, Gbps", "threads: paper", "cores: here", "bandwidth of memory, Gbps: paper", "beyond the first level: here"], ordering),
         "flows": f"{FLOWS:,}", "routes": f"{len(routes()) - len(OUTPUTS):,}", "dscps": DSCPS,
-        "why": " The look-up of a prefix here loads one or two words; the\n  paper's waits for memory at each level of its trie." if looks < paper_looks else "",
-        "looks": f"{looks} of {pairs}", "paper looks": f"{paper_looks} of {pairs}",
+        "why": f" By count a look takes more loads and stores in {more_accesses}: the look-up of a prefix here loads one or two words, the\n  paper's one at each level of its trie." if more_accesses else "",
+        "looks": faster(results, looks), "paper looks": f"{paper_looks} of {len(looks)}",
+        "sorting pairs": f"{sum(compared(column(results, a), column(results, b)) == 'less' for a, b in sorts)} of {len(sorts)} pairs",
+        "negative": "; those below 0 are within the spread of their rounds" if negative else "",
+        "sorting instructions": f"{min(instructions):.0f} to {max(instructions):.0f}", "ordering spread": " to ".join(f"{of(pair_cycles) * 10 * PPS / hz:.1f}" for of in (min, max)),
         "sorting": sorting(lambda service: 1 / rate[service]), "paper sorting": sorting(lambda service: PAPER[service][0]),
         "lines": f"{min(lines):.2f} to {max(lines):.2f}", "rounds": of_rounds(len(results[SERVICES[0]])),
         "intserv": share["match_look_sort"], "intserv prefix": share["match_prefix_sort"], "mpls": share["tag_look_sort"], "stateless": share["null_prefix_sort"]}
@@ -194,7 +217,7 @@ def draw(axes, raw):
 def summary(raw, values):
     hz = machine.noted_hz(raw["host"])
     intserv = median(raw["results"], "match_prefix_sort", "cycles") * PPS / hz
-    return [("Network services Table 3, ordering for 10 Gbps", "22 threads", f"{ordering_cycles(raw['results']) * 10 * PPS / hz:.2f} cores more than first in, first out"),
+    return [("Network services Table 3, ordering for 10 Gbps", "22 threads", f"{statistics.median(ordering_cycles(raw['results'])) * 10 * PPS / hz:.2f} cores more than first in, first out ({values['ordering spread']} by the services)"),
             ("Network services Table 4, IntServ by prefix for 1 Gbps", "4.34 threads", f"{intserv:.2f} cores"),
             ("Network services Figure 7: IntServ, MPLS, core-stateless", "89.8, 112, 113 % of line rate", f"{values['intserv']}, {values['mpls']}, {values['stateless']} % of the IP router")]
 
