@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from lib import figure, machine, spread  # noqa: E402
-from lib.figure import at_most, claim, host_table, of_rounds, table  # noqa: E402
+from lib.figure import claim, compared, host_table, of_rounds, table  # noqa: E402
 
 name = HERE.name
 # Rows of the table: the figure in words, its lines, its goal, and True if less is better.
@@ -45,23 +45,30 @@ def rows():
     """Rows for the table of all figures."""
     raw = load()
     late, fifo = (statistics.median(raw["results"][line]) for line in ("late", "late-fifo"))
-    return [["Network services, admitted flows' packets after their bound, five hops", "0 promised", f"{late:.0f} by deadlines, {fifo:.0f} with FIFO", f"[{name}]({name})",
+    return [["Network services 5, packets of 110 flows that leave five full hops after their bound, in simulated time", "0 promised",
+             f"{late:.0f} if queues order by deadlines, {fifo:,.0f} if first in, first out", f"[{name}]({name})",
              raw["host"]["commit"], raw["host"]["date"]]]
 
 
-def sched(middle):
-    """Cycles of rte_sched, the most and the least, and the numbers of waiting packets at which it takes them."""
-    cycles = {n: middle[f"rte_sched-cycles-{n}"] for n in (0, 1000, 100_000, 1_000_000)}
-    most, least = max(cycles, key=cycles.get), min(cycles, key=cycles.get)
-    return {f"sched {word}{what}": text for word, n in (("most", most), ("least", least)) for what, text in (("", f"{cycles[n]:.0f}"), (" at", f"{n:,}"))}
+def sched(results):
+    """Sentence about the numbers of waiting packets with which rte_sched takes the most cycles, and the least, as far as the rounds show it."""
+    cycles = {n: results[f"rte_sched-cycles-{n}"] for n in (0, 1000, 100_000, 1_000_000)}
+    least = min(cycles, key=lambda n: statistics.median(cycles[n]))
+    most = max(cycles, key=lambda n: statistics.median(cycles[n]))
+
+    def alone(n, word):
+        return all(compared(cycles[n], of) == word for other, of in cycles.items() if other != n)
+
+    found = [f"the {word}, {statistics.median(cycles[n]):.0f}, with {n:,} packets waiting"
+             for n, word, way in ((most, "most", "more"), (least, "least", "less")) if alone(n, way)]
+    return f"It takes {', and '.join(found)}, in all rounds." if found else "Its cycles with fewer and more packets waiting are within the spread of the rounds."
 
 
 def swap(ratios):
-    """Sentence about the time of an MPLS swap."""
-    differs = 100 * max(abs(1 / ratio - 1) for ratio in ratios)
-    if differs < 5:
-        return f"An MPLS swap takes the time of IPv4 routing, within {at_most(differs, 1)} %."
-    return f"An MPLS swap takes {1 / statistics.median(ratios):.2f} of the time of IPv4 routing."
+    """Sentence about the rate of an MPLS swap."""
+    words = f"An MPLS swap has {spread(ratios, 3)} of the rate of IPv4 routing (of single rounds)"
+    return words + {"more": ": it is slightly faster in all rounds." if max(ratios) < 1.1 else ": it is faster in all rounds.", "less": ": it is slower in all rounds.",
+                    "no different": ", so no difference is shown."}[compared(ratios, [1])]
 
 
 def write_page():
@@ -70,8 +77,8 @@ def write_page():
     results = raw["results"]
     middle = {line: statistics.median(values) for line, values in results.items()}
     tree = [middle[f"tree-cycles-{n}"] for n in (0, 1_000_000)]
-    claim(tree[1] > tree[0], "a million packets cost the tree more than none")
+    claim(compared(results["tree-cycles-1000000"], results["tree-cycles-0"]) == "more", "a million packets cost the tree more than none")
     values = {
         "table": table(["figure", "value", "goal"], [row(results, *one) for one in ROWS]), "rounds": of_rounds(raw["rounds"]), "host": host_table(raw),
-        "tree": f"{tree[1] / tree[0]:.1f}", "swap": swap(results["swap/route"]), **sched(middle), "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
+        "tree": f"{tree[1] / tree[0]:.1f}", "swap": swap(results["swap/route"]), "sched": sched(results), "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
     (HERE / "README.md").write_text(figure.warned(figure.fill(figure.page_text(HERE), values), raw["host"]))
