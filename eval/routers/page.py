@@ -217,6 +217,12 @@ def all_cycles(raw):
             "this host, was as slow as today's (not in the raw results). So the fall depends on the host; its caches and memory are the likely cause, and were not measured.")
 
 
+def other_host(raw):
+    """Words on Figure 16 on another host."""
+    mark, _, one, many = OTHER_HOST
+    return "" if mark in raw["many"]["host"]["cpu"] else f" ({one} and {many} on another host)"
+
+
 def no_hugepages(devices):
     """Words on the cost of isolation with devices."""
     slower = compared(devices["1 isolated"], devices["in the process"]) == "less"
@@ -342,7 +348,7 @@ def rows():
         row("isolated", "Virtual Routers Figure 14: isolated over common, by links", "a fraction with containers; as much with Xen (3.3.3)", found["isolated/shared"]),
         row("direct", "Virtual Routers Figure 14 and 3.3.3: isolated over common, direct mapping", "as much with Xen, about 7 Mpps on six cores", f"{found['direct/process']}; {found['apart mpps']} Mpps on two cores"),
         row("cost", "Virtual Routers Figure 20: one common domain", "close to 7 Mpps with six flows", f"{found['common mpps']} Mpps on one core, no cards"),
-        row("many", "Virtual Routers Figure 16: many routers in one process on one core, 64 bytes", "flat until caches overflow", found["cache"]),
+        row("many", "Virtual Routers Figure 16: many routers in one process on one core, 64 bytes", "flat until caches overflow", found["cache"] + other_host(raw)),
         row("virtual", "Virtual Routers Figures 15, 17, 18: 2:1 at three times the capacity, in virtual time", "missed in line, nearly held by two cards",
             f"{found['virtual inline']} in line, {found['virtual queues']} by queues in software, {found['virtual hardware']} by a simulated port with a queue for each router"),
         row("two-to-one", "Virtual Routers Figures 15(b), 18: 2:1 at three times the capacity, live", "queues in software not measured; nearly held by two cards", f"{found['queues 3']} by queues in software"),

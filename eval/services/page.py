@@ -80,5 +80,5 @@ def write_page():
     claim(compared(results["tree-cycles-1000000"], results["tree-cycles-0"]) == "more", "a million packets cost the tree more than none")
     values = {
         "table": table(["figure", "value", "goal"], [row(results, *one) for one in ROWS]), "rounds": of_rounds(raw["rounds"]), "host": host_table(raw),
-        "tree": f"{tree[1] / tree[0]:.1f}", "swap": swap(results["swap/route"]), "sched": sched(results), "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
+        "tree": f"{tree[1] / tree[0]:.1f}", "minutes": f"{raw['seconds'] / 60:.1f}", "swap": swap(results["swap/route"]), "sched": sched(results), "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
     (HERE / "README.md").write_text(figure.warned(figure.fill(figure.page_text(HERE), values), raw["host"]))
