@@ -1,4 +1,4 @@
-"""Four routers in a ring, with a host behind each, and real routing daemons: FRR on two Ashlar routers, BIRD and FRR on
+r"""Four routers in a ring, with a host behind each, and real routing daemons: FRR on two Ashlar routers, BIRD and FRR on
 two Linux routers.
 
             hb                       A router has interfaces to-NEIGHBOUR and lan. Router NUMBER:
