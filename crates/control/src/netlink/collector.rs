@@ -2,7 +2,7 @@
 
 use super::model::Image;
 use forwarding::{BLACKHOLE, Full, GroupError, GroupId, Kernel, Member, Prefix};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use sync::Lock;
@@ -54,7 +54,7 @@ struct Routes<const N: usize> {
     groups: HashMap<GroupId, Option<To>>,
     last: u16,
     routes: BTreeMap<Prefix<N>, GroupId>,
-    changed: BTreeMap<Prefix<N>, ()>,
+    changed: BTreeSet<Prefix<N>>,
 }
 
 impl<const N: usize> Default for Routes<N> {
@@ -63,7 +63,7 @@ impl<const N: usize> Default for Routes<N> {
             groups: HashMap::new(),
             last: 0,
             routes: BTreeMap::new(),
-            changed: BTreeMap::new(),
+            changed: BTreeSet::new(),
         }
     }
 }
@@ -82,10 +82,12 @@ impl<const N: usize> Routes<N> {
         Err(GroupError::NoIds)
     }
 
-    fn set(&mut self, id: GroupId, to: Option<To>) {
-        self.groups.insert(id, to);
-        let users = self.routes.iter().filter(|(_, of)| **of == id);
-        self.changed.extend(users.map(|(prefix, _)| (*prefix, ())));
+    /// Changes groups, and notes the routes that use them, in one pass over all routes.
+    fn set(&mut self, changes: HashMap<GroupId, Option<To>>) {
+        let users = self.routes.iter();
+        let users = users.filter(|(_, id)| changes.contains_key(id));
+        self.changed.extend(users.map(|(prefix, _)| *prefix));
+        self.groups.extend(changes);
     }
 
     fn apply(&mut self, changes: &[(Prefix<N>, Option<GroupId>)]) {
@@ -94,13 +96,13 @@ impl<const N: usize> Routes<N> {
                 Some(id) => self.routes.insert(*prefix, *id),
                 None => self.routes.remove(prefix),
             };
-            self.changed.insert(*prefix, ());
+            self.changed.insert(*prefix);
         }
     }
 
     fn take(&mut self, most: usize, address: impl Fn([u8; N]) -> IpAddr, into: &mut Vec<Changed>) {
         while into.len() < most {
-            let Some((prefix, ())) = self.changed.pop_first() else {
+            let Some(prefix) = self.changed.pop_first() else {
                 return;
             };
             let id = self.routes.get(&prefix);
@@ -162,10 +164,8 @@ impl Collector {
     pub(crate) fn repeat(&self) {
         let mut of = self.of.lock();
         let Collected { v4, v6, .. } = &mut *of;
-        v4.changed
-            .extend(v4.routes.keys().map(|prefix| (*prefix, ())));
-        v6.changed
-            .extend(v6.routes.keys().map(|prefix| (*prefix, ())));
+        v4.changed.extend(v4.routes.keys());
+        v6.changed.extend(v6.routes.keys());
         drop(of);
         (self.bell)();
     }
@@ -213,10 +213,10 @@ where
     }
 
     fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError> {
-        for (id, members) in changes {
-            let to = self.to(members);
-            Self::side(&mut self.of.lock()).set(*id, to);
-        }
+        let changes = changes.iter();
+        let changes = changes.map(|(id, members)| (*id, self.to(members)));
+        let changes = changes.collect();
+        Self::side(&mut self.of.lock()).set(changes);
         (self.bell)();
         Ok(())
     }
