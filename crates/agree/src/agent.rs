@@ -4,6 +4,7 @@
 //! from what the server runs, and from the time. Lost answers and repeated changes therefore do no harm.
 
 use crate::Millis;
+use crate::lease::{LEASE_SECONDS, Tenure};
 use crate::records::{
     ALIVE, AWAY, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, ROUTES,
     Routes, STATE, State, VERDICT, Verdict, WANTED, Wanted, put,
@@ -12,10 +13,6 @@ use crate::store::{Answer, Change, Event, Lease, Request, Revision, Unwatched, W
 use crate::view::View;
 use serde::{Deserialize, Serialize};
 
-/// Duration of a server's lease, in seconds: the time after which another server may lead.
-pub const LEASE_SECONDS: u64 = 5;
-/// Time between renewals of the lease.
-const RENEW: Millis = LEASE_SECONDS * 1000 / 3;
 /// Time limit for the answer to a request.
 pub const ANSWER: Millis = 5_000;
 /// Pause after a request that failed.
@@ -79,7 +76,7 @@ pub struct Agent {
     read_at: Millis,
     /// Number of the watch whose changes follow the view.
     watch: Option<u64>,
-    lease: Option<(Lease, Millis)>,
+    tenure: Tenure,
     waiting: Option<Waiting>,
     number: u64,
     retry_at: Millis,
@@ -100,7 +97,7 @@ pub struct Agent {
 #[derive(Clone, Debug)]
 struct Waiting {
     number: u64,
-    request: Request,
+    asked: Millis,
     until: Millis,
 }
 
@@ -113,7 +110,7 @@ impl Agent {
             view: None,
             read_at: 0,
             watch: None,
-            lease: None,
+            tenure: Tenure::default(),
             waiting: None,
             number: 0,
             retry_at: 0,
@@ -150,7 +147,7 @@ impl Agent {
     }
 
     fn leads_in(&self, view: &View) -> bool {
-        let lease = self.lease.map(|(lease, _)| lease);
+        let lease = self.tenure.lease();
         let leader = view.leader();
         leader.is_some_and(|leader| leader.name == self.own.name) && view.leader.lease == lease
     }
@@ -159,6 +156,10 @@ impl Agent {
     pub fn next(&mut self, now: Millis) -> Option<Act> {
         if self.kept.left {
             return None;
+        }
+        if let Some(lease) = self.tenure.renew(self.number + 1, now) {
+            self.number += 1;
+            return Some(Act::Ask(self.number, Request::Renew(lease)));
         }
         if let Some(waiting) = &self.waiting {
             if now < waiting.until {
@@ -186,24 +187,28 @@ impl Agent {
 
     /// Time at which [`Agent::next`] may have something to do without an event.
     pub fn wake_at(&self) -> Millis {
+        let renew_at = self.tenure.renew_at().unwrap_or(Millis::MAX);
+        renew_at.min(self.decide_at())
+    }
+
+    /// Time of the next decision without an event.
+    fn decide_at(&self) -> Millis {
         if let Some(waiting) = &self.waiting {
             return waiting.until;
         }
         let again = self.failed.as_ref().map_or(Millis::MAX, |failed| failed.2);
-        let renew = self.lease.map_or(0, |(_, at)| at);
+        let grant = self.tenure.lease().map_or(0, |_| Millis::MAX);
         let seen = match &self.view {
             Some(view) if self.written.0 > view.revision => self.written.1,
             _ => Millis::MAX,
         };
-        let due = renew.min(again).min(seen).min(self.read_at + REREAD);
+        let due = grant.min(again).min(seen).min(self.read_at + REREAD);
         due.max(self.retry_at)
     }
 
     fn decide(&mut self, view: &View, now: Millis) -> Option<Act> {
-        let lease = match self.lease {
-            None => return Some(self.ask(Request::Grant(LEASE_SECONDS), now)),
-            Some((lease, at)) if now >= at => return Some(self.ask(Request::Renew(lease), now)),
-            Some((lease, _)) => lease,
+        let Some(lease) = self.tenure.lease() else {
+            return Some(self.ask(Request::Grant(LEASE_SECONDS), now));
         };
         if self.watch.is_none() {
             self.number += 1;
@@ -455,7 +460,7 @@ impl Agent {
         self.number += 1;
         self.waiting = Some(Waiting {
             number: self.number,
-            request: request.clone(),
+            asked: now,
             until: now + ANSWER,
         });
         Act::Ask(self.number, request)
@@ -485,36 +490,53 @@ impl Agent {
                 }
             }
             Event::Answered(number, answer) => {
+                if let Some(asked) = self.tenure.answered(number) {
+                    return self.renewed(answer, asked, now);
+                }
                 let waited = self.waiting.take_if(|waiting| waiting.number == number);
                 if let Some(waited) = waited {
-                    self.answered(waited.request, answer, now);
+                    self.answered(waited.asked, answer, now);
                 }
             }
         }
     }
 
-    fn answered(&mut self, request: Request, answer: Result<Answer, String>, now: Millis) {
+    /// Hears the answer to a renewal that was asked for at a time.
+    fn renewed(&mut self, answer: Result<Answer, String>, asked: Millis, now: Millis) {
+        match answer {
+            Ok(Answer::Renewed) => self.tenure.renewed(asked),
+            Ok(_) => self.tenure.end(),
+            // Another renewal may reach the store in time.
+            Err(_) if self.tenure.is_certain(now) => {}
+            Err(why) => {
+                if self.view.is_some() && self.waiting.is_none() {
+                    self.fail(why, now);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, asked: Millis, answer: Result<Answer, String>, now: Millis) {
         let answer = match answer {
             Ok(answer) => answer,
             Err(why) => return self.fail(why, now),
         };
         self.trouble = None;
-        match (answer, request) {
-            (Answer::All(revision, entries), _) => {
+        match answer {
+            Answer::All(revision, entries) => {
                 self.view = Some(View::new(revision, entries));
                 // The watch before may have reported changes that this answer does not have yet.
                 self.watch = None;
                 self.read_at = now;
                 self.written = (0, 0);
             }
-            (Answer::Written(revision), _) => self.written = (revision, now + SEEN),
-            (Answer::Refused, _) => {
+            Answer::Written(revision) => self.written = (revision, now + SEEN),
+            Answer::Refused => {
                 self.view = None;
                 self.retry_at = now + RETRY / 10;
             }
-            (Answer::Granted(lease), _) => self.lease = Some((lease, now + RENEW)),
-            (Answer::Renewed, Request::Renew(lease)) => self.lease = Some((lease, now + RENEW)),
-            (Answer::Renewed | Answer::Expired, _) => self.lease = None,
+            Answer::Granted(lease) => self.tenure.begin(lease, asked, now),
+            Answer::Renewed | Answer::Expired => self.tenure.end(),
         }
     }
 

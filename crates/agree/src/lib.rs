@@ -5,12 +5,14 @@
 //! - [`records`]: the values and their keys.
 //! - [`view`]: copy of all values as of one revision.
 //! - [`agent`]: decisions of one server. They depend on the present view alone, not on the changes that led to it.
+//! - `lease`: the server's lease, which is renewed whatever else is asked.
 //! - [`routes`]: the leader's routes by version, and each server's copy, which go by a stream of their own.
 //!
 //! A server acts only for an epoch that is not older than the highest epoch it has seen, and keeps that number on its
 //! disk. So a leader that was paused, or cut off, changes nothing when it comes back.
 
 pub mod agent;
+mod lease;
 #[cfg(test)]
 mod memory;
 pub mod records;

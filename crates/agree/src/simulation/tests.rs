@@ -1,4 +1,6 @@
 use super::*;
+use crate::records::Links;
+use std::collections::VecDeque;
 
 fn seeds() -> u64 {
     std::env::var("SEEDS")
@@ -125,6 +127,61 @@ fn a_store_that_was_restored_from_an_old_copy_takes_no_server_back() {
     let (_, took) = drive(&mut agent, &mut store, 40_000);
     let took = took.unwrap();
     assert_eq!((took.epoch, took.version), (8, 10));
+}
+
+#[test]
+fn leases_are_renewed_while_another_request_has_no_answer() {
+    let mut agent = Agent::new(identity(0), Kept::default(), 0);
+    let mut store = Memory::default();
+    drive(&mut agent, &mut store, 0);
+    // The server has a state to report, and the store answers renewals alone.
+    agent.linked(Links::default());
+    let mut unanswered = 0;
+    for now in 40_000..44_900 {
+        match agent.next(now) {
+            Some(Act::Ask(number, request @ Request::Renew(_))) => {
+                let answer = store.answer(&request, now).unwrap();
+                agent.hear(Event::Answered(number, Ok(answer)), now);
+            }
+            Some(_) => unanswered += 1,
+            None => {}
+        }
+    }
+    assert_eq!(unanswered, 1);
+    store.expire(44_900);
+    assert!(store.value(LEADER).is_some() && agent.leads());
+}
+
+#[test]
+fn leases_stay_if_answers_to_renewals_are_late() {
+    let mut agent = Agent::new(identity(0), Kept::default(), 0);
+    let mut store = Memory::default();
+    drive(&mut agent, &mut store, 0);
+    let epoch = agent.keeps().epoch;
+    let mut renewals = 0;
+    // By 1.4 s; and each third one is a failure although the store has renewed the lease.
+    let mut late: VecDeque<(Millis, u64, Result<Answer, String>)> = VecDeque::new();
+    for now in 40_000..55_000 {
+        while late.front().is_some_and(|(at, ..)| *at <= now) {
+            let (_, number, answer) = late.pop_front().unwrap();
+            agent.hear(Event::Answered(number, answer), now);
+        }
+        let Some(Act::Ask(number, request)) = agent.next(now) else {
+            continue;
+        };
+        let Some(answer) = store.answer(&request, now) else {
+            continue;
+        };
+        renewals += u64::from(matches!(request, Request::Renew(_)));
+        let answer = match (request, renewals % 3) {
+            (Request::Renew(_), 0) => Err("timed out".to_owned()),
+            _ => Ok(answer),
+        };
+        late.push_back((now + 1_400, number, answer));
+    }
+    store.expire(55_000);
+    assert!(store.value(LEADER).is_some());
+    assert_eq!((agent.keeps().epoch, agent.trouble()), (epoch, None));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
+use rustix::net::sockopt;
 use serde_json::{Value, json};
 use std::error::Error;
 use std::sync::Arc;
@@ -31,6 +32,8 @@ const ANSWER: Duration = Duration::from_millis(2500);
 /// Pause between attempts of a watch, and the time of vain attempts after which it is lost.
 const AGAIN: Duration = Duration::from_millis(300);
 const LOST: Duration = Duration::from_secs(10);
+/// Silence after which a member's machine is asked whether it lives, and time limit for its answer.
+const SILENT: Duration = Duration::from_secs(1);
 /// Maximum length of an answer, and of one report of a watch, in bytes.
 const LONGEST: usize = 16 << 20;
 
@@ -43,6 +46,8 @@ pub(super) struct Etcd {
     prefix: String,
     /// Member that answered last.
     last: AtomicUsize,
+    /// Number of renewals without an answer.
+    renewals: AtomicUsize,
 }
 
 /// A connection that is closed with its last use.
@@ -62,6 +67,7 @@ impl Etcd {
             tls: Arc::new(tls),
             prefix: format!("/ashlar/{cluster}/"),
             last: AtomicUsize::new(0),
+            renewals: AtomicUsize::new(0),
         }
     }
 
@@ -99,7 +105,12 @@ impl Etcd {
             }
             Request::Renew(lease) => {
                 let asked = json!({"ID": lease.to_string()});
-                let reply = self.call("/v3/lease/keepalive", &asked).await?;
+                // A renewal whose forerunner waits for an answer begins at another member.
+                let waiting = self.renewals.fetch_add(1, Ordering::Relaxed);
+                let reply = self.call_from(waiting, "/v3/lease/keepalive", &asked);
+                let reply = reply.await;
+                self.renewals.fetch_sub(1, Ordering::Relaxed);
+                let reply = reply?;
                 match number(&reply["result"]["TTL"]) {
                     Some(1..) => Ok(Answer::Renewed),
                     _ => Ok(Answer::Expired),
@@ -165,7 +176,12 @@ impl Etcd {
 
     /// Asks members in turn until one answers. Only connections are tried again, never requests that were sent.
     async fn call(&self, path: &str, asked: &Value) -> Result<Value, String> {
-        let (body, _connection, member) = self.send(path, asked).await?;
+        self.call_from(0, path, asked).await
+    }
+
+    /// Like [`Etcd::call`], but passes over this many members at first.
+    async fn call_from(&self, skipped: usize, path: &str, asked: &Value) -> Result<Value, String> {
+        let (body, _connection, member) = self.send(skipped, path, asked).await?;
         let whole = timeout(ANSWER, Limited::new(body, LONGEST).collect()).await;
         let bytes = match whole {
             Ok(Ok(whole)) => whole.to_bytes(),
@@ -188,13 +204,14 @@ impl Etcd {
     /// Sends a request to the first member that can be reached.
     async fn send(
         &self,
+        skipped: usize,
         path: &str,
         asked: &Value,
     ) -> Result<(Incoming, Connection, usize), String> {
-        let first = self.last.load(Ordering::Relaxed);
+        let first = self.last.load(Ordering::Relaxed).wrapping_add(skipped);
         let mut failures = Vec::new();
         for step in 0..self.members.len() {
-            let member = (first + step) % self.members.len();
+            let member = first.wrapping_add(step) % self.members.len();
             let connected = match timeout(CONNECT, self.connect(member)).await {
                 Ok(connected) => connected,
                 Err(_) => Err("it cannot be reached in time".to_owned()),
@@ -248,6 +265,7 @@ impl Etcd {
             .to_owned();
         let name = ServerName::try_from(host).map_err(|e| e.to_string())?;
         let stream = TcpStream::connect(address).await.map_err(|e| chain(&e))?;
+        end_when_silent(&stream).map_err(|e| chain(&e))?;
         let tls = TlsConnector::from(Arc::clone(&self.tls));
         let stream = tls.connect(name, stream).await.map_err(|e| chain(&e))?;
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -292,7 +310,7 @@ impl Etcd {
         let mut range = self.all();
         range["start_revision"] = (*after + 1).to_string().into();
         let asked = json!({"create_request": range});
-        let (mut body, _connection, _) = self.send("/v3/watch", &asked).await.ok()?;
+        let (mut body, _connection, _) = self.send(0, "/v3/watch", &asked).await.ok()?;
         let mut line = Vec::new();
         while let Some(frame) = body.frame().await {
             let frame = frame.ok()?;
@@ -326,6 +344,15 @@ impl Etcd {
         }
         None
     }
+}
+
+/// Has a connection end soon after its peer's machine has gone, also if nothing is to be sent: a watch only listens.
+fn end_when_silent(stream: &TcpStream) -> std::io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, SILENT)?;
+    sockopt::set_tcp_keepintvl(stream, SILENT)?;
+    sockopt::set_tcp_keepcnt(stream, 1)?;
+    Ok(())
 }
 
 /// Message of an error in an answer.
