@@ -61,7 +61,7 @@ pub use icmp6::Icmp6;
 pub use ipv4::{Ipv4, options as ipv4_options};
 pub use ipv6::Ipv6;
 pub use nd::Nd;
-pub use prefix::{Prefix4, Prefix6};
+pub use prefix::{Prefix, Prefix4, Prefix6};
 pub use tcp::Tcp;
 pub use udp::Udp;
 pub use vlan::Vlan;

@@ -1,7 +1,7 @@
 //! IP prefixes: a prefix has no bits set below its length, so equal prefixes compare equal.
 
 use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use crate::addr::AddrError;
@@ -164,6 +164,80 @@ impl Prefix6 {
     }
 }
 
+/// A prefix of either family. IPv4 prefixes come before those of IPv6, a prefix before those that it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix {
+    addr: IpAddr,
+    len: u8,
+}
+
+impl Prefix {
+    /// The prefix of `len` bits that holds `addr`; `None` if the address has fewer bits.
+    pub const fn new(addr: IpAddr, len: u8) -> Option<Prefix> {
+        let addr = match addr {
+            IpAddr::V4(v4) if len <= 32 => IpAddr::V4(Prefix4::new(v4, len).addr()),
+            IpAddr::V6(v6) if len <= 128 => IpAddr::V6(Prefix6::new(v6, len).addr()),
+            _ => return None,
+        };
+        Some(Prefix { addr, len })
+    }
+
+    /// The lowest address.
+    pub const fn addr(self) -> IpAddr {
+        self.addr
+    }
+
+    /// The length in bits.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "a length in bits, not of a container"
+    )]
+    pub const fn len(self) -> u8 {
+        self.len
+    }
+
+    /// True if it is an IPv4 prefix.
+    pub const fn is_ipv4(self) -> bool {
+        self.addr.is_ipv4()
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = AddrError;
+
+    /// Like that of the family, by whether there is a colon.
+    fn from_str(text: &str) -> Result<Self, AddrError> {
+        Ok(match text.contains(':') {
+            true => text.parse::<Prefix6>()?.into(),
+            false => text.parse::<Prefix4>()?.into(),
+        })
+    }
+}
+
+impl From<Prefix4> for Prefix {
+    fn from(prefix: Prefix4) -> Prefix {
+        Prefix {
+            addr: prefix.addr().into(),
+            len: prefix.len(),
+        }
+    }
+}
+
+impl From<Prefix6> for Prefix {
+    fn from(prefix: Prefix6) -> Prefix {
+        Prefix {
+            addr: prefix.addr().into(),
+            len: prefix.len(),
+        }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.addr, self.len)
+    }
+}
+
 fn split_slash(text: &str) -> (&str, Option<&str>) {
     match text.split_once('/') {
         None => (text, None),
@@ -188,6 +262,29 @@ mod tests {
 
     fn v6(text: &str) -> Ipv6Addr {
         text.parse().unwrap()
+    }
+
+    #[test]
+    fn prefixes_of_either_family_parse_print_and_have_an_order() {
+        let all = ["10.1.2.3/8", "10.1.0.0/16", "2001:db8::1/32", "2001:db8::1"];
+        let all = all.map(|text| text.parse::<Prefix>().unwrap());
+        let shown = [
+            "10.0.0.0/8",
+            "10.1.0.0/16",
+            "2001:db8::/32",
+            "2001:db8::1/128",
+        ];
+        assert_eq!(all.map(|prefix| prefix.to_string()), shown);
+        assert!(all.is_sorted() && all[1].is_ipv4() && !all[2].is_ipv4());
+        for (address, len) in [("10.0.0.0", 33), ("::", 129)] {
+            assert_eq!(Prefix::new(address.parse().unwrap(), len), None);
+        }
+        assert_eq!("10.0.0.0/33".parse::<Prefix>(), Err(AddrError::Len4));
+        let prefix = Prefix::new(v6("::5").into(), 0);
+        assert_eq!(
+            prefix.map(|of| (of.addr(), of.len())),
+            Some((v6("::").into(), 0))
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub struct Copy {
     seen: u64,
     /// State of the routes; `None` if a snapshot is under way, or was broken off.
     at: Option<At>,
+    /// True if the routes are exactly those of `at`: nothing of a later state has arrived.
+    exact: bool,
     /// Latest state that the routes ever had.
     latest: At,
     /// Epoch of the present stream.
@@ -40,6 +42,11 @@ impl Copy {
     /// State of the routes; `None` if they are of no single version.
     pub fn at(&self) -> Option<At> {
         self.at
+    }
+
+    /// State whose routes are exactly these; `None` if a part of a later state has arrived, too.
+    pub fn exact_at(&self) -> Option<At> {
+        self.at.filter(|_| self.exact)
     }
 
     /// Highest epoch that the server has seen.
@@ -94,11 +101,23 @@ impl Copy {
                 self.mark = self.mark.wrapping_add(1);
                 Ok(Heard::default())
             }
+            Message::Continue { epoch, from } => {
+                self.admit(epoch)?;
+                let at = At { epoch, version: 0 };
+                if self.exact_at() != Some(from) || at < self.latest {
+                    return Err("the leader continues from routes that are not here".to_owned());
+                }
+                self.stream = epoch;
+                self.at = Some(at);
+                self.latest = at;
+                Ok(Heard::default())
+            }
             Message::Change(changes) => {
                 if !self.marks && self.at.is_none() {
                     return Err("the leader sends routes before a snapshot has begun".to_owned());
                 }
                 self.admit(self.stream)?;
+                self.exact &= changes.is_empty();
                 let changes = changes.into_iter();
                 let changes = changes.filter_map(|change| self.apply(change));
                 Ok(Heard {
@@ -168,6 +187,7 @@ impl Copy {
             return Err("the leader goes back to an older version".to_owned());
         }
         self.at = Some(at);
+        self.exact = true;
         self.latest = at;
         let mut changes = Vec::new();
         if std::mem::take(&mut self.marks) {

@@ -15,15 +15,15 @@ pub struct Hold {
 impl Hold {
     /// Adds the former leader's routes to the new leader's, where it has none, until a time.
     pub fn new(
-        former: BTreeMap<Prefix, Hops>,
+        former: &BTreeMap<Prefix, Hops>,
         own: &mut BTreeMap<Prefix, Hops>,
         until: Millis,
     ) -> Hold {
         let mut routes = BTreeSet::new();
         for (prefix, hops) in former {
-            own.entry(prefix).or_insert_with(|| {
-                routes.insert(prefix);
-                hops
+            own.entry(*prefix).or_insert_with(|| {
+                routes.insert(*prefix);
+                hops.clone()
             });
         }
         Hold { routes, until }
@@ -71,9 +71,9 @@ mod tests {
     fn routes_of_the_former_leader_stay_until_the_kernel_has_them_or_the_time_is_over() {
         let prefix = |n: u8| Prefix::new([10, n, 0, 0].into(), 16).unwrap();
         let hops: Hops = [].into();
-        let former = [1, 2, 3].map(|n| (prefix(n), hops.clone())).into();
+        let former = BTreeMap::from([1, 2, 3].map(|n| (prefix(n), hops.clone())));
         let mut own = BTreeMap::from([(prefix(1), hops.clone())]);
-        let mut hold = Hold::new(former, &mut own, 1_000);
+        let mut hold = Hold::new(&former, &mut own, 1_000);
         assert_eq!((own.len(), hold.len()), (3, 2));
         // The second route is the kernel's now, and the third one is unknown to it.
         let came = (prefix(2), Some(hops));

@@ -23,6 +23,13 @@ pub enum Message {
         /// Epoch of the leader.
         epoch: u64,
     },
+    /// The leader's routes began as those of a former epoch's state, which the server has. Changes follow.
+    Continue {
+        /// Epoch of the leader.
+        epoch: u64,
+        /// The state of the former epoch.
+        from: At,
+    },
     /// Prefixes as they are now.
     Change(Vec<Change>),
     /// With all messages so far the server has this state of the routes.
@@ -50,6 +57,8 @@ pub struct Hello {
     pub seen: u64,
     /// State of its routes; `None` if it has no complete one.
     pub at: Option<At>,
+    /// True if its routes are exactly those of this state: nothing of a later one has arrived.
+    pub exact: bool,
 }
 
 /// A server's account of its routes.
@@ -74,6 +83,7 @@ const CHANGE: u8 = 4;
 const REACHED: u8 = 5;
 const WAIT: u8 = 6;
 const REFUSED: u8 = 7;
+const CONTINUE: u8 = 8;
 
 /// Family of a prefix; the number of next hops has the upper bits, `GONE` for a route that is gone.
 const V4: u8 = 4;
@@ -92,6 +102,7 @@ impl Message {
                 text(to, &hello.identity);
                 number(to, hello.seen);
                 state(to, hello.at);
+                to.push(hello.exact.into());
             }
             Message::Acknowledged(done) => {
                 to.push(ACKNOWLEDGED);
@@ -102,6 +113,11 @@ impl Message {
             Message::Begin { epoch } => {
                 to.push(BEGIN);
                 number(to, *epoch);
+            }
+            Message::Continue { epoch, from } => {
+                to.push(CONTINUE);
+                number(to, *epoch);
+                state(to, Some(*from));
             }
             Message::Change(changes) => {
                 to.push(CHANGE);
@@ -151,6 +167,7 @@ impl Message {
                 identity: reader.text()?,
                 seen: reader.number()?,
                 at: reader.state()?,
+                exact: reader.truth()?,
             }),
             ACKNOWLEDGED => Message::Acknowledged(Acknowledged {
                 at: reader.state()?,
@@ -159,6 +176,10 @@ impl Message {
             }),
             BEGIN => Message::Begin {
                 epoch: reader.number()?,
+            },
+            CONTINUE => Message::Continue {
+                epoch: reader.number()?,
+                from: reader.state()?.ok_or(Malformed)?,
             },
             CHANGE => {
                 let mut changes = Vec::new();
@@ -202,13 +223,13 @@ fn text(to: &mut Vec<u8>, text: &str) {
 }
 
 fn write_change(to: &mut Vec<u8>, (prefix, hops): &Change) {
-    match prefix.address() {
+    match prefix.addr() {
         IpAddr::V4(address) => {
-            to.extend([V4, prefix.length()]);
+            to.extend([V4, prefix.len()]);
             to.extend(address.octets());
         }
         IpAddr::V6(address) => {
-            to.extend([V6, prefix.length()]);
+            to.extend([V6, prefix.len()]);
             to.extend(address.octets());
         }
     }
@@ -241,15 +262,23 @@ impl Reader<'_> {
         self.take().map(u16::from_be_bytes)
     }
 
+    fn truth(&mut self) -> Result<bool, Malformed> {
+        match self.take()? {
+            [0] => Ok(false),
+            [1] => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+
     fn state(&mut self) -> Result<Option<At>, Malformed> {
-        let [there] = self.take()?;
+        let there = self.truth()?;
         let at = At {
             epoch: self.number()?,
             version: self.number()?,
         };
         match (there, at) {
-            (1, at) => Ok(Some(at)),
-            (0, at) if at == At::default() => Ok(None),
+            (true, at) => Ok(Some(at)),
+            (false, at) if at == At::default() => Ok(None),
             _ => Err(Malformed),
         }
     }
@@ -273,7 +302,7 @@ impl Reader<'_> {
             _ => return Err(Malformed),
         };
         let prefix = Prefix::new(address, length).ok_or(Malformed)?;
-        if prefix.address() != address {
+        if prefix.addr() != address {
             return Err(Malformed);
         }
         let [count] = self.take()?;
@@ -330,6 +359,7 @@ mod tests {
             identity: "00ff".to_owned(),
             seen: 9,
             at: None,
+            exact: false,
         };
         let done = Acknowledged {
             at: Some(at),
@@ -346,10 +376,12 @@ mod tests {
             Message::Hello(hello.clone()),
             Message::Hello(Hello {
                 at: Some(at),
+                exact: true,
                 ..hello
             }),
             Message::Acknowledged(done),
             Message::Begin { epoch: 1 },
+            Message::Continue { epoch: 8, from: at },
             Message::Change(changes),
             Message::Change(Vec::new()),
             Message::Reached(at),
@@ -390,8 +422,9 @@ mod tests {
             &[CHANGE, V4, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1],
             &[CHANGE, V4, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0],
             &[REFUSED, 0, 1, 0xff],
+            &[CONTINUE, 0, 0, 0, 0, 0, 0, 0, 9],
             &long,
-            &[8],
+            &[9],
             &[],
         ] {
             assert_eq!(Message::read(bytes), Err(Malformed), "{bytes:?}");

@@ -1,6 +1,6 @@
 //! The leader's side of one server's stream.
 
-use super::message::Message;
+use super::message::{Hello, Message};
 use super::table::Table;
 use super::{At, Prefix};
 
@@ -16,10 +16,19 @@ pub struct Session {
     owes: Option<u64>,
 }
 
+/// State of the routes that a server has at the beginning of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Has {
+    at: At,
+    exact: bool,
+}
+
 #[derive(Clone, Debug)]
 enum State {
+    /// Nothing is sent yet.
+    New(Option<Has>),
     /// A snapshot must begin.
-    New,
+    Behind,
     /// A snapshot of the table that had the version `start`: all prefixes up to the cursor are sent.
     Snapshot { start: u64, cursor: Option<Prefix> },
     /// Differences: the number of the next change.
@@ -27,22 +36,28 @@ enum State {
 }
 
 impl Session {
-    /// Stream for a server that has this state of the routes; `None` if it has no complete one.
-    pub fn new(table: &Table, has: Option<At>) -> Session {
-        let has = has.filter(|at| at.epoch == table.at().epoch && table.is_complete());
-        let place = has.and_then(|at| Some((at.version, table.place(at.version)?)));
-        match place {
-            Some((told, place)) => Session {
-                state: State::Follows(place),
-                told,
-                owes: None,
-            },
-            None => Session {
-                state: State::New,
-                told: 0,
-                owes: None,
-            },
+    /// Stream for a server.
+    pub fn new(hello: &Hello) -> Session {
+        let exact = hello.exact;
+        Session {
+            state: State::New(hello.at.map(|at| Has { at, exact })),
+            told: 0,
+            owes: None,
         }
+    }
+
+    /// Begins with what a server has: the message by which it knows this, and the number of the first change that it
+    /// lacks. `None` if it needs a snapshot.
+    fn begin(&mut self, table: &Table, has: Has) -> Option<(Option<Message>, u64)> {
+        let epoch = table.at().epoch;
+        if has.at.epoch == epoch {
+            let place = table.place(has.at.version)?;
+            self.told = has.at.version;
+            return Some((None, place));
+        }
+        let from = table.began_at().filter(|at| has.exact && *at == has.at)?;
+        let place = table.place(0)?;
+        Some((Some(Message::Continue { epoch, from }), place))
     }
 
     /// Next message; `None` if the server has been told everything.
@@ -56,7 +71,15 @@ impl Session {
             return Some(Message::Reached(At { epoch, version }));
         }
         match self.state {
-            State::New => {
+            State::New(has) => {
+                let Some((first, place)) = has.and_then(|has| self.begin(table, has)) else {
+                    self.state = State::Behind;
+                    return self.next(table);
+                };
+                self.state = State::Follows(place);
+                first.or_else(|| self.next(table))
+            }
+            State::Behind => {
                 self.state = State::Snapshot {
                     start: table.at().version,
                     cursor: None,
@@ -74,7 +97,7 @@ impl Session {
                 }
                 let Some(place) = table.place(start) else {
                     // Too much has changed meanwhile.
-                    self.state = State::New;
+                    self.state = State::Behind;
                     return self.next(table);
                 };
                 self.state = State::Follows(place);
@@ -83,7 +106,7 @@ impl Session {
             }
             State::Follows(place) => {
                 let Some((piece, place, reached)) = table.changes(place, PIECE) else {
-                    self.state = State::New;
+                    self.state = State::Behind;
                     return self.next(table);
                 };
                 self.state = State::Follows(place);

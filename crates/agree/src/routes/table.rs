@@ -10,6 +10,8 @@ const LOG_MIN: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct Table {
     at: At,
+    /// State of a former epoch whose routes version 0 has; `None` if that version has none.
+    began_at: Option<At>,
     complete: bool,
     routes: BTreeMap<Prefix, Hops>,
     /// Changed prefixes, each with the version that changed it, oldest first.
@@ -30,6 +32,7 @@ impl Table {
     pub(super) fn with_log(epoch: u64, log_min: usize) -> Table {
         Table {
             at: At { epoch, version: 0 },
+            began_at: None,
             complete: false,
             routes: BTreeMap::new(),
             log: VecDeque::new(),
@@ -59,9 +62,23 @@ impl Table {
         self.complete
     }
 
-    /// Declares that all of the leader's routes are there.
+    /// Declares that all of the leader's routes are there: a version from 1 on.
     pub fn complete(&mut self) {
         self.complete = true;
+        self.at.version = self.at.version.max(1);
+    }
+
+    /// Begins with all routes of a former epoch's state. A table that has changed already stays as it is.
+    pub fn begin(&mut self, at: At, routes: BTreeMap<Prefix, Hops>) {
+        if self.at.version == 0 && at.epoch < self.at.epoch {
+            self.began_at = Some(at);
+            self.routes = routes;
+        }
+    }
+
+    /// State of a former epoch whose routes version 0 has.
+    pub fn began_at(&self) -> Option<At> {
+        self.began_at
     }
 
     /// Applies changes as one version. Returns false if nothing differs.

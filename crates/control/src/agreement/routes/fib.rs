@@ -8,11 +8,12 @@ use crate::description::cluster::generate::KernelRoutes;
 use crate::process::Process;
 use agree::routes::copy::{Copy, Heard};
 use agree::routes::message::{Acknowledged, Hello, Message};
-use agree::routes::{Change, Hops, Prefix};
+use agree::routes::{At, Change, Hops};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 use tracing::warn;
+use wire::Prefix;
 
 /// Maximum number of routes that are written together.
 const BATCH: usize = 4096;
@@ -74,12 +75,11 @@ impl Fib {
         self.copy.see(epoch);
     }
 
-    /// All routes of the latest leader.
-    pub(super) fn routes_of_leader(&self) -> BTreeMap<Prefix, Hops> {
+    /// All routes of the latest leader; and the state of which they are, if they are exactly its routes.
+    pub(super) fn routes_of_leader(&self) -> (Option<At>, BTreeMap<Prefix, Hops>) {
         let routes = self.copy.routes();
-        routes
-            .map(|(prefix, hops)| (*prefix, hops.clone()))
-            .collect()
+        let routes = routes.map(|(prefix, hops)| (*prefix, hops.clone()));
+        (self.copy.exact_at(), routes.collect())
     }
 
     /// Begins a stream: its number, and the server's account of itself.
@@ -91,6 +91,7 @@ impl Fib {
             identity: identity.to_owned(),
             seen: self.copy.epoch(),
             at: self.copy.at(),
+            exact: self.copy.exact_at().is_some(),
         });
         (self.stream, hello)
     }

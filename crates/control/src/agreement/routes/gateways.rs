@@ -2,9 +2,10 @@
 
 use crate::description::cluster::Description;
 use crate::netlink::{To, Via};
-use agree::routes::{HOPS_MAX, Hop, Hops, Prefix};
+use agree::routes::{HOPS_MAX, Hop, Hops};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use wire::Prefix;
 
 /// All gateways of a description.
 pub(super) struct Gateways {

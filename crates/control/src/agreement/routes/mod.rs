@@ -1,6 +1,6 @@
 //! Routes of the cluster: the leader's kernel has them, and every server's tables get them.
 //!
-//! The rules are in `agree::routes`. Here are the [`lead`]er, which collects its kernel's routes and serves them over
+//! The rules are in `agree::routes`. Here are the [`source`], a kernel's routes; the [`lead`]er, which serves them over
 //! mutual TLS; the servers that [`follow`] it, the leader among them; and each server's [`fib`], where they write.
 
 mod fib;
@@ -8,9 +8,11 @@ mod follow;
 mod gateways;
 mod lead;
 mod serve;
+mod source;
 mod stream;
 
 pub(super) use fib::Fib;
+pub(super) use source::Opened;
 
 use super::home::Home;
 use crate::description::cluster::Description;
@@ -82,7 +84,7 @@ impl Routing {
     pub(super) fn start(
         home: &Home,
         fib: Arc<Lock<Fib>>,
-        namespace: lead::Opened,
+        namespace: Opened,
         accounts: UnboundedSender<Routes>,
     ) -> Result<Routing, String> {
         let description = fib.lock().description();
@@ -143,5 +145,3 @@ impl Routing {
         });
     }
 }
-
-pub(super) use lead::Opened;

@@ -146,7 +146,7 @@ impl Served {
     /// Tells a server all that it lacks, whenever there is something.
     async fn tell(&self, hello: &Hello, mut to: impl AsyncWrite + Unpin) -> Result<(), String> {
         let mut version = self.version.subscribe();
-        let mut session = Session::new(&self.table.lock(), hello.at);
+        let mut session = Session::new(hello);
         let mut bytes = Vec::new();
         loop {
             version.mark_unchanged();
