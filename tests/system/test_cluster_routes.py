@@ -1,5 +1,6 @@
 """Routes of the leader's kernel on all servers of a cluster: changes, servers cut off, the leader's death, other descriptions."""
 
+import re
 import signal
 import socket
 import ssl
@@ -11,6 +12,7 @@ from net import Lab, until
 from rb4 import NAMES, host, number
 from routed import Routed
 from streams import Streams
+from topology import ASHLAR
 
 pytestmark = [pytest.mark.skipif(not available(), reason="needs etcd-server"), pytest.mark.ashlar, pytest.mark.long]
 
@@ -65,18 +67,18 @@ def reach(bed: Routed, prefix: str, address: str, names: tuple[str, ...] = NAMES
 
 
 @contextmanager
-def crossing(bed: Routed, source: str, sink: str, address: str):
-    """Packets to an address that cross from `with` to its end; none of them may be lost."""
+def crossing(bed: Routed, source: str, sink: str, *addresses: str):
+    """Packets to each address that cross from `with` to its end; none of them may be lost."""
     streams = Streams(rate=200, size=200)
-    stream = streams.add("routed", bed.hosts[source], bed.hosts[sink], 6 if ":" in address else 4, address)
+    each = [streams.add(address, bed.hosts[source], bed.hosts[sink], 6 if ":" in address else 4, address) for address in addresses]
     with streams:
         streams.warm(20)
 
         def more(seconds: float) -> None:
-            end = len(stream.sent) + int(seconds * streams.rate)
-            until(lambda: len(stream.sent) >= end, "packets", 20 + 4 * seconds)
+            ends = [len(stream.sent) + int(seconds * streams.rate) for stream in each]
+            until(lambda: all(len(stream.sent) >= end for stream, end in zip(each, ends, strict=True)), "packets", 20 + 4 * seconds)
         yield more
-    assert stream.lost == 0, streams.report() + bed.drops()
+    assert not any(stream.lost for stream in each), streams.report() + bed.drops()
 
 
 def test_a_route_in_the_leaders_namespace_reaches_the_look_ups_of_all_servers(bed):
@@ -199,7 +201,7 @@ def test_the_next_leaders_routes_take_the_place_of_a_killed_ones_and_equal_ones_
     reach(bed, "100.100.100.0/24", "100.100.100.1")
     until(lambda: bed.ping(source, far(sink, 4), 4) and bed.ping(source, far(sink, 6), 6), "packets by routes", 20)
     epoch = until(lambda: whole(bed), "all to have all routes", 30)["epoch"]
-    with crossing(bed, source, sink, far(sink, 4)) as more:
+    with crossing(bed, source, sink, far(sink, 4), far(sink, 6)) as more:
         bed.processes[old].signal(signal.SIGKILL)
         # `drops` asks those that are there.
         bed.processes.pop(old).wait()
@@ -210,12 +212,42 @@ def test_the_next_leaders_routes_take_the_place_of_a_killed_ones_and_equal_ones_
         more(1)
     account = until(lambda: whole(bed, others), "all others to have all routes", 30)
     assert account["epoch"] > epoch
-    until(lambda: bed.ping(source, far(sink, 6), 6), "packets by IPv6", 20)
     # The killed one begins without routes, and gets them all.
     bed.processes[old] = bed.type(old, "up")
     bed.processes[old].wait_for(" start ", timeout=30)
     reach(bed, "192.0.2.128/25", "192.0.2.129")
     until(lambda: whole(bed), "all to have all routes", 30)
+
+
+def test_save_keeps_the_operators_routes_and_none_of_the_leaders(bed):
+    leader = led(bed)
+    name = next(name for name in NAMES if name != leader)
+    bed.route(leader, f"replace 198.51.100.0/24 via {host('b', 4)}")
+    bed.route(leader, f"replace 2001:db8:100::/48 via {host('c', 6)}")
+    reach(bed, "198.51.100.0/24", far("b", 4))
+    reach(bed, "2001:db8:100::/48", far("c", 6))
+    way = bed.way(name, far("b", 4)).split(maxsplit=1)[1].strip()
+
+    def ashlar(*words: str) -> str:
+        return bed.lab.run(ASHLAR, *words, "--socket", bed.socket(name)).out
+    ashlar("set", "rt4.add", f"100.100.101.0/24 {way}")
+    try:
+        assert bed.looked_up(name, "100.100.101.1") == "100.100.101.0/24"
+        saved = ashlar("save", "--to", "-")
+        assert re.findall(r"^rt\d\.ctrl .*", saved, re.MULTILINE) == [f"rt4.ctrl set 100.100.101.0/24 {way}"], saved
+        # A reload that takes outputs away throws nothing of the leader's away either.
+        text = bed.file.read_text()
+        gateways = f'gateways = ["{host("c", 4)}", "{host("c", 6)}"'
+        assert gateways in text
+        bed.file.write_text(text.replace(gateways, f'gateways = ["{host("c", 4)}"'))
+        bed.type("d", "apply")
+        reach(bed, "no", far("c", 6))
+        bed.file.write_text(text)
+        bed.type("d", "apply")
+        reach(bed, "2001:db8:100::/48", far("c", 6))
+        assert "thrown away" not in bed.processes[name].said(), bed.processes[name].said()
+    finally:
+        ashlar("set", "rt4.remove", "100.100.101.0/24")
 
 
 def test_strangers_get_no_routes(bed):

@@ -50,6 +50,8 @@ pub struct Control {
     pub(crate) saved: OnceLock<PathBuf>,
     /// Settings to be saved in that file.
     pub(crate) settings: saved::Settings,
+    /// Routes that are no settings: a cluster's leader gives them.
+    pub(crate) given: Arc<saved::Given>,
     pub(crate) policed: Policed,
     /// MTUs of the ports at the last check.
     pub(crate) mtus: Lock<BTreeMap<String, usize>>,
@@ -105,6 +107,7 @@ impl Control {
             ending: AtomicBool::new(false),
             saved: OnceLock::new(),
             settings: saved::Settings::default(),
+            given: Arc::default(),
             policed: Policed::default(),
             mtus: Lock::default(),
             own: Lock::new(start.source.clone()),

@@ -13,12 +13,14 @@ use super::handlers;
 use crate::view::Failure;
 use arguments::text_file::fingerprint;
 use engine::plan::{Plan, PlanElement};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::MutexGuard;
 use sync::Lock;
 use tracing::{info, warn};
+use wire::Prefix;
 
 /// Begins a line that names what cannot be kept.
 pub const NOT_KEPT: &str = "# not kept: ";
@@ -28,6 +30,31 @@ const CONFIGURED: &str = "configured";
 const IN_CHANGES: [&str; 8] = [
     "add", "clear", "ctrl", "flush", "rate", "remove", "replace", "set",
 ];
+
+/// Tables of a cluster's server.
+const TABLES: [&str; 2] = ["rt4", "rt6"];
+
+/// Routes that a cluster's leader has given, by their prefixes. They are no settings: each start gets them again.
+#[derive(Default)]
+pub(crate) struct Given(Lock<HashSet<Prefix>>);
+
+impl Given {
+    /// The prefixes.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashSet<Prefix>> {
+        self.0.lock()
+    }
+
+    /// True if this line of a table's `changes` sets such a route.
+    fn sets(&self, element: &str, line: &str) -> bool {
+        if !TABLES.contains(&element) {
+            return false;
+        }
+        let mut words = line.split_whitespace();
+        let prefix = words.next().filter(|word| *word == "set");
+        let prefix = prefix.and_then(|_| words.next()?.parse().ok());
+        prefix.is_some_and(|prefix| self.lock().contains(&prefix))
+    }
+}
 
 /// Settings by handler, in the order in which they were set last.
 #[derive(Default)]
@@ -130,9 +157,10 @@ impl Control {
             let mut lines = Vec::new();
             if tells_changes(element) {
                 let changes = self.read(&format!("{}.changes", element.name), "")?;
-                let each = changes
+                let own = changes
                     .lines()
-                    .map(|line| format!("{}.ctrl {line}", element.name));
+                    .filter(|line| !self.given.sets(&element.name, line));
+                let each = own.map(|line| format!("{}.ctrl {line}", element.name));
                 lines.extend(each);
             }
             lines.extend(set);

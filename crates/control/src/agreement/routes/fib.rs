@@ -6,6 +6,7 @@
 use crate::description::cluster::Description;
 use crate::description::cluster::generate::KernelRoutes;
 use crate::process::Process;
+use crate::running::saved::Given;
 use agree::routes::copy::{Copy, Heard};
 use agree::routes::message::{Acknowledged, Hello, Message};
 use agree::routes::{At, Change, Hops};
@@ -29,7 +30,7 @@ pub(crate) struct Fib {
     /// Prefixes of which the file says where they lead.
     own: HashSet<Prefix>,
     /// Routes in the tables.
-    written: HashSet<Prefix>,
+    written: Arc<Given>,
     /// Routes that should be there and are not.
     missing: HashSet<Prefix>,
     /// True if the log says that routes are missing.
@@ -50,6 +51,8 @@ impl Fib {
         server: &str,
         description: Option<Arc<Description>>,
     ) -> Fib {
+        let router = process.router(None);
+        let written = router.map(|router| Arc::clone(&router.given));
         let mut fib = Fib {
             process,
             server: server.to_owned(),
@@ -57,7 +60,7 @@ impl Fib {
             stream: 0,
             description: None,
             own: HashSet::new(),
-            written: HashSet::new(),
+            written: written.unwrap_or_default(),
             missing: HashSet::new(),
             told: false,
         };
@@ -145,11 +148,8 @@ impl Fib {
     fn describe(&mut self, description: Option<Arc<Description>>) {
         self.description = description;
         let prefixes = self.routes().map(|(routes, _)| routes.prefixes());
-        let parsed = prefixes.into_iter().flatten().filter_map(|text| {
-            let (address, length) = text.split_once('/')?;
-            Prefix::new(address.parse().ok()?, length.parse().ok()?)
-        });
-        self.own = parsed.collect();
+        let prefixes = prefixes.into_iter().flatten();
+        self.own = prefixes.filter_map(|text| text.parse().ok()).collect();
     }
 
     /// Translator for the server's tables, if the cluster has routes of a kernel.
@@ -160,7 +160,10 @@ impl Fib {
     }
 
     fn remove_all(&mut self) {
-        let gone: Vec<Change> = self.written.iter().map(|prefix| (*prefix, None)).collect();
+        let gone: Vec<Change> = {
+            let written = self.written.lock();
+            written.iter().map(|prefix| (*prefix, None)).collect()
+        };
         self.write(gone);
         self.missing.clear();
     }
@@ -168,7 +171,9 @@ impl Fib {
     /// Writes all routes, as the description may have changed.
     fn write_all(&mut self) {
         // The file says where these lead now, also if they were written before.
-        self.written.retain(|prefix| !self.own.contains(prefix));
+        self.written
+            .lock()
+            .retain(|prefix| !self.own.contains(prefix));
         self.missing.clear();
         let all = self.copy.routes();
         let all: Vec<Change> = all
@@ -194,6 +199,7 @@ impl Fib {
         let (mut lines, mut missing) = (Vec::with_capacity(changes.len()), Vec::new());
         let mut words: HashMap<(bool, Hops), Option<String>> = HashMap::new();
         let routes = self.routes();
+        let written = self.written.lock();
         for (prefix, hops) in changes {
             let v4 = prefix.is_ipv4();
             let has = routes.as_ref().is_some_and(|(routes, _)| routes.has(v4));
@@ -218,7 +224,7 @@ impl Fib {
                     text: format!("set {prefix} {hops}"),
                     sets: true,
                 }),
-                None if self.written.contains(&prefix) => lines.push(Line {
+                None if written.contains(&prefix) => lines.push(Line {
                     prefix,
                     text: format!("remove {prefix}"),
                     sets: false,
@@ -226,7 +232,7 @@ impl Fib {
                 None => {}
             }
         }
-        drop(routes);
+        drop((routes, written));
         for (prefix, misses) in missing {
             match misses {
                 true => self.missing.insert(prefix),
@@ -256,11 +262,11 @@ impl Fib {
             // One line that is impossible keeps the others of its batch out.
             let done = whole || carry_out(&[line]).is_ok();
             match (line.sets, done) {
-                (true, true) => drop(self.written.insert(line.prefix)),
+                (true, true) => drop(self.written.lock().insert(line.prefix)),
                 // The former route may still be there.
                 (true, false) => drop(self.missing.insert(line.prefix)),
                 // A route that could not be removed is gone already.
-                (false, _) => drop(self.written.remove(&line.prefix)),
+                (false, _) => drop(self.written.lock().remove(&line.prefix)),
             }
         }
     }
