@@ -131,3 +131,75 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::copy::Copy;
+    use super::super::{At, Hops};
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn prefix(n: u8) -> Prefix {
+        Prefix::new([10, n, 0, 0].into(), 16).unwrap()
+    }
+
+    /// Has a server hear some messages of a leader's table; returns all of them.
+    fn tell(copy: &mut Copy, table: &Table, most: usize) -> Vec<Message> {
+        copy.connect();
+        let mut session = Session::new(&Hello {
+            at: copy.at(),
+            exact: copy.exact_at().is_some(),
+            ..Hello::default()
+        });
+        let messages: Vec<Message> = std::iter::from_fn(|| session.next(table)).collect();
+        for message in messages.iter().take(most) {
+            copy.hear(message.clone()).unwrap();
+        }
+        messages
+    }
+
+    #[test]
+    fn servers_continue_with_a_new_leader_if_they_have_exactly_the_routes_with_which_it_began() {
+        let hops: Hops = [].into();
+        let mut table = Table::new(1);
+        table.change([1, 2].map(|n| (prefix(n), Some(hops.clone()))));
+        table.complete();
+        let (mut server, mut behind, mut partly) = Default::default();
+        for copy in [&mut server, &mut behind, &mut partly] {
+            tell(copy, &table, 9);
+        }
+        table.change([(prefix(3), Some(hops.clone()))]);
+        tell(&mut server, &table, 9);
+        // The change has arrived, but not the end of its version.
+        assert_eq!(tell(&mut partly, &table, 1).len(), 2);
+        assert_eq!((partly.at(), partly.exact_at()), (behind.at(), None));
+        let from = At {
+            epoch: 1,
+            version: 2,
+        };
+        assert_eq!(server.exact_at(), Some(from));
+
+        let (mut next, routes) = (Table::new(2), server.routes());
+        next.begin(from, routes.map(|(of, to)| (*of, to.clone())).collect());
+        next.replace(BTreeMap::from([1, 3, 4].map(|n| (prefix(n), hops.clone()))));
+        next.complete();
+        let difference = vec![(prefix(2), None), (prefix(4), Some(hops))];
+        let reached = Message::Reached(At {
+            epoch: 2,
+            version: 1,
+        });
+        let right = [
+            Message::Continue { epoch: 2, from },
+            Message::Change(difference),
+            reached,
+        ];
+        assert_eq!(tell(&mut server, &next, 9), right);
+        for copy in [&mut behind, &mut partly] {
+            assert_eq!(tell(copy, &next, 9)[0], Message::Begin { epoch: 2 });
+            assert!(copy.routes().eq(server.routes()) && copy.at() == server.at());
+        }
+        // A table that begins with other routes than the server has is no table to continue with.
+        let other = Message::Continue { epoch: 3, from };
+        assert!(server.hear(other).is_err());
+    }
+}
