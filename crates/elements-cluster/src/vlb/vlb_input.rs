@@ -287,20 +287,21 @@ impl VlbInput {
     #[inline]
     fn send(&mut self, packet: &mut Packet, to: NodeId, mut header: [u8; LEN], cx: &Cx) -> Verdict {
         let data = packet.data();
-        let (ethertype, hash): (u16, _) = match (data.first().map(|first| first >> 4), packet.hash()) {
-            // By version, as the flow of either is a larger value.
-            (Some(4), 0) => (
-                0x0800,
-                FlowKey::of_ip4_or_quoted(data).map_or(0, |flow| flow.hash(0)),
-            ),
-            (Some(6), 0) => (
-                0x86dd,
-                FlowKey::of_ip6_or_quoted(data).map_or(0, |flow| flow.hash(0)),
-            ),
-            (Some(4), hash) => (0x0800, hash),
-            (Some(6), hash) => (0x86dd, hash),
-            _ => return Verdict::drop(MALFORMED),
-        };
+        let (ethertype, hash): (u16, _) =
+            match (data.first().map(|first| first >> 4), packet.hash()) {
+                // By version, as the flow of either is a larger value.
+                (Some(4), 0) => (
+                    0x0800,
+                    FlowKey::of_ip4_or_quoted(data).map_or(0, |flow| flow.hash(0)),
+                ),
+                (Some(6), 0) => (
+                    0x86dd,
+                    FlowKey::of_ip6_or_quoted(data).map_or(0, |flow| flow.hash(0)),
+                ),
+                (Some(4), hash) => (0x0800, hash),
+                (Some(6), hash) => (0x86dd, hash),
+                _ => return Verdict::drop(MALFORMED),
+            };
         let keyed = self.node.keys.is_some();
         let tagged = self.order.is_some() || keyed;
         let added = if tagged { PACKET } else { ETHER_LEN };
