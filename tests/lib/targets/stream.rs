@@ -2,8 +2,9 @@
 
 use agree::routes::copy::Copy;
 use agree::routes::message::{Malformed, Message};
-use agree::routes::{At, Hops, Prefix};
+use agree::routes::{At, Hops};
 use std::collections::BTreeMap;
+use wire::Prefix;
 
 /// Reads bytes as messages of a leader, one after the other, and applies them. Streams begin anew after each one that a
 /// server refuses.
