@@ -79,7 +79,18 @@ def values(raw):
     one = median(results, "64, 1 paths")
     claim(one > PAPER * 1e6, "one core forwards more than the paper's")
     idles = {size: idle(raw, f"{size} at {rates[-1]}") for size, rates in OFFERED.items()}
-    free = [f"{size}" for size, percents in idles.items() if statistics.median(percents) > IDLE]
+    free = [f"{size}" for size, percents in idles.items() if min(percents) > IDLE]
+    # Sizes of which some rounds fill the core and others do not.
+    partly = [size for size, percents in idles.items() if min(percents) <= IDLE < max(percents)]
+    carrying = {size: max((one["rate"] / 1e6 for rate in rates for one, part in zip(results[f"{size} at {rate}"], lost(results, f"{size} at {rate}"), strict=True)
+                           if part <= LOST), default=0) for size, rates in OFFERED.items()}
+
+    def filling(size):
+        """Sentences about the rounds of the greatest load that fill the core, and those that do not."""
+        full = [part for percent, part in zip(idles[size], lost(results, f"{size} at {OFFERED[size][-1]}"), strict=True) if percent <= IDLE]
+        return (f" In {len(full)} of {len(idles[size])} rounds of {size} bytes the load fills the core, and {100 * max(full):.0f} % {'are' if len(full) == 1 else 'at most are'} lost."
+                f" The other rounds leave the core more than {IDLE} % of its time.")
+
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
     taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
@@ -100,9 +111,10 @@ def values(raw):
         "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
             f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
             "cache": cache, "few": f"{FEW:,}", "six": f"{median(results, f'64, {PATHS[-1]} paths', scale=1e6):.1f}",
-            "fills": f"No load here fills the core with {' or '.join(free)} bytes: " if free else "",
-            "no bend": f" The bend of the paper's curve is not shown either for {' and '.join(free)} bytes: the source cannot fill the core." if free else "",
-            "lower": "\n  The source could not make more, or more was lost while the core had time left. So this is no bound of the core." if free else "",
+            "fills": f"No load here fills the core with {' or '.join(free)} bytes: at" if free else "At", "partly": "".join(map(filling, partly)),
+            "no bend": (f" The bend of the paper's curve is not shown either for {' and '.join(free)} bytes: the source cannot fill the core." if free else "")
+                       + "".join(f" With {size} bytes only some rounds fill it, too few to show the bend." for size in partly),
+            "lower": f"\n  The source could not make more, or more was lost. So this is no bound of the core: single rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024." if free or partly else "",
             "polls": f" A poll also finds fewer packets: {', '.join(fewer)}." if fewer else ""}
 
 

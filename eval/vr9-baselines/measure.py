@@ -78,7 +78,7 @@ def other_time(results, others):
     """Sentence about the same run of another page."""
     apart = [max(of) / min(of) for of in ([median(results, f"{app} 64 1"), median(others, f"{app} 64")] for app in APPS)]
     if any(compared(column(results, f"{app} 64 1"), column(others, f"{app} 64")) != "no different" for app in APPS):
-        return f"So rates of this machine change\n  by a factor of up to {max(apart):.1f} between two measurements, by more than the rounds of one page show."
+        return f"So these two measurements\n  differ by a factor of up to {max(apart):.1f}, outside the spread of their rounds."
     return "These are within the spread of the rounds."
 
 
