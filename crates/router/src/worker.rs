@@ -12,12 +12,14 @@
 //! not wait.
 
 mod adaptive;
+mod burst;
 mod rest;
 mod routers;
 pub mod share;
 mod stopwatch;
 
 use adaptive::AdaptivePolling;
+use burst::{BurstLimit, Round};
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site};
 use engine::plan::Plan;
@@ -180,7 +182,9 @@ pub struct LocalRouter {
     /// Maximum number of rounds of the router's next turn.
     rounds: u32,
     /// Burst limit of the router's tasks while other routers run.
-    most: u32,
+    burst_limit: BurstLimit,
+    /// Number of packets that the router's tasks had moved before its last turn beside other routers.
+    packets_before: u64,
     /// Duration in nanoseconds of the router's last turn beside other routers, and true if packets moved in it.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
@@ -264,11 +268,16 @@ impl LocalRouter {
         // The burst limit does not apply to a shared port's router: it works for all others, and larger bursts make
         // its system calls cheaper per packet.
         if !self.account.share.is_of_port() {
-            let (time, worked) = self.last;
-            let rounds = self.graph().rounds_used().max(1);
-            self.most = next_burst(self.most, time / u64::from(rounds), worked);
-            let most = self.most;
-            self.graph().set_burst_limit(most);
+            let packets = self.graph().packets_of_tasks();
+            let rounds = u64::from(self.graph().rounds_used().max(1));
+            let moved = packets.saturating_sub(self.packets_before);
+            self.packets_before = packets;
+            self.burst_limit.note(Round {
+                packets: moved.div_ceil(rounds),
+                time: self.last.0 / rounds,
+            });
+            let limit = self.burst_limit.get();
+            self.graph().set_burst_limit(limit);
         }
         self.turn(now, self.last)
     }
@@ -480,27 +489,13 @@ fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     }
 }
 
-/// Burst limit for the next round: halved in proportion if the last round took longer than `TURN_NS`, doubled if it
-/// took less than half of it. So other routers do not wait long while packets are expensive.
-#[inline]
-fn next_burst(most: u32, round: u64, moved: bool) -> u32 {
-    if moved && round > TURN_NS {
-        let fit = u64::from(most) * TURN_NS / round;
-        (fit as u32).max(1)
-    } else if moved && round < TURN_NS / 2 {
-        (2 * most).min(BURST_MAX)
-    } else {
-        most
-    }
-}
-
-/// Adds to a counter with a single writer, so a load and a store suffice.
-/// Element of [`WorkerTimes::runs`] for so many nanoseconds.
+/// Element of [`WorkerTimes::runs`] that counts a turn of `run` nanoseconds.
 fn length(run: u64) -> usize {
     let bits = u64::BITS - (run / 1_000).leading_zeros();
     (bits as usize).min(RUNS - 1)
 }
 
+/// Adds to a counter with a single writer, so a load and a store suffice.
 fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
 }
@@ -539,22 +534,5 @@ mod tests {
         // A turn without work says nothing of the next one's.
         assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);
         assert_eq!(after(&[(10, true), (10, true), (TURN_NS, true)]), 1);
-    }
-
-    #[test]
-    fn bursts_are_as_large_as_fits_into_a_turn() {
-        // Sizes that bursts come to, from the greatest, if packets take so long and up to 64 are there.
-        let of = |packet: u64| {
-            let round = |most: u32| u64::from(most.min(64)) * packet;
-            (0..30).fold(BURST_MAX, |most, _| next_burst(most, round(most), true))
-        };
-        assert_eq!(of(50), BURST_MAX);
-        assert_eq!(of(100), BURST_MAX);
-        assert!((20..=40).contains(&of(200)), "{}", of(200));
-        assert_eq!(of(8_000), 1);
-        assert_eq!(of(1_000_000), 1);
-        // A turn in which nothing moved says nothing.
-        assert_eq!(next_burst(7, 1_000_000, false), 7);
-        assert_eq!(next_burst(7, 10, false), 7);
     }
 }

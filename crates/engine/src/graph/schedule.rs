@@ -144,6 +144,15 @@ impl Graph {
         self.core.inbox.as_ref().is_some_and(Inbox::any)
     }
 
+    /// Number of packets that the tasks' elements have sent, or taken if they send none.
+    pub fn packets_of_tasks(&self) -> u64 {
+        let of_node = |task: &Task| {
+            let stats = &self.core.stats[task.node];
+            stats.packets.max(stats.sent.iter().sum())
+        };
+        self.core.tasks.iter().map(of_node).sum()
+    }
+
     /// Sets the maximum number of packets that a task takes at a time.
     #[inline]
     pub fn set_burst_limit(&mut self, most: u32) {

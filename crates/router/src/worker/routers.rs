@@ -1,5 +1,6 @@
 //! The routers that one worker runs.
 
+use super::burst::BurstLimit;
 use super::rest::{Rest, Resting};
 use super::share::{Key, Order, Share};
 use super::{BURST_MAX, Idle, LocalRouter, LongAsk, Message, Progress, TURN_NS};
@@ -156,7 +157,7 @@ impl Routers {
             if alone {
                 let local = &mut self.running[at];
                 self.resting.end(local);
-                local.most = BURST_MAX;
+                local.burst_limit = BurstLimit::none();
                 local.graph().set_burst_limit(BURST_MAX);
             }
             self.enqueue(at);
@@ -201,7 +202,8 @@ impl Routers {
             account: self.order.open(share),
             rounds: 1,
             // The cost of its packets is not known yet.
-            most: 1,
+            burst_limit: BurstLimit::new(),
+            packets_before: 0,
             last: (0, false),
             busy: 0,
             halted: false,
