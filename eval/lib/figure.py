@@ -6,6 +6,7 @@ that is not computed from `raw.json`.
 """
 
 import argparse
+import concurrent.futures
 import json
 import math
 import pathlib
@@ -29,15 +30,17 @@ class Figure:
     """A figure of a paper. `steps(quick)` yields pairs of a label and a function of the lab; a label that appears once
     per round collects a list of results. `values(raw)` returns the figures for the page, and `draw(axes, raw)` draws
     the plot. A figure that is only computed or simulated needs no `lab`: neither root nor hugepages nor a quiet
-    machine. Results of a figure that is not `timed` do not depend on other programs. `summary(raw, values)` returns rows
-    for the table of all figures: description, the paper's value, and the measured value.
+    machine. Results of a figure that is not `timed` do not depend on other programs. `at_once` steps run at the same time: more
+    than one only if no step measures time. `summary(raw, values)` returns rows for the table of all figures: description,
+    the paper's value, and the measured value.
     """
 
-    def __init__(self, file, steps, values, draw, summary, rounds=3, size=(7, 4), panels=1, lab=True, timed=None):
+    def __init__(self, file, steps, values, draw, summary, rounds=3, size=(7, 4), panels=1, lab=True, timed=None, at_once=1):
         self.folder = pathlib.Path(file).resolve().parent
         self.steps, self.values, self.draw, self.summary = steps, values, draw, summary
         self.rounds, self.size, self.panels, self.lab = rounds, size, panels, lab
         self.timed = lab if timed is None else timed
+        self.at_once = at_once
         self.only = ""
 
     @property
@@ -56,19 +59,24 @@ class Figure:
         """Runs everything and writes raw.json; with `only`, keeps the results of other steps."""
         notes, begin = machine.notes(), time.monotonic()
         results = {}
+
+        def step(label, run):
+            bar.show(f"{self.name}: {label}")
+            try:
+                result = run(lab)
+                if isinstance(result, dict) and "rate" in result:
+                    machine.some(result["rate"], "packets a second")
+            except machine.Failed as failed:
+                raise machine.Failed(f"{self.name}, {label}: {failed}") from failed
+            finally:
+                lab.end_all()
+            bar.step()
+            return result
+
         for _ in range(self.rounds):
-            for label, run in self.wanted():
-                bar.show(f"{self.name}: {label}")
-                try:
-                    result = run(lab)
-                    if isinstance(result, dict) and "rate" in result:
-                        machine.some(result["rate"], "packets a second")
-                    results.setdefault(label, []).append(result)
-                except machine.Failed as failed:
-                    raise machine.Failed(f"{self.name}, {label}: {failed}") from failed
-                finally:
-                    lab.end_all()
-                bar.step()
+            wanted = self.wanted()
+            for (label, _), result in zip(wanted, each(step, wanted, self.at_once)):
+                results.setdefault(label, []).append(result)
         if not results:
             raise machine.Failed(f"{self.name} has no step that begins with {self.only!r}")
         raw = {"host": notes, "command": f"eval/{self.name}/measure.py", "rounds": self.rounds, "seconds": round(time.monotonic() - begin), "results": results}
@@ -155,6 +163,18 @@ def run_all(figures, page_only=False):
                 failures.catch(figure.measure, lab, bar)
                 failures.catch(figure.write_page)
     failures.report()
+
+
+def each(step, words, at_once):
+    """Results of a function for each of some tuples of arguments, in their order; `at_once` calls run at the same time."""
+    if at_once == 1:
+        yield from (step(*one) for one in words)
+        return
+    pool = concurrent.futures.ThreadPoolExecutor(at_once)
+    try:
+        yield from pool.map(lambda one: step(*one), words)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def write_summary(path, figures, not_shown):

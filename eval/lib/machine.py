@@ -1,5 +1,6 @@
 """The machine of the measurement: facts that a reader must know, and its hugepages."""
 
+import contextlib
 import datetime
 import fcntl
 import os
@@ -81,6 +82,21 @@ def notes():
         "hugepages": pathlib.Path("/proc/sys/vm/nr_hugepages").read_text().strip() + " of 2 MiB",
         "load before": pathlib.Path("/proc/loadavg").read_text().split()[0],
     }
+
+
+@contextlib.contextmanager
+def locked(path):
+    """Holds the lock of a file, which only one program does at a time."""
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def replace(path, text):
+    """Writes a file whole: who reads it at the same time finds the old or the new text."""
+    new = path.with_name(f"{path.name}.{os.getpid()}")
+    new.write_text(text)
+    new.replace(path)
 
 
 def end_in_order():

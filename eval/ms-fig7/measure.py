@@ -87,7 +87,7 @@ def summary(raw, values):
     return [("Multistage Figure 7, four balancers and ten routers", "6,000 kpps", f"{kpps(raw, 4, 10):,.0f} kpps in virtual time, of boxes with the paper's rates")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(6, 3.6), lab=False, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(6, 3.6), lab=False, at_once=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -103,7 +103,7 @@ def summary(raw, values):
             ("RouteBricks 5.3, forwarding the trace without the cards' limit, projected", "70 Gbps", f"{values['bus gbps']} Gbps: 80 % of what two cores copy, computed")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=2, size=(8.6, 3.4), panels=2, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

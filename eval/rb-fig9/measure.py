@@ -121,7 +121,7 @@ def summary(raw, values):
     return [("RouteBricks Figure 9, cycles of a packet: forward, route, IPsec", "1229, 1860, 7822 at every rate", "; ".join(values[f"{app} paced"] for app in APPS))]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=2, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=3, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

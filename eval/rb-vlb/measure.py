@@ -154,7 +154,7 @@ def summary(raw, values):
              f"{values['least']} with 4 to 64 servers; Jain's index {values['jain']} at least with 4 to 2,048")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False, at_once=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()

@@ -183,7 +183,7 @@ def summary(raw, values):
             ("RouteBricks 6.2, four servers: 64 bytes, backbone mix", "12, 35 Gbps, eight cores each", f"{values['by costs']} Gbps, computed for one core each")]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), lab=False, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), lab=False, at_once=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()
