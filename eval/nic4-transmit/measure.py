@@ -17,6 +17,7 @@ FIRST, LAST = 0.2, 0.3  # rate limits of the first and the last queue, of the li
 OFFERED = [0.1, 0.2, 0.3, 0.5, 0.8]  # to each of the four queues, of the link
 QUEUES = ["first, up to 0.2", "in turn", "in turn", "last, up to 0.3"]
 SECONDS = 0.5
+ATTEMPTS = 5  # at a load that the sources did not offer
 
 
 def counts(router):
@@ -33,11 +34,16 @@ def run(here):
     for offered in OFFERED:
         for n in range(4):
             router.write(f"s{n}.rate", str(int(offered * LINK)))
-        time.sleep(0.2)
-        start, before = counts(router)
-        time.sleep(SECONDS)
-        end, after = counts(router)
-        points.append([(b - a) / (end - start) / LINK for a, b in zip(before, after)])
+        for _ in range(ATTEMPTS):
+            time.sleep(0.2)
+            start, before = counts(router)
+            time.sleep(SECONDS)
+            end, after = counts(router)
+            point = [(b - a) / (end - start) / LINK for a, b in zip(before, after)]
+            # Sources whose core the machine's host takes away offer less.
+            if min(point[:4]) > 0.98 * offered:
+                break
+        points.append(point)
     return {"points": points}
 
 
