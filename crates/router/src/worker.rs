@@ -19,7 +19,7 @@ pub mod share;
 mod stopwatch;
 
 use adaptive::AdaptivePolling;
-use burst::{BurstLimit, Round};
+use burst::BurstLimit;
 use engine::clock::{Clock, Time};
 use engine::graph::{Graph, Site};
 use engine::plan::Plan;
@@ -183,8 +183,6 @@ pub struct LocalRouter {
     rounds: u32,
     /// Burst limit of the router's tasks while other routers run.
     burst_limit: BurstLimit,
-    /// Number of packets that the router's tasks had moved before its last turn beside other routers.
-    packets_before: u64,
     /// Duration in nanoseconds of the router's last turn beside other routers, and true if packets moved in it.
     last: (u64, bool),
     /// Nanoseconds of turns in which something moved.
@@ -268,14 +266,9 @@ impl LocalRouter {
         // The burst limit does not apply to a shared port's router: it works for all others, and larger bursts make
         // its system calls cheaper per packet.
         if !self.account.share.is_of_port() {
-            let packets = self.graph().packets_of_tasks();
-            let rounds = u64::from(self.graph().rounds_used().max(1));
-            let moved = packets.saturating_sub(self.packets_before);
-            self.packets_before = packets;
-            self.burst_limit.note(Round {
-                packets: moved.div_ceil(rounds),
-                time: self.last.0 / rounds,
-            });
+            let moved = self.graph().packets_of_tasks();
+            let rounds = self.graph().rounds_used();
+            self.burst_limit.note_turn(moved, rounds, self.last.0);
             let limit = self.burst_limit.get();
             self.graph().set_burst_limit(limit);
         }

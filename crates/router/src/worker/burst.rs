@@ -9,28 +9,41 @@
 
 use super::{BURST_MAX, TURN_NS};
 
-/// Number of rounds between a trial that was undone and the next trial.
+/// Number of rounds without trials after neither smaller nor larger bursts were better.
 const ROUNDS_BETWEEN_TRIALS: u32 = 32;
 
-/// One round of a router: the mean of its last turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Round {
-    /// Number of packets that its tasks moved.
-    pub(super) packets: u64,
-    /// Duration in nanoseconds.
-    pub(super) time: u64,
+/// One round of a router: the mean of a turn.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// Number of packets that the router's tasks moved.
+    packets: u64,
+    time_ns: u64,
+}
+
+/// A change of the limit whose effect the next round tells.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    /// The last round before the change.
+    before: Round,
+    /// The limit before the change.
+    limit: u32,
+    /// True if bursts were made larger.
+    grows: bool,
 }
 
 /// The burst limit of a router, and what is known about the cost of its rounds.
 #[derive(Clone, Debug)]
 pub(super) struct BurstLimit {
     limit: u32,
-    /// The last round before the limit was changed as a trial.
-    trial: Option<Round>,
-    /// True if the next trial makes bursts larger.
-    grows: bool,
-    /// Number of rounds until the next trial.
+    /// Number of packets that the router's tasks had moved at the end of its last turn; `None` before the first.
+    moved: Option<u64>,
+    trial: Option<Trial>,
+    /// True if smaller bursts were tried and did not pay, so that larger ones are tried next.
+    shrinking_failed: bool,
+    /// Number of rounds until the next trial, unless rounds take more than twice `usual_ns`.
     pause: u32,
+    /// Duration of a round before the trial that did not pay.
+    usual_ns: u64,
 }
 
 impl BurstLimit {
@@ -38,9 +51,11 @@ impl BurstLimit {
     pub(super) fn new() -> BurstLimit {
         BurstLimit {
             limit: 1,
+            moved: None,
             trial: None,
-            grows: true,
+            shrinking_failed: false,
             pause: 0,
+            usual_ns: 0,
         }
     }
 
@@ -58,67 +73,85 @@ impl BurstLimit {
         self.limit
     }
 
-    /// Adapts the limit after a round.
+    /// Adapts the limit after a turn of `rounds` rounds. The router's tasks have moved `moved` packets in all turns so
+    /// far.
     #[inline]
-    pub(super) fn note(&mut self, round: Round) {
+    pub(super) fn note_turn(&mut self, moved: u64, rounds: u32, turn_ns: u64) {
+        let before = self.moved.replace(moved);
+        let rounds = u64::from(rounds.max(1));
+        // Counters go back to 0 on a user's request.
+        let packets = moved.saturating_sub(before.unwrap_or(moved));
+        self.note(Round {
+            packets: packets.div_ceil(rounds),
+            time_ns: turn_ns / rounds,
+        });
+    }
+
+    /// Adapts the limit after a round.
+    fn note(&mut self, round: Round) {
         if round.packets == 0 {
             return;
         }
-        if let Some(before) = self.trial.take() {
-            self.judge(before, round);
-        } else if round.time < TURN_NS / 2 {
+        if let Some(trial) = self.trial.take() {
+            self.judge(trial, round);
+        } else if round.time_ns < TURN_NS / 2 {
             self.limit = (2 * self.limit).min(BURST_MAX);
+            (self.shrinking_failed, self.pause) = (false, 0);
+        } else if self.pause > 0 && round.time_ns <= 2 * self.usual_ns {
+            self.pause -= 1;
         } else {
             self.try_another(round);
         }
     }
 
     /// Ends a trial: keeps the limit, or undoes the change.
-    fn judge(&mut self, before: Round, after: Round) {
-        let (small, large) = match before.packets < after.packets {
-            true => (before, after),
-            false => (after, before),
+    fn judge(&mut self, trial: Trial, after: Round) {
+        let (small, large) = match trial.before.packets < after.packets {
+            true => (trial.before, after),
+            false => (after, trial.before),
         };
         let packets = large.packets - small.packets;
-        if packets == 0 {
-            // As many packets as before were waiting: nothing is known.
+        // True if most of the larger round's time depends on its packets.
+        let saved_ns = large.time_ns.saturating_sub(small.time_ns);
+        let smaller_is_better = 2 * saved_ns * large.packets > large.time_ns * packets;
+        // If as many packets as before were waiting, or fewer took longer, the rounds cannot be compared.
+        let unknown = packets == 0 || small.time_ns > large.time_ns + large.time_ns / 4;
+        if unknown || smaller_is_better != trial.grows {
+            self.shrinking_failed = false;
+            if after.time_ns >= TURN_NS / 2 {
+                self.try_another(after);
+            }
             return;
         }
-        // True if most of the larger round's time depends on its packets.
-        let time = large.time.saturating_sub(small.time);
-        let smaller_is_better = 2 * time * large.packets > large.time * packets;
-        if smaller_is_better == self.grows {
-            self.limit = match self.grows {
-                true => (self.limit / 2).max(1),
-                false => (2 * self.limit).min(BURST_MAX),
-            };
-            self.grows = !self.grows;
+        self.limit = trial.limit;
+        self.usual_ns = trial.before.time_ns;
+        self.shrinking_failed = !trial.grows;
+        if trial.grows {
             self.pause = ROUNDS_BETWEEN_TRIALS;
         }
     }
 
-    /// Changes the limit as a trial, if a change in this direction makes sense and no trial was undone just now.
+    /// Changes the limit as a trial, if a change makes sense.
     fn try_another(&mut self, round: Round) {
-        if self.pause > 0 {
-            self.pause -= 1;
+        let before = self.limit;
+        let shrinking_failed = self.shrinking_failed && round.time_ns <= 2 * self.usual_ns;
+        let grows = round.time_ns <= TURN_NS || shrinking_failed || self.limit == 1;
+        if !grows {
+            let used = u64::from(self.limit).min(round.packets);
+            self.limit = (used * TURN_NS / round.time_ns).max(1) as u32;
+        } else if round.packets >= u64::from(self.limit) && self.limit < BURST_MAX {
+            self.limit = (2 * self.limit).min(BURST_MAX);
+        } else {
+            self.pause = ROUNDS_BETWEEN_TRIALS;
+            self.usual_ns = round.time_ns;
+            self.shrinking_failed = false;
             return;
         }
-        let full = round.packets >= u64::from(self.limit);
-        let long = round.time > TURN_NS;
-        self.grows = match (full, long) {
-            (false, false) => return,
-            (true, false) => true,
-            (false, true) => false,
-            (true, true) => self.grows || self.limit == 1,
-        };
-        self.trial = Some(round);
-        self.limit = match self.grows {
-            true => (2 * self.limit).min(BURST_MAX),
-            false => {
-                let used = u64::from(self.limit).min(round.packets);
-                (used * TURN_NS / round.time).max(used / 2).max(1) as u32
-            }
-        };
+        self.trial = Some(Trial {
+            before: round,
+            limit: before,
+            grows,
+        });
     }
 }
 
@@ -132,11 +165,11 @@ mod tests {
         let (mut limits, mut times) = (Vec::new(), 0);
         for number in 0..2_000 {
             let packets = u64::from(limit.get().min(64));
-            let time = fixed + packets * packet;
-            limit.note(Round { packets, time });
+            let time_ns = fixed + packets * packet;
+            limit.note(Round { packets, time_ns });
             if number >= 1_000 {
                 limits.push(limit.get());
-                times += time;
+                times += time_ns;
             }
         }
         limits.sort_unstable();
@@ -180,8 +213,8 @@ mod tests {
         let mut limit = BurstLimit::none();
         for _ in 0..100 {
             let packets = u64::from(limit.get().min(64));
-            let time = packets * 1_000_000;
-            limit.note(Round { packets, time });
+            let time_ns = packets * 1_000_000;
+            limit.note(Round { packets, time_ns });
         }
         assert_eq!(limit.get(), 1);
         let (after, _) = settle(limit, 9_000, 20);
@@ -189,10 +222,41 @@ mod tests {
     }
 
     #[test]
+    fn bursts_shrink_at_once_when_packets_become_expensive() {
+        for round in 1..200 {
+            // Cheap packets with a fixed cost; the time of the change differs, so it meets trials and pauses.
+            let mut limit = BurstLimit::none();
+            let mut time_of_expensive = 0;
+            for number in 0..round + 20 {
+                let packets = u64::from(limit.get().min(64));
+                let expensive = number >= round;
+                let time_ns = 9_000 + packets * if expensive { 100_000 } else { 50 };
+                time_of_expensive += if expensive { time_ns } else { 0 };
+                limit.note(Round { packets, time_ns });
+            }
+            // Two bursts before the change shows, then bursts of one packet, and a trial with two.
+            let bound = 2 * 64 * 100_000 + 30 * 109_000;
+            assert!(time_of_expensive <= bound, "{round}: {time_of_expensive}");
+        }
+    }
+
+    #[test]
+    fn bursts_keep_their_limit_after_the_first_turn_and_after_counters_are_reset() {
+        let mut limit = BurstLimit::none();
+        // The packets of the first turn are not known.
+        limit.note_turn(1_000_000, 1, 1_000_000);
+        limit.note_turn(5, 1, 1_000_000);
+        assert_eq!(limit.get(), BURST_MAX);
+        // 20 packets in two rounds of 50 us each.
+        limit.note_turn(25, 2, 100_000);
+        assert_eq!(limit.get(), 1);
+    }
+
+    #[test]
     fn bursts_keep_their_limit_after_rounds_without_packets() {
         let mut limit = BurstLimit::none();
-        let (packets, time) = (0, 1_000_000);
-        limit.note(Round { packets, time });
+        let (packets, time_ns) = (0, 1_000_000);
+        limit.note(Round { packets, time_ns });
         assert_eq!(limit.get(), BURST_MAX);
     }
 
@@ -205,8 +269,8 @@ mod tests {
             let packets = u64::from(limit.get().min(64));
             packets_moved += packets;
             let taken_away = if number % 50 == 0 { 1_000_000 } else { 0 };
-            let time = 6_000 + 50 * packets + taken_away;
-            limit.note(Round { packets, time });
+            let time_ns = 6_000 + 50 * packets + taken_away;
+            limit.note(Round { packets, time_ns });
         }
         assert!(packets_moved >= 10_000 * 40, "{packets_moved}");
     }

@@ -203,7 +203,6 @@ impl Routers {
             rounds: 1,
             // The cost of its packets is not known yet.
             burst_limit: BurstLimit::new(),
-            packets_before: 0,
             last: (0, false),
             busy: 0,
             halted: false,
