@@ -46,8 +46,8 @@ pub(super) struct Etcd {
     prefix: String,
     /// Member that answered last.
     last: AtomicUsize,
-    /// Number of renewals without an answer.
-    renewals: AtomicUsize,
+    /// Each renewal that waits for an answer holds a clone.
+    renewals: Arc<()>,
 }
 
 /// A connection that is closed with its last use.
@@ -67,7 +67,7 @@ impl Etcd {
             tls: Arc::new(tls),
             prefix: format!("/ashlar/{cluster}/"),
             last: AtomicUsize::new(0),
-            renewals: AtomicUsize::new(0),
+            renewals: Arc::new(()),
         }
     }
 
@@ -106,11 +106,10 @@ impl Etcd {
             Request::Renew(lease) => {
                 let asked = json!({"ID": lease.to_string()});
                 // A renewal whose forerunner waits for an answer begins at another member.
-                let waiting = self.renewals.fetch_add(1, Ordering::Relaxed);
+                let waiting = Arc::strong_count(&self.renewals) - 1;
+                let _renewal = Arc::clone(&self.renewals);
                 let reply = self.call_from(waiting, "/v3/lease/keepalive", &asked);
-                let reply = reply.await;
-                self.renewals.fetch_sub(1, Ordering::Relaxed);
-                let reply = reply?;
+                let reply = reply.await?;
                 match number(&reply["result"]["TTL"]) {
                     Some(1..) => Ok(Answer::Renewed),
                     _ => Ok(Answer::Expired),
