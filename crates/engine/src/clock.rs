@@ -165,6 +165,21 @@ impl Clock {
             Clock::Warped(_) | Clock::Virtual(_) => 0,
         }
     }
+
+    /// Number of cycles that pass between two readings of the cycle counter in a row: the least of many.
+    pub fn reading_cycles(&self) -> u64 {
+        static LEAST: OnceLock<u64> = OnceLock::new();
+        let Clock::Real(clock) = self else {
+            return 0;
+        };
+        *LEAST.get_or_init(|| {
+            let pair = |_| {
+                let first = clock.raw();
+                clock.raw().wrapping_sub(first)
+            };
+            (0..1_000).map(pair).min().unwrap_or(0)
+        })
+    }
 }
 
 /// Nanoseconds since the Unix epoch at a time of the real clock.

@@ -109,6 +109,10 @@ pub(crate) struct Core {
     pub(crate) most: usize,
     /// Number of runs of a task that the current measured run represents; 0 if the run is not measured.
     pub(crate) weight: u64,
+    /// Number of cycles that a reading of the cycle counter takes.
+    reading_cycles: u64,
+    /// Number of cycles of all readings so far.
+    cycles_of_readings: u64,
     pub(crate) spare: Vec<Batch>,
     /// Buffer for the verdicts of a whole batch.
     pub(crate) verdicts: Vec<Verdict>,
@@ -268,6 +272,8 @@ impl Graph {
             completed: 0,
             on: 0,
             weight: 1,
+            reading_cycles: site.clock.reading_cycles(),
+            cycles_of_readings: 0,
             spare: Vec::new(),
             verdicts: Vec::new(),
             leavers: Vec::new(),

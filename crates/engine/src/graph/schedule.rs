@@ -30,8 +30,9 @@ pub(crate) enum TaskState {
 /// Stride of a task with one ticket; Click's tasks have 1024 tickets by default.
 const STRIDE_ONE: u64 = 1 << 20;
 const TICKETS: u64 = 1024;
-/// One in this many runs of a task is measured, and represents all of them.
-const MEASURED_ONE_IN: u64 = 64;
+/// One in this many runs of a task is measured, and represents all of them. A prime number: busy and empty runs often
+/// alternate, and with 64 all measured runs would be of the same kind.
+const MEASURED_ONE_IN: u64 = 61;
 /// Maximum number of rounds of a turn with several tasks. It is more than one because a task that found one packet
 /// may find a full burst next time.
 const ROUNDS_TOGETHER: u32 = 4;
@@ -144,7 +145,7 @@ impl Graph {
         self.core.inbox.as_ref().is_some_and(Inbox::any)
     }
 
-    /// Number of packets that the tasks' elements have sent, or taken if they send none.
+    /// Number of packets that elements with tasks have sent or taken, whichever is more.
     pub fn packets_of_tasks(&self) -> u64 {
         let of_node = |task: &Task| {
             let stats = &self.core.stats[task.node];
@@ -431,5 +432,22 @@ impl Core {
 
     pub(crate) fn cancel_timer(&mut self, node: usize) {
         self.timer_at[node] = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn measured_runs_are_of_all_kinds_that_take_turns() {
+        for kinds in 2..MEASURED_ONE_IN {
+            let mut measured = vec![0; kinds as usize];
+            let runs = 0..100 * kinds * MEASURED_ONE_IN;
+            for run in runs.filter(|run| run.is_multiple_of(MEASURED_ONE_IN)) {
+                measured[(run % kinds) as usize] += 1;
+            }
+            assert!(measured.iter().all(|n| *n == 100), "{kinds}: {measured:?}");
+        }
     }
 }

@@ -254,21 +254,33 @@ impl Core {
 
     /// Cycle counter; 0 if the run is not measured.
     #[inline]
-    pub(crate) fn stamp(&self) -> u64 {
+    pub(crate) fn stamp(&mut self) -> u64 {
         match self.weight {
             0 => 0,
-            _ => self.clock.cycles(),
+            _ => self.read_cycles(),
         }
     }
 
     /// Number of cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one
     /// represents.
     #[inline]
-    pub(crate) fn spent(&self, since: u64) -> u64 {
+    pub(crate) fn spent(&mut self, since: u64) -> u64 {
         match self.weight {
             0 => 0,
-            weight => self.clock.cycles().wrapping_sub(since) * weight,
+            weight => {
+                let passed = self.read_cycles().wrapping_sub(since);
+                // A reading that was quicker than usual must not make it negative.
+                u64::try_from(passed.cast_signed()).unwrap_or(0) * weight
+            }
         }
+    }
+
+    /// Cycle counter without the cycles of its readings: with few packets in a batch these would be most of what is
+    /// measured.
+    fn read_cycles(&mut self) -> u64 {
+        let now = self.clock.cycles();
+        self.cycles_of_readings += self.reading_cycles;
+        now.wrapping_sub(self.cycles_of_readings)
     }
 
     /// True if the fused loop that begins at a node may run: no earlier packets wait further down, no capture watches
