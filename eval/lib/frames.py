@@ -25,14 +25,15 @@ REAL = SHARED / "data" / "pcap" / "ndpi-mix-zeropay.pcap.zst"
 
 def routes():
     """256K IPv4 prefixes, all to port 1."""
-    return _made("routes4", lambda path: path.write_text(_routes_text()))
+    return made("routes4", lambda path: path.write_text(_routes_text()))
 
 
 def _routes_text():
     return "".join(f"{ipaddress.IPv4Address(a)}/{n} 1\n" for a, n in workload.routes4())
 
 
-def _made(name, make):
+def made(name, make):
+    """A file of the folder for measurements, which `make` writes to the path that it is given, if it is missing."""
     path = WORK / name
     if not path.exists():
         WORK.mkdir(parents=True, exist_ok=True)
@@ -44,13 +45,13 @@ def _made(name, make):
 
 def fixed(size, count=COUNT):
     """A capture of frames of `size` bytes, including frame check sequence, to random routes."""
-    return _made(f"eval-{size}-{count}.pcap", lambda path: _write(path, lambda rng: size - 4, count))
+    return made(f"eval-{size}-{count}.pcap", lambda path: _write(path, lambda rng: size - 4, count))
 
 
 def mix(count=COUNT):
     """A capture of frames of the mix, in random order."""
     sizes, weights = zip(*ABILENE_LIKE.items())
-    return _made(f"eval-mix-{count}.pcap", lambda path: _write(
+    return made(f"eval-mix-{count}.pcap", lambda path: _write(
         path, lambda rng: max(rng.choices(sizes, weights)[0] + 14, 60), count))
 
 
@@ -64,7 +65,7 @@ def flows(count=COUNT, number=4000):
         order = rng.choices(to, [1 / (rank + 1) for rank in range(number)], k=count)
         workload.write_pcap(path, (workload.frame4(address, max(rng.choices(sizes, weights)[0] + 14, 60)) for address in order))
 
-    return _made(f"eval-flows-{number}-{count}.pcap", write)
+    return made(f"eval-flows-{number}-{count}.pcap", write)
 
 
 @functools.cache
@@ -73,7 +74,7 @@ def real():
     if not REAL.exists():
         print(f"skipped: real traffic needs {REAL}", file=sys.stderr)
         return flows(), "made up by seed, as there is no ../shared/data/pcap"
-    unpacked = _made("real.pcap", lambda path: subprocess.run(["zstd", "-qdf", REAL, "-o", path], check=True))
+    unpacked = made("real.pcap", lambda path: subprocess.run(["zstd", "-qdf", REAL, "-o", path], check=True))
     return unpacked, f"real, `{REAL.name}`"
 
 

@@ -86,17 +86,10 @@ def notes():
 
 @contextlib.contextmanager
 def locked(path):
-    """Holds the lock of a file, which only one program does at a time."""
+    """Waits for the lock of a file, and holds it."""
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
-
-
-def replace(path, text):
-    """Writes a file whole: who reads it at the same time finds the old or the new text."""
-    new = path.with_name(f"{path.name}.{os.getpid()}")
-    new.write_text(text)
-    new.replace(path)
 
 
 def end_in_order():
