@@ -1,4 +1,4 @@
-//! A packet in one line, for `ashlar capture` and `ashlar trace`.
+//! Description of a packet in one line, for `ashlar capture` and `ashlar trace`.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};

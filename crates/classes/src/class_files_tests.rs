@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Number of files that are no class yet. It may only fall: move what a class needs to a crate below.
+/// Number of files that contain no class. It may only fall: move helpers of classes to a crate below.
 const HELPERS: usize = 111;
 
 /// Sources under a folder, without tests and lists of modules and fused loops.

@@ -1,17 +1,17 @@
-//! The control plane: everything asynchronous, and the only crate that knows tokio.
+//! The control plane: all asynchronous code, and the only crate that uses tokio.
 //!
 //! Its folders are layers. Each uses those above it in this list, and none below:
 //!
 //! - `host`: the process on its machine: log, service manager, sockets, users, namespaces.
-//! - `description`: what a user's files say: Click text with its definitions, TOML, clusters, balancers.
+//! - `description`: the contents of a user's files: Click text with its definitions, TOML, clusters, balancers.
 //! - `compile`: from a description to plans. Nothing that runs is changed.
-//! - [`view`]: what control tells of routers: the API's JSON types, Prometheus text, pcapng, packet accounting.
+//! - [`view`]: output formats: the API's JSON types, Prometheus text, pcapng, packet accounting.
 //! - [`netlink`]: the kernel's routes, neighbours and IPsec state, mirrored. [`balance`]: owners of buckets.
 //! - `running`: one running router, [`Control`]: its handlers, counts, captures, traces, saved settings, reload.
 //! - [`isolated`]: supervision of routers that are processes of their own.
 //! - `process`: a [`Process`], which has workers, ports and routers, and reloads all of them.
-//! - [`agreement`]: the part of a server, and of its operator, in what the servers of a cluster agree on.
-//! - [`api`]: requests by HTTP. [`runtime`]: the control thread, which serves the API and obeys signals.
+//! - [`agreement`]: a server's, and its operator's, part in the agreement of a cluster's servers.
+//! - [`api`]: requests by HTTP. [`runtime`]: the control thread, which serves the API and handles signals.
 //!
 //! [`client`] is the other end of the API, as the program's subcommands use it.
 //!

@@ -8,7 +8,7 @@ pub mod aggregate;
 pub mod control;
 /// Classes that read and write files of packets.
 pub mod dump;
-/// Scripts, and what else has to do with the driver.
+/// Scripts, and classes that control the driver.
 pub mod script;
 /// Classes that exchange packets with other programs over sockets.
 pub mod sockets;

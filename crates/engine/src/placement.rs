@@ -7,7 +7,7 @@ use crate::contract::AnyConfig;
 pub struct Placement {
     /// Workers on which the element's task runs; `None` = chosen by the plan.
     pub workers: Option<Vec<usize>>,
-    /// True if packets leave the element only on the workers of its task, and on all of those, whatever workers they
+    /// True if packets leave the element only on the workers of its task, and on all of these, whatever workers they
     /// come from. Without `workers` these are all workers.
     pub gathers: bool,
     /// Number of workers that the element can distinguish: it runs only on workers below this number.

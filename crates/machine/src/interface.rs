@@ -55,7 +55,7 @@ pub enum Xdp {
 }
 
 impl Xdp {
-    /// The best that a driver supports.
+    /// Best access that a driver supports; generic if the driver is unknown.
     pub fn of(driver: Option<&str>) -> Xdp {
         match driver {
             Some(driver) if ZERO_COPY.contains(&driver) => Xdp::ZeroCopy,

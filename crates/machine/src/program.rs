@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::process::Command;
 
-/// A command for a program that inherits standard input, output and error, but no other descriptor. This process
-/// starts all child programs by this function; only a program that replaces the process does without.
+/// A command for a program that inherits standard input, output and error, but no other descriptor. This process starts
+/// all child programs by this function, except a program that replaces the process itself.
 ///
 /// Descriptors are marked close-on-exec here and not in the child. With code between fork and exec the standard
 /// library would use fork, which makes all private memory copy-on-write. Every worker would then take a page fault

@@ -83,7 +83,7 @@ pub(super) const BUCKET: u64 = 1 << 38;
 #[derive(Clone, Copy)]
 pub(crate) struct Line(pub(crate) [u8; 64]);
 
-/// A buffer that holds no packet: what pools store.
+/// A buffer without a packet, as pools store it.
 #[repr(transparent)]
 pub struct Buffer(pub(super) NonNull<Mbuf>);
 

@@ -45,8 +45,8 @@ pub fn readdressed<'p>(
 /// They are valid in the surrounding compound element.
 pub struct GivesNames(pub fn(&mut Names, &str));
 
-/// Names of addresses: defined by elements, or those of devices with their own addresses and MTUs. Also returns the
-/// devices.
+/// Collects the names of addresses: those that elements define, and those of devices for their own addresses and MTUs.
+/// Also returns these devices.
 pub(super) fn of(router: &Router, registry: &Registry, options: &Options) -> (Names, Vec<String>) {
     let mut names = options.names.clone();
     let mut addressed = Vec::new();

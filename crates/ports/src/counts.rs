@@ -8,18 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 pub(crate) struct Count(AtomicU64);
 
 impl Count {
-    /// Counts `n` more. Only the owner calls it, so no read-modify-write is needed.
+    /// Adds `n`. Only the owner calls it, so no atomic read-modify-write is needed.
     #[inline]
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
     }
 
-    /// Counts `n` more where several threads write.
+    /// Adds `n` to a counter with several writers.
     pub(crate) fn add_shared(&self, n: u64) {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// The value now.
+    /// Present value.
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
@@ -41,7 +41,7 @@ impl<const N: usize> Counts<N> {
         }
     }
 
-    /// The counter at a place that the caller names by a constant.
+    /// Counter with the index `place`, for which callers have named constants.
     #[inline]
     pub(crate) fn at(&self, place: usize) -> &Count {
         &self.values[place]

@@ -7,11 +7,11 @@
 //! - **AF_XDP**: the worker does it, within its own polls (SO_PREFER_BUSY_POLL). This needs interrupts that are
 //!   deferred for a while after each poll: `napi_defer_hard_irqs` and `gro_flush_timeout` of the interface. Where the
 //!   kernel cannot do it in polls (a veth since Linux 6.13), a timer does it every 50 us: packets come in groups, and
-//!   it runs on the worker's core. A longer time made packets later and brought no more of them through; a shorter one
-//!   brought fewer.
+//!   it runs on the worker's core. A longer interval delayed packets without more throughput; a shorter one reduced the
+//!   throughput.
 //! - **AF_PACKET** has no such polls. A kernel thread does the work (`threaded`), and the scheduler shares the core
-//!   between it and the worker. Packets beyond the capacity of both are lost where it costs least, in the queue of the
-//!   device. A veth has NAPI only while it merges packets (GRO).
+//!   between it and the worker. Packets beyond the capacity of both are dropped at the least cost, in the device's
+//!   queue. A veth has NAPI only while it merges packets (GRO).
 //!
 //! The interface gets its former settings back when its last port is closed. Settings changed by another program stay.
 
@@ -26,7 +26,8 @@ use sync::Lock;
 /// Files of an interface's folder in /sys, with the values to set where they hold 0.
 type Settings = &'static [(&'static str, &'static str)];
 
-/// Interrupts stay off while polls come at least every 200 us, and for two further such intervals.
+/// Interrupts stay off while the worker polls at least every 200 us. They are switched on after two intervals without
+/// a poll.
 const BY_WORKER: Settings = &[
     ("napi_defer_hard_irqs", "2"),
     ("gro_flush_timeout", "200000"),

@@ -23,7 +23,8 @@ pub(crate) enum Balancer {
     Simulate(SimulateBalancer),
     /// Show the back ends of a running balancer: state, buckets, health
     Show(ShowBackends),
-    /// Give a back end no new flows, and move each of its flows when it is silent, so that no packet is reordered
+    /// Assign no new flows to a back end, and move each of its flows when the flow is idle, so that no packet is
+    /// reordered
     Drain(OneBackend),
     /// Move all flows of a back end at once
     Remove(OneBackend),
@@ -64,7 +65,7 @@ pub(crate) struct ShowBackends {
 pub(crate) struct OneBackend {
     /// The back end
     pub(crate) name: String,
-    /// Time after which flows move even if they are not silent, such as 10s; default is the file's `deadline`
+    /// Time after which flows move even if they are not idle, such as 10s; default is the file's `deadline`
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<String>,
     #[command(flatten)]
@@ -77,7 +78,7 @@ pub(crate) struct Weight {
     pub(crate) name: String,
     /// Weight relative to that of other back ends
     pub(crate) weight: u16,
-    /// Time after which flows move even if they are not silent
+    /// Time after which flows move even if they are not idle
     #[arg(long, value_name = "TIME")]
     pub(crate) within: Option<String>,
     #[command(flatten)]
@@ -95,10 +96,10 @@ pub(crate) struct BalancerPlan {
     /// Packets per second that a back end forwards
     #[arg(long, value_name = "PPS", default_value = "640k", value_parser = packets)]
     pub(crate) backend: f64,
-    /// Packets per second that a balancer sends in, while as many go out
+    /// Packets per second that a balancer forwards in each direction
     #[arg(long, value_name = "PPS", default_value = "1488k", value_parser = packets)]
     pub(crate) balancer: f64,
-    /// Front ports that a balancer has room for
+    /// Maximum number of front ports of a balancer
     #[arg(long, value_name = "N", default_value_t = 24)]
     pub(crate) fronts: u32,
     /// Back ports of a balancer
@@ -115,7 +116,7 @@ pub(crate) struct BalancerPlan {
     pub(crate) json: bool,
 }
 
-/// Packets per second, with `k` and `M`.
+/// Parses packets per second, with the suffixes `k` and `M`.
 fn packets(text: &str) -> Result<f64, String> {
     let (number, factor) = match text.strip_suffix(['k', 'K']) {
         Some(number) => (number, 1e3),

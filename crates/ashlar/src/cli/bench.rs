@@ -19,8 +19,8 @@ pub(crate) struct Bench {
     /// other ends of the devices' cables
     #[arg(long, num_args = 2, value_names = ["SEND", "RECEIVE"], conflicts_with = "simulate")]
     pub(crate) cable: Option<Vec<String>>,
-    /// Run on one worker in simulated time, in which work takes no time. This shows the effect of queues, shapers and
-    /// schedulers, with the same result on every machine. Each microsecond with a due timer takes about 3 us, and a
+    /// Run on one worker in simulated time, in which processing takes no time. This shows the effect of queues, shapers
+    /// and schedulers, with the same result on every machine. Each microsecond with a due timer takes about 3 us, and a
     /// source that always has packets (InfiniteSource) has 10,000 turns at each moment
     #[arg(long, conflicts_with = "workers")]
     pub(crate) simulate: bool,

@@ -1,6 +1,6 @@
-//! The devices of a confined program: those that any program expects, /dev/net/tun for TAP interfaces, and the cards of
-//! its user. All others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code. /dev/zero is
-//! missing, too, because shared mappings of it are memory that no limit covers.
+//! The devices in a confined program's /dev: those that every program expects, /dev/net/tun for TAP interfaces, and the
+//! cards of the program's user. All others, such as /dev/fuse, /dev/kvm and /dev/vsock, would expose more kernel code.
+//! /dev/zero is missing, too, because shared mappings of it are memory that no limit covers.
 
 use rustix::fs::{CWD, Mode, mkdirat, symlink};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
@@ -41,8 +41,8 @@ pub(super) fn cards_of(user: u32) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Replaces the machine's /dev by one with few devices and `cards`, which is built at `aside` first. The mounts must be
-/// private.
+/// Replaces /dev by one with the standard devices and `cards`, which is built at `aside` first. Mount propagation must
+/// be private.
 pub(super) fn mount_few(aside: &Path, cards: &[String]) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     mount(

@@ -102,7 +102,8 @@ impl Signals {
     }
 }
 
-/// Makes the mount at a path, and all mounts below it, read-only; or makes the path alone writable again.
+/// Makes the mount at a path and all mounts below it read-only, if `is_so` is true. Otherwise makes only the mount at
+/// the path writable.
 pub(super) fn read_only(path: &Path, is_so: bool) -> io::Result<()> {
     const RDONLY: u64 = 1;
     const RECURSIVE: libc::c_uint = 0x8000;

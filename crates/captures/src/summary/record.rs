@@ -14,7 +14,7 @@ pub struct Record {
     pub(super) dst: Option<Ipv4Addr>,
     /// Flags and offset as in the header.
     pub(super) fragment: Option<u16>,
-    /// The same as `ip_frag` tells it; an offset takes precedence.
+    /// The same by `ip_frag`; an offset takes precedence.
     pub(super) fragment_mark: Option<u16>,
     pub(super) ip_len: Option<u32>,
     pub(super) protocol: Option<u8>,

@@ -26,7 +26,7 @@ pub struct Client {
     router: Option<String>,
 }
 
-/// Makes text fit for a place in a path or query.
+/// Percent-encodes text for a path or query.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
@@ -53,17 +53,17 @@ impl Client {
         }
     }
 
-    /// The answer to a GET. Errors are sentences.
+    /// Sends a GET, and returns the answer. Errors are sentences.
     pub fn get(&self, target: &str) -> Result<Bytes, String> {
         self.call(Method::GET, target, Vec::new())
     }
 
-    /// The answer to a GET, as JSON.
+    /// Sends a GET, and returns the answer as JSON.
     pub fn get_json<T: DeserializeOwned>(&self, target: &str) -> Result<T, String> {
         parse(&self.get(target)?)
     }
 
-    /// Sends a value; the answer.
+    /// Sends a value, and returns the answer.
     pub fn put(&self, target: &str, value: Vec<u8>) -> Result<Bytes, String> {
         self.call(Method::PUT, target, value)
     }
@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// The process that listens at the socket, if this process may access it.
+    /// Descriptor (pidfd) of the process that listens at the socket, if this process may access it.
     fn process(&self) -> Option<OwnedFd> {
         let stream = std::os::unix::net::UnixStream::connect(&self.socket).ok()?;
         let peer = rustix::net::sockopt::socket_peercred(&stream).ok()?;
@@ -114,8 +114,8 @@ impl Client {
         Ok(all.into())
     }
 
-    /// The answer to a GET piece by piece, until `take` returns false, it ends, or SIGINT or
-    /// SIGTERM arrives.
+    /// Sends a GET, and passes the answer to `take` chunk by chunk, until `take` returns false, the answer ends, or
+    /// SIGINT or SIGTERM arrives.
     pub fn follow(&self, target: &str, take: &mut dyn FnMut(&[u8]) -> bool) -> Result<(), String> {
         let runtime = runtime()?;
         let request = request(Method::GET, &self.place(target), Vec::new())?;
@@ -175,7 +175,7 @@ impl Client {
             .await
             .map_err(broken)?;
         let running = Running(tokio::spawn(async {
-            // An error shows at the request, too.
+            // The request reports the same error.
             let _ = connection.await;
         }));
         let reply = sender.send_request(request).await.map_err(broken)?;

@@ -1,4 +1,4 @@
-//! A plan as people and programs read it: `ashlar plan`.
+//! Description of a plan as text and JSON, for `ashlar plan`.
 
 use engine::element::Runs;
 use engine::plan::{Edge, Plan};
@@ -49,18 +49,18 @@ pub struct Worker {
     pub worker: usize,
     /// Elements that have a copy here.
     pub elements: usize,
-    /// Elements that start work: tasks, and users of device queues.
+    /// Elements at which packet processing starts: tasks, and users of device queues.
     pub starts: Vec<Start>,
 }
 
-/// An element that starts work on a worker.
+/// An element at which packet processing starts on a worker.
 #[derive(Clone, Debug, Serialize)]
 pub struct Start {
     /// Name of the element.
     pub name: String,
     /// Class of the element.
     pub class: String,
-    /// True if the element is a task; false if packets come to it.
+    /// True if the element is a task; false if packets are pushed to it.
     pub task: bool,
     /// Device of the element.
     pub device: Option<String>,
@@ -112,7 +112,7 @@ pub struct Memory {
     pub buffers_max: usize,
     /// Bytes of all buffers together; memory is allocated as packets need it.
     pub pool_bytes_max: usize,
-    /// Tables and rings of elements that say how large they are: name, bytes.
+    /// Names of elements that state the size of their tables and rings, and the size in bytes.
     pub elements: Vec<(String, usize)>,
 }
 
@@ -171,7 +171,7 @@ pub fn describe(plan: &Plan) -> Description {
     }
 }
 
-/// The loops that packets take from their beginning; others begin on the way, where packets join.
+/// Maximal fused loops: those that are no suffix of another loop.
 fn loops(plan: &Plan) -> Vec<Vec<String>> {
     let all: Vec<Vec<usize>> = plan.loops.iter().map(|p| p.all().collect()).collect();
     let part = |nodes: &Vec<usize>| {
@@ -220,7 +220,7 @@ fn worker(plan: &Plan, worker: usize) -> Worker {
     }
 }
 
-/// Numbers joined: `0, 1 and 2`.
+/// Joins numbers: `0, 1 and 2`.
 fn list(numbers: &[usize]) -> String {
     let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
     match words.split_last() {

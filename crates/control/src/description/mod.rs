@@ -1,4 +1,4 @@
-//! Descriptions: what a user's files say, before anything is compiled or opened.
+//! Descriptions: the contents of a user's files, before anything is compiled or opened.
 //!
 //! From bottom to top: [`source`], the Click text of one router; `reader`, TOML with a place for each value;
 //! `addresses`; [`cluster`] and [`balancer`], from whose sections Click text is generated; [`file`], a whole TOML file.

@@ -17,8 +17,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Name of an object in `old` whose number has changed or was reassigned, so that frames in flight would be
-    /// misinterpreted. `None` if all numbers stay valid.
+    /// Name of an object in `old` whose number has changed or was reassigned: frames in flight would be misinterpreted.
+    /// `None` if all numbers stay valid.
     pub fn moved(&self, old: &Numbers) -> Option<String> {
         if self.cluster != old.cluster {
             return None; // frames carry the cluster's name, so frames of the old cluster are recognised

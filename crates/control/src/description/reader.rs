@@ -1,4 +1,4 @@
-//! Reader of a TOML text, field by field: every mistake is noted with its place, and reading continues.
+//! Reader of a TOML text, field by field: every error is recorded with its position, and reading continues.
 
 use arguments::units::{self, FromArg};
 use lang::{Diagnostic, FileId, Span};

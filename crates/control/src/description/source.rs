@@ -1,4 +1,4 @@
-//! The Click text of one router, where it came from, and its definitions.
+//! The Click text of one router, its origin, and its definitions.
 
 use super::numbers::Numbers;
 use super::unreadable::{cannot_read, not_text};

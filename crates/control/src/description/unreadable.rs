@@ -1,4 +1,4 @@
-//! Explanation of a file that should be a configuration and is none: the kind of file, and the expected one.
+//! Error texts for a file that is not a configuration: the kind of the file, and the expected kind.
 
 use arguments::near::nearest;
 use arguments::show::reason;
@@ -85,7 +85,7 @@ pub(crate) fn not_text(name: &str, bytes: &[u8], bad: usize) -> String {
     )
 }
 
-/// Kind of file that many take for a configuration.
+/// Description of a capture file, which users may confuse with a configuration.
 const CAPTURE: &str = "a capture of packets, which `FromDevice(pcap:FILE)` reads";
 
 #[cfg(test)]

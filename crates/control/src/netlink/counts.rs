@@ -1,8 +1,8 @@
-//! Counts of messages and actions, for the page of metrics and for operators.
+//! Counters of messages and actions, for metrics and operators.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counter written by one thread, which follows the kernel, and read by all.
+/// Counter that one thread writes, which follows the kernel, and all threads read.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 

@@ -48,7 +48,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    /// Owner of an address, and true if the advertisement overrides what hosts know.
+    /// Owner of an address, and true if the advertisement overrides entries in hosts' caches (override flag).
     fn find(&self, target: Ipv6Addr) -> Option<(EtherAddr, bool)> {
         // The longest prefix counts: a proxied prefix may contain the router's own address.
         let fits = self.entries.iter().filter(|e| e.0.contains(target));

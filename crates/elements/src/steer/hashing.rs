@@ -44,7 +44,8 @@ impl Hashing {
         (hash & (self.buckets as u32 - 1)) as u16
     }
 
-    /// Hash of a frame's flow; `None` if the frame is not IP. [`Plain`](wire::plain::Plain) is faster for plain frames.
+    /// Hash of a frame's flow; `None` if the frame is not IP. [`Plain`](wire::plain_frame::Plain) is faster for plain
+    /// frames.
     #[inline(never)]
     pub(super) fn hash(&self, table: &Toeplitz, frame: &[u8]) -> Option<u32> {
         let packet = tunnel::ip_of_ether(frame)?;

@@ -1,4 +1,4 @@
-//! A balancer's parts, as its file describes them.
+//! Description of a balancer, from its file.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;

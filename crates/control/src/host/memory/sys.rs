@@ -1,4 +1,4 @@
-//! The allocator's functions that the language lacks.
+//! Functions of the allocator without a counterpart in the standard library.
 #![allow(unsafe_code)]
 
 /// Returns free memory to the system, if the allocator can.

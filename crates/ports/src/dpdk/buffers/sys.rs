@@ -88,9 +88,9 @@ fn make_pool(
     }
 }
 
-/// Makes a buffer of 16 KB report a length that is a byte shorter. net_vmxnet3 writes this length into a descriptor
-/// with 14 bits for it, where it would be 0, and the card would mark every frame as bad. Drivers that ask the pool for
-/// the length (net_e1000_em) get the power of two.
+/// Sets the reported length of a 16 KB buffer to one byte less. net_vmxnet3 writes this length into a descriptor with
+/// 14 bits for it, where it would be 0, and the card would mark every frame as bad. Drivers that ask the pool for the
+/// length (net_e1000_em) get the power of two.
 unsafe extern "C" fn tell_length(
     _: *mut c::rte_mempool,
     _: *mut c_void,
