@@ -5,7 +5,7 @@
 use engine::graph::Walker;
 use router_tests::{Books, Feeder, Whole, every_length, features};
 use std::collections::{BTreeMap, BTreeSet};
-use testkit::{Rng, shared};
+use testkit::{Rng, recorded_inputs};
 
 type Groups = Vec<(String, Vec<Vec<u8>>)>;
 
@@ -120,8 +120,8 @@ fn made_features_with_changed_bytes_leave_the_books_balanced() {
 }
 
 #[test]
-fn shared_data_cut_at_every_length_leave_the_books_balanced() {
-    let captures = shared::captures("pcap/features.tar.zst");
+fn shared_data_cut_at_every_length_are_all_accounted_for() {
+    let captures = recorded_inputs::captures("pcap/features.tar.zst");
     for walker in [Walker::Sweep, Walker::Strict] {
         let seen = feed(&captures, walker, every_length);
         seen.print(&format!("captured features, every length, {walker:?}"));
@@ -129,8 +129,8 @@ fn shared_data_cut_at_every_length_leave_the_books_balanced() {
 }
 
 #[test]
-fn shared_data_with_changed_bytes_leave_the_books_balanced() {
-    let captures = shared::captures("pcap/features.tar.zst");
+fn shared_data_with_changed_bytes_are_all_accounted_for() {
+    let captures = recorded_inputs::captures("pcap/features.tar.zst");
     for walker in [Walker::Sweep, Walker::Strict] {
         let mut rng = Rng::seed(12);
         let seen = feed(&captures, walker, |f, feeder| mutated(f, &mut rng, feeder));
@@ -139,7 +139,7 @@ fn shared_data_with_changed_bytes_leave_the_books_balanced() {
 }
 
 #[test]
-fn random_frames_leave_the_books_balanced() {
+fn random_frames_are_all_accounted_for() {
     for walker in [Walker::Sweep, Walker::Strict] {
         let mut rng = Rng::seed(13);
         let noise = (0..4_000).map(|_| {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use steer::Moves;
-use testkit::{ip4, until};
+use testkit::{ip4, wait_until};
 
 const FLOWS: usize = 64;
 const LONG: Duration = Duration::from_secs(20);
@@ -84,7 +84,7 @@ impl Traffic {
     /// Waits until `more` further packets have been sent.
     fn wait(&self, more: usize) {
         let end = self.sent.load(Relaxed) + more;
-        until("traffic", || self.sent.load(Relaxed) >= end);
+        wait_until("traffic", || self.sent.load(Relaxed) >= end);
     }
 
     /// Ends it; returns how many packets it has sent.
@@ -104,7 +104,7 @@ fn all_on_worker_0(mode: Mode) -> (Router, Arc<Directory>, Balance, Traffic) {
         .move_buckets(TABLE, &all, 0)
         .expect("it is worker 0's");
     let (balance, traffic) = (balance(mode), Traffic::start(ports.memory("a"), 10));
-    balance.step(&router);
+    balance.run_interval(&router);
     (router, ports, balance, traffic)
 }
 
@@ -136,12 +136,12 @@ fn check(out: &Memory, sent: usize, last: usize) -> BTreeMap<usize, usize> {
 }
 
 #[test]
-fn a_load_on_one_worker_is_evened_out_in_few_looks_without_loss_or_reordering() {
+fn load_on_one_worker_is_balanced_in_few_intervals_without_loss_or_reordering() {
     let (router, ports, balance, traffic) = all_on_worker_0(Mode::Even);
     for _ in 0..4 {
         // The balancer measures each 100 ms: these are half a second.
         traffic.wait(1000);
-        balance.step(&router);
+        balance.run_interval(&router);
     }
     let (moved, moves, _) = balance.moves();
     assert!(moved > 0 && moved <= 40, "{moved} buckets in {moves} moves");
@@ -160,7 +160,7 @@ fn a_load_on_one_worker_is_evened_out_in_few_looks_without_loss_or_reordering() 
 }
 
 #[test]
-fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
+fn workers_deactivate_and_reactivate_without_loss_or_reordering() {
     let (router, ports) = start(ROUTER, 2);
     let balance = balance(Mode::On);
     let traffic = Traffic::start(ports.memory("c"), 10);
@@ -169,10 +169,10 @@ fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
     for _ in 0..5 {
         traffic.wait(200);
         balance.set(&router, "workers 1").expect("it can be set");
-        balance.step(&router);
+        balance.run_interval(&router);
         assert_eq!((owners(), balance.workers()), ("0 0\n".to_owned(), (1, 2)));
         traffic.wait(100);
-        let moved = || router.progress(1).moved.load(Relaxed);
+        let moved = || router.progress(1).busy_turns.load(Relaxed);
         let (before, sleeps) = (moved(), router.times(1).sleeps.load(Relaxed));
         traffic.wait(500);
         assert_eq!(moved(), before, "nothing moves on a worker that rests");
@@ -181,7 +181,7 @@ fn workers_that_are_told_to_rest_do_and_come_back_without_loss_or_reordering() {
             assert!(Instant::now() < until, "it sleeps");
         }
         balance.set(&router, "workers 2").expect("it can be set");
-        balance.step(&router);
+        balance.run_interval(&router);
         assert_eq!((owners(), balance.workers()), ("0 1\n".to_owned(), (2, 2)));
     }
     let sent = traffic.end();
@@ -197,7 +197,7 @@ fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
         assert!(Instant::now() < until, "{}", balance.show());
         // A measurement counts only if enough time has passed since the last to tell how busy workers are.
         std::thread::sleep(Duration::from_millis(10));
-        balance.step(&router);
+        balance.run_interval(&router);
     }
     let (a, b) = (ports.memory("a"), ports.memory("b"));
     let until = Instant::now() + LONG;
@@ -210,7 +210,7 @@ fn without_load_one_worker_is_enough_and_with_much_all_come_back() {
         let frame = frame.bytes();
         a.inject_all(0, vec![&frame[..]; 8000]);
         b.collect();
-        balance.step(&router);
+        balance.run_interval(&router);
     }
 }
 
@@ -238,7 +238,7 @@ fn a_queue_goes_from_hand_to_hand_under_traffic_and_who_cannot_have_it_is_told()
 fn disabled_balancer_reports_moves_without_making_them() {
     let (router, ports, balance, traffic) = all_on_worker_0(Mode::Off);
     traffic.wait(1000);
-    balance.step(&router);
+    balance.run_interval(&router);
     let said = balance.show();
     assert!(said.contains("would move from worker 0 to 1"), "{said}");
     assert!(said.contains("worker 0 is 100% off the mean"), "{said}");

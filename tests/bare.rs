@@ -59,7 +59,7 @@ fn watch(graph: &mut Graph, point: Point) -> Receiver<Record> {
 }
 
 #[test]
-fn a_plan_says_whose_packets_come_without_annotations() {
+fn plan_lists_receivers_without_annotations() {
     let says = |text: &str| {
         let plan = plan(text, None, &InMemory::default());
         control::describe::describe(&plan)
@@ -128,7 +128,7 @@ fn a_capture_and_a_trace_see_annotations_that_are_right() {
 }
 
 #[test]
-fn packets_that_a_port_does_not_take_have_none_that_are_wrong() {
+fn refused_frames_are_the_right_ones() {
     let (mut graph, ports) = start(BARE);
     ports.far("DEV1").limit(100, 0);
     receive(&mut graph, &ports, 3);
@@ -139,7 +139,7 @@ fn packets_that_a_port_does_not_take_have_none_that_are_wrong() {
         Some(graph.plan()),
         &ports,
     );
-    let site = graph.site(Arc::clone(&ports) as _);
+    let site = graph.build_context(Arc::clone(&ports) as _);
     graph = graph.swap(&next, &site);
     receive(&mut graph, &ports, 1);
     let seen: Vec<_> = drops.try_iter().map(|r| (r.at_network, r.trace)).collect();
@@ -147,7 +147,7 @@ fn packets_that_a_port_does_not_take_have_none_that_are_wrong() {
 }
 
 #[test]
-fn a_reload_with_who_looks_at_annotations_has_them() {
+fn reload_with_a_reader_of_annotations_initialises_them() {
     let (mut graph, ports) = start(BARE);
     receive(&mut graph, &ports, 2);
     let text =
@@ -155,7 +155,7 @@ fn a_reload_with_who_looks_at_annotations_has_them() {
         p[1] -> Discard;";
     for text in [text, BARE, text] {
         let next = plan(text, Some(graph.plan()), &ports);
-        let site = graph.site(Arc::clone(&ports) as _);
+        let site = graph.build_context(Arc::clone(&ports) as _);
         graph = graph.swap(&next, &site);
         receive(&mut graph, &ports, 2);
     }
@@ -165,7 +165,7 @@ fn a_reload_with_who_looks_at_annotations_has_them() {
 }
 
 #[test]
-fn a_device_takes_smaller_bursts_where_nobody_handles_headers() {
+fn device_uses_smaller_bursts_without_header_processing() {
     let burst = |text: &str| {
         let (graph, ..) = start(text);
         let node = graph.plan().find("in").expect("in");
@@ -280,7 +280,7 @@ fn frames_of_an_internal_link_get_annotations_only_where_they_stay() {
     let looks = TRANSIT.replace("t[1] -> link", "t[1] -> PaintSwitch -> link");
     let next = plan(&looks, Some(graph.plan()), &ports);
     assert_eq!(next.elements[next.find("t").expect("t")].annotated, [1, 2]);
-    let site = graph.site(Arc::clone(&ports) as _);
+    let site = graph.build_context(Arc::clone(&ports) as _);
     graph = graph.swap(&next, &site);
     pass(&mut graph);
     let own = node(&graph, "own");

@@ -51,11 +51,11 @@ impl Element for Caller {
 }
 
 impl DynamicHandlers for Caller {
-    fn offers(_: &HandlerCall, name: &str, wanted: Use) -> bool {
+    fn has_handler(_: &HandlerCall, name: &str, wanted: Use) -> bool {
         name == "more" && wanted == Use::Read
     }
 
-    fn offered(&self, _: &str, value: &str, _: Use) -> Job {
+    fn handler_job(&self, _: &str, value: &str, _: Use) -> Job {
         let value = value.to_owned();
         Box::new(move |outside| Ok(format!("{}:{value}", outside.name())))
     }
@@ -182,7 +182,7 @@ fn an_element_may_decide_when_the_router_ends() {
 }
 
 #[test]
-fn calls_reach_the_copies_on_other_workers_from_both_sides() {
+fn calls_reach_copies_on_other_workers_in_both_directions() {
     // Each source runs on its own worker; each caller reads and writes elements of the other worker.
     let text = "a :: InfiniteSource(LIMIT 1000) -> ca :: Caller(cb.heard) -> Discard;
         b :: InfiniteSource(LIMIT 1000) -> cb :: Caller(ca.heard) -> Discard;

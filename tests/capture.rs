@@ -17,7 +17,7 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use testkit::shared;
+use testkit::recorded_inputs;
 use wire::{FlowKey, ether};
 
 /// The router's addresses in the configuration: packets from them belong to no received flow.
@@ -60,7 +60,7 @@ impl Folder {
     fn written(&self) -> [Vec<Vec<u8>>; 2] {
         ["low", "high"].map(|name| {
             let file = fs::read(self.0.join(name)).expect("the router wrote it");
-            shared::capture_frames(&file)
+            recorded_inputs::capture_frames(&file)
         })
     }
 }
@@ -220,6 +220,6 @@ fn a_made_capture_leaves_flow_by_flow_on_walkers_and_workers() {
 
 #[test]
 fn a_capture_of_shared_data_leaves_flow_by_flow_on_walkers_and_workers() {
-    let frames = shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");
+    let frames = recorded_inputs::frames("pcap/ndpi-mix-zeropay.pcap.zst");
     compare(&frames);
 }

@@ -123,7 +123,7 @@ fn packets_go_round_a_router_that_is_stopped_within_50_ms_and_use_it_again() {
 }
 
 #[test]
-fn a_cable_that_is_cut_one_way_is_used_neither_way() {
+fn cable_cut_in_one_direction_is_unused_in_both() {
     let mut bed = Bed::new("");
     bed.cluster.cut(0, 1, true);
     let found = bed.cluster.until("found", |cluster| {

@@ -27,7 +27,7 @@ fn across() -> [Build; 2] {
 }
 
 #[test]
-fn an_edge_writes_states_takes_them_off_and_believes_nobody_outside() {
+fn edge_writes_and_removes_states_and_trusts_no_host() {
     for walker in WALKERS {
         let mut router = edge(&[], walker);
         router.handler("core/arp.insert", &format!("10.8.0.254 {}", mac(8)));

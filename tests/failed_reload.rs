@@ -14,7 +14,7 @@ use router_tests::run;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::SeqCst};
 use std::time::Duration;
-use testkit::until;
+use testkit::wait_until;
 
 /// Failing step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ fn is(fault: Fault) -> bool {
 
 fn hold() {
     HELD.store(true, SeqCst);
-    until("the test to let it go", || !STUCK.load(SeqCst));
+    wait_until("the test to let it go", || !STUCK.load(SeqCst));
     HELD.store(false, SeqCst);
 }
 
@@ -97,7 +97,7 @@ static ROUTER: RouterExtension = RouterExtension {
     before_reload: |_, _, _| {
         if is(Fault::Drain) {
             STUCK.store(true, SeqCst);
-            until("the worker to be held", || HELD.load(SeqCst));
+            wait_until("the worker to be held", || HELD.load(SeqCst));
         }
         refuse(Fault::Before).map_err(AskError::Refused)
     },
@@ -163,14 +163,14 @@ fn counts(router: &Router) -> Vec<u64> {
 
 fn packets_flow(router: &Router, after: Fault) {
     let before = counts(router);
-    until(format!("packets on each worker after {after:?}"), || {
+    wait_until(format!("packets on each worker after {after:?}"), || {
         let now = counts(router);
         now.iter().zip(&before).all(|(now, before)| now > before)
     });
 }
 
 #[test]
-fn a_reload_is_taken_up_by_all_workers_or_has_changed_nothing() {
+fn reload_is_adopted_by_all_workers_or_by_none() {
     let ports = Arc::new(Unsure(Directory::new()));
     let first = plan(RUNNING, &ports, None);
     let router = run(&first, Arc::clone(&ports) as _);
@@ -193,7 +193,7 @@ fn a_reload_is_taken_up_by_all_workers_or_has_changed_nothing() {
             if fault == Fault::Silent {
                 STUCK.store(true, SeqCst);
                 scope.spawn(|| router.ask(1, |_| hold()));
-                until("the worker to be held", || HELD.load(SeqCst));
+                wait_until("the worker to be held", || HELD.load(SeqCst));
             }
             let (_, done) = reload(fault);
             STUCK.store(false, SeqCst);

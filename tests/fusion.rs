@@ -238,7 +238,7 @@ const BESIDE: &str = "
     ttl[1] -> Discard;";
 
 #[test]
-fn bursts_of_one_mind_and_mixed_ones_go_the_same_ways() {
+fn uniform_and_mixed_bursts_take_the_same_paths() {
     let mut frames = frames(&mut Rng::seed(41), 3000);
     // From here on each burst has one destination: it goes on by output 0, or has no route.
     frames[1500..].sort_by_key(|frame| frame.get(30..34).map(<[u8]>::to_vec));
@@ -342,7 +342,7 @@ fn counted() -> Vec<String> {
 }
 
 #[test]
-fn counters_between_the_elements_of_a_fused_loop_count_what_they_do_apart() {
+fn counters_in_a_fused_loop_count_as_without_fusion() {
     let frames = frames(&mut Rng::seed(51), 1500);
     let mut past = 0;
     for text in counted() {
@@ -428,7 +428,7 @@ fn disturb(fuse: bool) -> impl FnMut(Graph, usize, &Arc<InMemory>) -> Graph {
         3 | 5 => {
             let text = if n % 6 == 3 { &longer } else { ROUTES };
             let next = plan_after(Some(graph.plan()), text, &[], fuse, ports);
-            let site = graph.site(Arc::clone(ports) as _);
+            let site = graph.build_context(Arc::clone(ports) as _);
             graph.swap(&next, &site)
         }
         _ => graph,

@@ -31,7 +31,7 @@ const CLASS: &str = "ASHLAR_TEST_CLASS";
 /// Memory that a process may map, in bytes.
 const MEMORY: u64 = 2 << 30;
 /// Maximum run time of the process.
-const PATIENCE: Duration = Duration::from_secs(240);
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 /// Classes that are only planned: they would change the machine that the test runs on, or wait for other programs.
 const PLANNED_ONLY: &[&str] = &["KernelTap", "KernelTun"];
@@ -113,7 +113,7 @@ fn run(router: &lang::Router, at: usize, handler: Option<&str>) -> bool {
         open_inputs: true,
         ..Options::new(1, &*ports)
     };
-    let (plan, errors) = planner::make(router, registry(), &options);
+    let (plan, errors) = planner::compile(router, registry(), &options);
     // A Message prints the configuration's own text.
     assert!(
         errors
@@ -241,7 +241,7 @@ fn child(name: &str) {
     let class = registry().classes().into_iter().find(|c| c.name == name);
     let (done, over) = std::sync::mpsc::channel::<()>();
     std::thread::spawn(move || {
-        if over.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+        if over.recv_timeout(TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             eprintln!("it takes too long");
             std::process::exit(1);
         }

@@ -9,7 +9,7 @@ use router_tests::{InMemory, Whole, conf, run};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use testkit::{Build, arp_reply, arp_request, ip4, ip6, until};
+use testkit::{Build, arp_reply, arp_request, ip4, ip6, wait_until};
 use wire::{EtherAddr, Ipv4};
 
 /// Devices by number, in the order of their names.
@@ -229,7 +229,7 @@ fn packets_are_forwarded_to_neighbours_and_gateways() {
 }
 
 #[test]
-fn a_few_packets_that_go_back_go_up_so_that_the_kernel_redirects_their_source() {
+fn few_packets_that_return_to_their_link_go_to_the_kernel_for_a_redirect() {
     on_both(|steered| {
         for packet in [to4("10.0.0.3"), to6("2001:db8::3")] {
             let came = frame(&packet);
@@ -526,7 +526,7 @@ fn workers_share_the_image_and_the_rates() {
     for queue in [0, 1] {
         assert!(far[0].inject(queue, &frame(&to4("10.0.1.2"))));
     }
-    until("both to wait", || {
+    wait_until("both to wait", || {
         router.read("port1/arp.length", "").as_deref() == Ok("2")
     });
     eth1.set_neighbour(address("10.0.1.2"), Neighbour::Reachable(host(1, 2).0));
@@ -544,7 +544,7 @@ fn workers_share_the_image_and_the_rates() {
     (0..100).for_each(|_| assert!(far[0].inject(0, &ping)));
     let first = far[2].collect_at_least(12, Duration::from_secs(20)).len();
     (0..100).for_each(|_| assert!(far[0].inject(1, &ping)));
-    until("all to have come in", || {
+    wait_until("all to have come in", || {
         router.read("port0/in.packets", "").as_deref() == Ok("202")
     });
     router.stop();
@@ -561,7 +561,7 @@ fn tagged(frame: &[u8], id: u8) -> Vec<u8> {
 }
 
 #[test]
-fn a_vlan_is_a_port_with_a_twin_of_its_own() {
+fn vlan_port_has_its_own_tap_interface() {
     let devices = [("DEV0", "eth0"), ("DEV1", "eth0.100"), ("IF1", "eth0.100")];
     for walker in [Walker::Sweep, Walker::Strict] {
         let mut steered = Steered::of(&text(), &devices, walker);

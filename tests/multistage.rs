@@ -7,7 +7,7 @@ use engine::graph::Walker;
 use router_tests::{Feeder, Whole, conf, every_length, features};
 use std::path::Path;
 use std::time::Duration;
-use testkit::{Rng, arp_reply, arp_request, ip4, shared};
+use testkit::{Rng, arp_reply, arp_request, ip4, recorded_inputs};
 use wire::Ipv4;
 
 /// Devices in the order of their names.
@@ -209,8 +209,8 @@ fn frames_of_all_features_cut_at_every_length_leave_the_books_balanced() {
 }
 
 #[test]
-fn shared_data_through_both_directions_leave_the_books_balanced() {
-    let captures = shared::captures("pcap/features.tar.zst");
+fn shared_data_in_both_directions_are_all_accounted_for() {
+    let captures = recorded_inputs::captures("pcap/features.tar.zst");
     let frames: Vec<Vec<u8>> = captures
         .into_iter()
         .flat_map(|(_, frames)| frames)
@@ -219,7 +219,7 @@ fn shared_data_through_both_directions_leave_the_books_balanced() {
 }
 
 #[test]
-fn random_frames_leave_the_books_balanced() {
+fn random_frames_are_all_accounted_for() {
     let mut rng = Rng::seed(22);
     let noise = (0..4_000).map(|_| {
         let n = rng.below(200);

@@ -6,17 +6,17 @@ use engine::clock::{Clock, Time};
 use engine::element::Class;
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
-use engine::graph::{Site, Walker};
+use engine::graph::{BuildContext, Walker};
 use engine::packet::Packet;
 use engine::plan::Plan;
 use engine::prelude::{Args, Contract, Cx, Element, Init, Ports, Verdict};
 use engine::publish;
 use engine::wake::Wakers;
 use ports::Directory;
-use ports::joint::{Joints, ShareOf};
 use ports::memory::Memory;
+use ports::shared_port::{ShareOf, SharedPorts};
 use router::worker::share::{AHEAD, IN_LINE, Share};
-use router::worker::{Arrival, Progress, Routers};
+use router::worker::{AddedRouter, Progress, Routers};
 use router_tests::shared::{self, count, frame, number, vlan};
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -44,7 +44,7 @@ struct Flow {
     wire: Memory,
     /// Nanoseconds from one to the next.
     gap: f64,
-    /// Arrival times.
+    /// AddedRouter times.
     came: Vec<u64>,
     lost_in_port: u64,
 }
@@ -120,13 +120,13 @@ struct Simulated {
 
 impl Simulated {
     fn new(shares: Vec<ShareOf>) -> Simulated {
-        let joints = Joints::new(1);
-        joints.commit(&shared::port(shares));
+        let shared_ports = SharedPorts::new(1);
+        shared_ports.commit(&shared::port(shares));
         let wakers = Arc::new(Wakers::none(1));
         let reader = publish::register().expect("there is room for a reader");
         Simulated {
             clock: Clock::at(Time(0)),
-            directory: Directory::new().with_joints(Arc::new(joints)),
+            directory: Directory::new().with_shared_ports(Arc::new(shared_ports)),
             routers: Routers::new(reader, 0, Arc::clone(&wakers)),
             wakers,
             count: 0,
@@ -144,7 +144,7 @@ impl Simulated {
         let plan = Simulated::plan(&ports, text, None);
         plan.open_devices(&*ports).expect("its ports open");
         self.count += 1;
-        let site = Site {
+        let site = BuildContext {
             worker: 0,
             walker: Walker::Sweep,
             clock: self.clock.clone(),
@@ -154,7 +154,7 @@ impl Simulated {
             root: Arc::new(Plain),
             peers: Peers::new(1),
         };
-        let arrival = Arrival {
+        let arrival = AddedRouter {
             router: self.count,
             plan: Arc::clone(&plan),
             site,
@@ -412,7 +412,7 @@ fn a_neighbours_reloads_in_a_loop_cost_no_packet() {
             next += 50_000;
             reloads += 1;
             let plan = Simulated::plan(&blue.ports, &texts[reloads % 2], Some(&blue.plan));
-            routers.change(|routers| routers.within(blue.number, |local| local.swap(&plan)));
+            routers.change(|routers| routers.with_router(blue.number, |local| local.swap(&plan)));
         }
     });
     assert!(reloads > 70, "{reloads}");

@@ -32,7 +32,7 @@ fn plan_after(
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
-    let (plan, more) = planner::make(
+    let (plan, more) = planner::compile(
         &router,
         &classes::registry(),
         &Options {
@@ -198,7 +198,7 @@ fn a_program_names_the_bucket_by_its_output() {
 }
 
 #[test]
-fn ten_thousand_rules_a_second_change_while_packets_pass_and_nothing_is_lost() {
+fn ten_thousand_rule_changes_a_second_lose_no_packet() {
     let _turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     let text =
         "FromDevice(mem:a, QUEUES 1, CLASSIFY flow RULES 8192 BUCKETS 64) -> ToDevice(mem:b)";
@@ -394,7 +394,7 @@ fn by_queue(mode: &str, frames: &[Vec<u8>], queues: usize) -> (usize, Vec<u64>) 
 /// Spreads real traffic over queues in every mode (`cargo test -p router-tests spread_over_queues -- --nocapture`).
 #[test]
 fn traffic_of_shared_data_is_spread_over_queues_by_every_mode() {
-    let frames = testkit::shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");
+    let frames = testkit::recorded_inputs::frames("pcap/ndpi-mix-zeropay.pcap.zst");
     let _turns = TURNS.lock().unwrap_or_else(PoisonError::into_inner);
     // The destinations of this traffic, most frequent first, are assigned to buckets in turn.
     let mut stations: BTreeMap<&[u8], usize> = BTreeMap::new();

@@ -1,12 +1,12 @@
 //! The balancer and two workers in simulated time. A packet costs a worker some microseconds, control answers late,
 //! and the machine takes workers' cores away. Rings of the port and between workers overflow, as in reality.
 
-use control::balance::{Balance, Mode, PAUSE, Settings, Workers};
+use control::balance::{Balance, Mode, RING_INTERVAL_MIN, Settings, Workers};
 use engine::clock::{Clock, Time};
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
 use engine::graph::single_at;
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::Port;
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use steer::{Ask, Followed, Moved, Moves, Table};
+use steer::{Ask, FollowResult, MoveResult, Moves, Table};
 use testkit::{Rng, ip4};
 use wire::FlowKey;
 
@@ -184,7 +184,7 @@ impl Stand {
         let plan = plan_with(registry(), router, &[], &Options::new(2, &*ports));
         let wakers = Arc::new(Wakers::none(2));
         let peers = Peers::new(2);
-        let site = |worker| Site {
+        let site = |worker| BuildContext {
             worker,
             walker: Walker::Sweep,
             clock: Clock::at(Time(0)),
@@ -259,7 +259,7 @@ impl Stand {
     /// Runs control's balancing until a time.
     fn balance(&self, balance: &Balance, end: u64) {
         const INTERVAL: u64 = 100_000_000;
-        let pause = PAUSE.as_nanos() as u64;
+        let pause = RING_INTERVAL_MIN.as_nanos() as u64;
         let mut next = self.world.borrow().now() + INTERVAL;
         while next < end {
             let begin = next - INTERVAL;
@@ -267,7 +267,7 @@ impl Stand {
             while self.world.borrow().now() < next && !self.rung.swap(false, Relaxed) {
                 self.world.borrow_mut().go_on();
             }
-            balance.step(self);
+            balance.run_interval(self);
             next = self.world.borrow().now() + INTERVAL;
         }
         self.until(end);
@@ -299,7 +299,7 @@ impl Stand {
         format!(
             "{:?} at the port, {} between workers",
             world.missed,
-            self.table.lost().iter().sum::<u64>()
+            self.table.lost_packets().iter().sum::<u64>()
         )
     }
 }
@@ -331,7 +331,7 @@ impl Stand {
 }
 
 impl Ask for Stand {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         _: Duration,
@@ -352,7 +352,7 @@ impl Ask for Stand {
         Ok(found.into_iter().flatten().collect())
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
         what: impl FnOnce(&mut Graph) -> R + Send + 'static,
@@ -386,7 +386,12 @@ impl Workers for Stand {
 }
 
 impl Moves for Stand {
-    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
+    fn move_buckets(
+        &self,
+        table: &str,
+        buckets: &[u16],
+        to: usize,
+    ) -> Result<MoveResult, AskError> {
         steer::move_buckets(self, &self.plan, table, buckets, to)
     }
 
@@ -394,7 +399,7 @@ impl Moves for Stand {
         steer::move_queue(self, &self.plan, element, queue, to)
     }
 
-    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError> {
+    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<FollowResult, AskError> {
         steer::follow(self, &self.plan, element, buckets)
     }
 }
@@ -429,7 +434,7 @@ fn skewed(seed: u64, stall: Duration, slower: u64) -> u64 {
     let begin = stand.begin(256, 0.95 * ONE);
     stand.world.borrow_mut().slower = [slower; 2];
     let balance = balancer(Mode::Even);
-    balance.step(&stand);
+    balance.run_interval(&stand);
     let end = begin + 2 * SECOND;
     stand.balance(&balance, end);
     let (due, lost) = stand.end();
@@ -445,7 +450,7 @@ fn skewed(seed: u64, stall: Duration, slower: u64) -> u64 {
 }
 
 #[test]
-fn a_skewed_load_is_shared_out_soon_after_the_first_look() {
+fn skewed_load_is_balanced_soon_after_the_first_measurement() {
     assert!(skewed(1, Duration::ZERO, 100) <= SECOND / 5);
 }
 
@@ -466,7 +471,7 @@ fn nothing_is_lost_though_the_machine_becomes_slower_by_a_third_when_the_load_be
 }
 
 #[test]
-fn a_load_that_falls_to_a_tenth_and_rises_again_is_followed_by_workers_without_loss() {
+fn active_workers_follow_a_load_that_falls_and_rises_without_loss() {
     for seed in 0..2 {
         let stand = Stand::new(seed, Duration::from_millis(10));
         let begin = stand.begin(0, 0.95 * ONE);
@@ -528,7 +533,7 @@ fn a_worker_whose_core_is_slower_gets_less_until_it_is_as_fast_again() {
 }
 
 #[test]
-fn a_worker_that_has_too_much_to_do_for_good_takes_little_from_the_other() {
+fn permanently_overloaded_worker_takes_little_from_the_other() {
     let stand = Stand::new(1, Duration::ZERO);
     // More than the capacity of worker 0, and half that of worker 1. Half of each load arrives by the other one's
     // queue.
@@ -539,7 +544,7 @@ fn a_worker_that_has_too_much_to_do_for_good_takes_little_from_the_other() {
     assert!(missed as f64 <= 0.1 * ONE, "{missed}");
     stand.until(begin + 4 * SECOND);
     assert_eq!(stand.world.borrow().missed[1], missed);
-    assert!(stand.table.lost().iter().sum::<u64>() > 10_000);
+    assert!(stand.table.lost_packets().iter().sum::<u64>() > 10_000);
     stand.end();
 }
 
@@ -562,7 +567,7 @@ fn a_queue_of_the_port_that_fills_has_buckets_move_before_it_is_time_to_look() {
     stand.world.borrow_mut().queues = Some(1);
     let begin = stand.begin(256, 1.8 * ONE);
     let balance = balancer(Mode::Even);
-    balance.step(&stand);
+    balance.run_interval(&stand);
     stand.balance(&balance, begin + SECOND);
     let (_, lost) = stand.end();
     assert_eq!(lost, 0, "{}\n{}", stand.losses(), balance.show());
@@ -590,7 +595,7 @@ fn a_port_follows_buckets_that_have_moved_in_order_and_then_nothing_crosses() {
         let stand = Stand::of(HASHES, seed, Duration::from_millis(stall));
         let begin = stand.begin(256, 1.2 * ONE * 0.6);
         let balance = balancer(Mode::Even);
-        balance.step(&stand);
+        balance.run_interval(&stand);
         stand.balance(&balance, begin + 2 * SECOND);
         let shown = balance.show();
         assert!(shown.contains("f: the port follows"), "{shown}");
@@ -733,7 +738,7 @@ impl<'a> Faulty<'a> {
 }
 
 impl Ask for Faulty<'_> {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         time_limit: Duration,
@@ -743,7 +748,7 @@ impl Ask for Faulty<'_> {
             return Err(AskError::NoAnswer(0));
         }
         let Some(mute) = self.mute else {
-            return Ask::until(self.stand, workers, time_limit, what);
+            return Ask::run_until_all(self.stand, workers, time_limit, what);
         };
         let others: Vec<usize> = workers.iter().copied().filter(|w| *w != mute).collect();
         self.stand.tell(&others, what);
@@ -752,12 +757,12 @@ impl Ask for Faulty<'_> {
         Err(AskError::NoAnswer(mute))
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
         what: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        let answer = self.stand.one(worker, what);
+        let answer = self.stand.run_on_one(worker, what);
         let mut world = self.stand.world.borrow_mut();
         let stall = (world.now(), self.tires.as_nanos() as u64);
         world.stalls[worker].extend((stall.1 > 0).then_some(stall));
@@ -771,7 +776,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
     let begin = stand.begin(128, 0.6 * ONE);
     stand.until(begin + SECOND / 10);
     let card = stand.world.borrow().ports.card();
-    let before = card.spreading();
+    let before = card.redirection_table();
     card.refuse(true);
     let all: Vec<u16> = (0..256).collect();
     let refused = stand.follow("f", Some(&all)).expect_err("the port refuses");
@@ -779,7 +784,7 @@ fn a_port_that_refuses_to_follow_or_workers_that_do_not_answer_leave_no_packet_w
         refused.to_string().contains("the card is busy"),
         "{refused}"
     );
-    assert_eq!(card.spreading(), before);
+    assert_eq!(card.redirection_table(), before);
     card.refuse(false);
     // The report that no packet waits any more since the refused move arrives.
     let deaf = Faulty {
@@ -804,7 +809,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     let stand = Stand::of(HASHES, 1, Duration::ZERO);
     let begin = stand.begin(128, 0.6 * ONE);
     let card = stand.world.borrow().ports.card();
-    let before = card.spreading();
+    let before = card.redirection_table();
     card.be_busy(true);
     let all: Vec<u16> = (0..256).collect();
     // No worker is asked to keep packets: such a request would be answered.
@@ -814,7 +819,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     };
     let busy = steer::follow(&deaf, &stand.plan, "f", None).expect_err("the port is busy");
     assert!(busy.to_string().contains("still busy"), "{busy}");
-    assert_eq!(card.spreading(), before);
+    assert_eq!(card.redirection_table(), before);
     // Packets flow as before: by the old queues, and from worker to worker.
     let crossed = stand.crossed();
     stand.until(begin + SECOND / 10);
@@ -822,7 +827,7 @@ fn a_port_that_has_still_to_do_what_it_was_told_is_left_alone_and_nothing_waits_
     card.be_busy(false);
     let done = stand.follow("f", Some(&all)).expect("workers answer");
     assert!(done.buckets > 0 && !done.late, "{done}");
-    assert_ne!(card.spreading(), before);
+    assert_ne!(card.redirection_table(), before);
     let (due, lost) = stand.end();
     assert!(due > 1_000 && lost == 0, "{lost} of {due}");
 }
@@ -858,7 +863,7 @@ fn moves_wait_for_workers_that_do_not_answer() {
 }
 
 /// Half of the buckets have moved to worker 0, and the port follows within 20 ms.
-fn follows_late(follow: impl Fn(&Stand) -> Result<Followed, AskError>) {
+fn follows_late(follow: impl Fn(&Stand) -> Result<FollowResult, AskError>) {
     let stand = Stand::of(HASHES, 1, Duration::ZERO);
     let begin = stand.begin(128, 0.6 * ONE);
     stand.until(begin + SECOND / 10);
@@ -885,7 +890,7 @@ fn a_port_that_takes_too_long_to_do_what_it_was_told_is_late_and_no_packet_waits
 }
 
 #[test]
-fn an_owner_that_does_not_take_what_was_sent_to_it_is_late_and_no_packet_waits_for_it() {
+fn owner_that_takes_no_packets_is_late_and_blocks_none() {
     follows_late(|stand| {
         let tires = Faulty {
             tires: Duration::from_millis(50),

@@ -84,7 +84,7 @@ fn busy_routers_get_time_by_their_tickets() {
 }
 
 #[test]
-fn a_router_of_greater_priority_goes_first_and_leaves_what_it_does_not_need() {
+fn router_of_greater_priority_runs_first_and_leaves_unused_time() {
     let workers = process(1);
     let (low, _) = add(&workers, BUSY, share(1, 0));
     let count = |router: &Router| -> u64 {

@@ -141,7 +141,7 @@ fn buckets_that_move_are_steered_until_the_port_is_told_to_follow() {
 }
 
 #[test]
-fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_crosses_any_more() {
+fn port_follows_moved_buckets_until_no_packet_changes_worker() {
     let stand = with_rules();
     move_all(&stand, 0);
     stand.write("f.rss", "");
@@ -155,7 +155,7 @@ fn after_the_balancer_has_moved_buckets_the_port_follows_by_itself_and_nothing_c
         for _ in 0..50 {
             stand.pass(0..64);
         }
-        balance.step(&stand.router);
+        balance.run_interval(&stand.router);
     }
     let count = || stand.router.read("mem_a@steer.crossed", "");
     let before = count();
@@ -273,13 +273,13 @@ fn disabled_balancer_names_buckets_that_a_port_would_follow() {
         mode: Mode::Off,
         ..Settings::default()
     });
-    balance.step(&stand.router);
+    balance.run_interval(&stand.router);
     let shown = balance.show();
     let would = "f: the port would move packets from queue 0 to queue 1: buckets 0 2";
     assert!(shown.contains(would), "{shown}");
-    assert_eq!(stand.ports.card().spreading()[..3], [0, 1, 0]);
+    assert_eq!(stand.ports.card().redirection_table()[..3], [0, 1, 0]);
     balance.set(&stand.router, "now").expect("it can be told");
-    assert_eq!(stand.ports.card().spreading()[..3], [1, 1, 1]);
+    assert_eq!(stand.ports.card().redirection_table()[..3], [1, 1, 1]);
     assert!(!balance.show().contains("would give"), "{}", balance.show());
 }
 
@@ -335,7 +335,7 @@ fn a_reload_leaves_the_port_as_it_is_until_it_is_told_to_follow() {
     let stand = start(&text(16, ""), 1000);
     give_rules(&stand);
     let card = stand.ports.card();
-    let state = || (card.spreading(), card.rules().clone());
+    let state = || (card.redirection_table(), card.rules().clone());
     let before = state();
     let half: Vec<u16> = (0..32).collect();
     let moved = stand.router.move_buckets("mem_a@steer", &half, 1);

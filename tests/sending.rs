@@ -46,7 +46,7 @@ impl Stand {
 
     fn reload(self, text: &str) -> Stand {
         let next = plan(text, Some(self.graph.plan()), &self.ports);
-        let site = self.graph.site(Arc::clone(&self.ports) as _);
+        let site = self.graph.build_context(Arc::clone(&self.ports) as _);
         let graph = self.graph.swap(&next, &site);
         Stand { graph, ..self }
     }
@@ -136,7 +136,7 @@ fn packets_that_a_free_port_takes_need_no_room() {
 }
 
 #[test]
-fn room_is_for_what_a_port_does_not_take() {
+fn queue_capacity_is_for_packets_that_a_port_refuses() {
     let mut stand = Stand::new(&text(", QUEUE 4"));
     stand.ports.far("DEV1").limit(512, 1);
     stand.come("DEV2", &[10, 11, 12, 13, 14, 15]);

@@ -2,8 +2,8 @@
 //! router without work is not polled.
 
 use ports::Directory;
-use ports::joint::{Joints, LinkOf, ShareOf, Together};
 use ports::memory::Memory;
+use ports::shared_port::{LinkOf, ShareOf, SharedPorts, SharingSpec};
 use router::worker::share::{AHEAD, IN_LINE, Share};
 use router::{Router, Workers};
 use router_tests::shared::{PORT, count, frame, number, port, share, vlan};
@@ -20,12 +20,12 @@ struct Process {
 }
 
 impl Process {
-    fn new(together: &Together) -> Process {
-        let joints = Joints::new(1);
-        joints.commit(together);
+    fn new(sharing: &SharingSpec) -> Process {
+        let shared_ports = SharedPorts::new(1);
+        shared_ports.commit(sharing);
         Process {
             workers: Workers::start(1, &ports::waiter::of_worker).expect("threads start"),
-            directory: Directory::new().with_joints(Arc::new(joints)),
+            directory: Directory::new().with_shared_ports(Arc::new(shared_ports)),
         }
     }
 
@@ -142,7 +142,7 @@ fn reloads_in_a_loop_and_routers_that_come_and_go_are_not_noticed() {
 }
 
 #[test]
-fn a_neighbours_route_flaps_are_not_noticed() {
+fn route_flaps_of_one_router_do_not_affect_another() {
     let process = Process::new(&port(vec![share("red", 100), share("blue", 200)]));
     let (_port, ports) = process.add("wan", PORT, AHEAD);
     let (red, _) = process.add("red", BACK, 0);
@@ -169,7 +169,7 @@ fn a_neighbours_route_flaps_are_not_noticed() {
 }
 
 #[test]
-fn a_port_in_line_serves_routers_in_the_order_of_arrival() {
+fn inline_port_serves_routers_in_order_of_arrival() {
     let process = Process::new(&port(vec![share("red", 100), share("blue", 200)]));
     let (_port, ports) = process.add("wan", PORT, IN_LINE);
     let (_red, _) = process.add("red", BACK, 0);
@@ -181,7 +181,7 @@ fn a_port_in_line_serves_routers_in_the_order_of_arrival() {
 }
 
 #[test]
-fn a_thousand_idle_routers_are_not_polled() {
+fn idle_routers_are_not_polled() {
     let names: Vec<String> = (0..1000).map(|n| format!("r{n}")).collect();
     let shares = names.iter().zip(1..);
     let process = Process::new(&port(
@@ -233,7 +233,7 @@ fn frames_in_a_loop_of_links_end_and_are_counted() {
         routers: routers.clone(),
         queue: 64,
     };
-    let process = Process::new(&Together {
+    let process = Process::new(&SharingSpec {
         ports: Vec::new(),
         links: vec![link("a"), link("b")],
     });

@@ -87,7 +87,7 @@ fn the_ip_router_carries_them_whole() {
 }
 
 #[test]
-fn a_port_that_takes_none_gets_the_segments() {
+fn port_without_super_frames_gets_segments() {
     for version in [4, 6] {
         let frame = super_frame(across(version), 5500);
         let mut whole = ip_router(true);

@@ -93,7 +93,7 @@ fn records_that_nobody_fetches_are_lost_and_counted_and_no_packet_waits() {
     let records = capture(&mut bench, point, 1);
     bench.push("in", &FRAMES);
     bench.run();
-    assert_eq!(bench.graph().taps().lost(1), 1);
+    assert_eq!(bench.graph().taps().lost_records(1), 1);
     assert_eq!(records.try_iter().count(), 1);
     assert_eq!(bench.take("out").len(), 4);
 }

@@ -119,7 +119,7 @@ fn multiplying_configurations_are_bounded() {
 }
 
 #[test]
-fn a_program_that_is_kept_may_say_anything() {
+fn kept_program_may_send_any_message() {
     run("keep", 4_000, 1_000);
 }
 

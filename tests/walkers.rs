@@ -87,7 +87,7 @@ fn a_packet_on_an_open_output_is_dropped_under_the_ports_name() {
 }
 
 #[test]
-fn time_jumps_to_the_next_timer() {
+fn simulated_time_advances_to_the_next_timer() {
     let mut bench = Bench::new(classes::all(), "InfiniteSource(LIMIT 1) -> Discard");
     let before = bench.graph().now();
     bench.advance(Duration::from_secs(3600));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::Duration;
-use testkit::until;
+use testkit::wait_until;
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -94,7 +94,7 @@ fn mds_deadline_queue_has_an_order_for_each_worker() {
         let frame = packet.ether("2:0:0:0:0:1", "2:0:0:0:0:2").bytes();
         assert!(a.inject(usize::from(n % 2), &frame));
     }
-    until("all packets to wait", || {
+    wait_until("all packets to wait", || {
         router.read("q.length", "").as_deref() == Ok("100")
     });
     assert!(router.write("u.active", "true").is_ok());
@@ -154,7 +154,7 @@ fn mds_deadline_queue_of_one_order_holds_its_capacity_and_that_of_its_rings() {
         let text = router.read(handler, "").expect("a number");
         text.parse().expect("a number")
     };
-    until("all packets to be held, dropped or sent", || {
+    wait_until("all packets to be held, dropped or sent", || {
         number("q.drops") >= 370
     });
     assert!(number("q.length") <= 20);
@@ -178,7 +178,7 @@ fn deadlines_have_one_order_for_all_workers() {
             assert!(a.inject(queue, &packet.ether("2:0:0:0:0:1", "2:0:0:0:0:2").bytes()));
         }
     }
-    until("all packets to wait", || {
+    wait_until("all packets to wait", || {
         router.read("q.length", "").as_deref() == Ok("200")
     });
     assert!(router.write("u.active", "true").is_ok());
@@ -215,7 +215,7 @@ fn a_sleeping_router_wakes_for_every_packet_and_every_message() {
     let sleeps = |worker| router.times(worker).sleeps.load(Relaxed);
     let before = [sleeps(0), sleeps(1)];
     let mut n = 0;
-    until("both workers to have slept and woken 50 times", || {
+    wait_until("both workers to have slept and woken 50 times", || {
         assert!(a.inject(0, &frame(0, n)));
         assert_eq!(b.collect_at_least(1, LONG).len(), 1, "packet {n}");
         n += 1;
@@ -240,7 +240,7 @@ fn a_hundred_reloads_under_traffic_lose_nothing() {
         move || {
             for n in 0..100_000u32 {
                 // The port holds 8192 frames: wait for room, as a paced source would.
-                until("room", || {
+                wait_until("room", || {
                     a.inject(n as usize % 2, &frame((n % 2) as u8, n / 2))
                 });
             }
@@ -335,7 +335,7 @@ fn unknown_handlers_are_explained() {
 fn a_router_that_gets_sources_by_a_reload_is_not_over_before_they_are() {
     let (router, ports) = start("Idle -> ToDevice(mem:b)", 2);
     let done = |w: usize| router.progress(w).done.load(Acquire);
-    until("both workers to be done", || done(0) && done(1));
+    wait_until("both workers to be done", || done(0) && done(1));
     assert!(!router.ended(), "a router without sources waits for others");
     let text = "FromDevice(mem:a) -> ToDevice(mem:b)";
     let next = plan(text, 2, &ports, Some(&router.plan()));
@@ -370,7 +370,7 @@ fn requests_to_stop_reach_the_manager_on_another_worker() {
         StaticThreadSched(s 1);
         m :: DriverManager(wait_stop, set first $(a.count), wait_stop, set second 1, pause)";
     let (router, _ports) = start(text, 2);
-    let wait_for = |variable: &str| until(variable, || router.read("m.get", variable).is_ok());
+    let wait_for = |variable: &str| wait_until(variable, || router.read("m.get", variable).is_ok());
     wait_for("first");
     assert!(!router.ended());
     router.write("s.active", "true").expect("it can be set");
@@ -395,9 +395,9 @@ fn a_queue_keeps_its_packets_over_a_reload_that_was_planned_before_it_was_built(
     let router = run(&first, Arc::clone(&ports) as _);
     let a = ports.memory("a");
     for n in 0..100 {
-        until("room", || a.inject(0, &frame(0, n)));
+        wait_until("room", || a.inject(0, &frame(0, n)));
     }
-    until("the queue to hold all", || {
+    wait_until("the queue to hold all", || {
         router.read("q.length", "").as_deref() == Ok("100")
     });
     router.reload(&second).expect("it is taken up");

@@ -118,7 +118,7 @@ impl Port for Card {
         Some(self.told.load(Relaxed))
     }
 
-    fn spreading(&self) -> Vec<u16> {
+    fn redirection_table(&self) -> Vec<u16> {
         let spread = self.spread.lock().unwrap_or_else(PoisonError::into_inner);
         spread
             .as_ref()

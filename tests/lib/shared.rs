@@ -2,7 +2,7 @@
 
 use engine::port::PortDirectory;
 use ports::Directory;
-use ports::joint::{By, PortOf, ShareOf, Together};
+use ports::shared_port::{PortOf, Selector, ShareOf, SharingSpec};
 
 /// The router of the port `wan`, which is `mem:x`.
 pub const PORT: &str =
@@ -13,7 +13,7 @@ pub fn share(router: &str, vlan: u16) -> ShareOf {
     ShareOf {
         router: router.to_owned(),
         vlan: vec![vlan.into()],
-        by: vec![By::Rest],
+        by: vec![Selector::Remaining],
         broadcast: true,
         rate: None,
         queue: 128,
@@ -22,8 +22,8 @@ pub fn share(router: &str, vlan: u16) -> ShareOf {
 }
 
 /// The port `wan` with these shares.
-pub fn port(shares: Vec<ShareOf>) -> Together {
-    Together {
+pub fn port(shares: Vec<ShareOf>) -> SharingSpec {
+    SharingSpec {
         ports: vec![PortOf {
             name: "wan".to_owned(),
             device: "mem:x".to_owned(),

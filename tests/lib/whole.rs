@@ -242,7 +242,7 @@ impl Whole {
             ..Options::new(1, &*self.ports)
         };
         let plan = plan_with(registry(), text, definitions, &options);
-        let site = self.graph.site(Arc::clone(&self.ports) as _);
+        let site = self.graph.build_context(Arc::clone(&self.ports) as _);
         self.let_in.resize(plan.elements.len(), 0);
         self.graph = self.graph.swap(&plan, &site);
         self.settle();

@@ -36,7 +36,12 @@ fn on_both(test: impl Fn(&mut Steered)) {
 /// A frame with labels above the packet of another frame.
 fn below(of: &[u32], ttl: u8, frame: &[u8]) -> Vec<u8> {
     let (head, packet) = frame.split_at(14);
-    [&head[..12], &[0x88, 0x47], &testkit::below(of, ttl, packet)].concat()
+    [
+        &head[..12],
+        &[0x88, 0x47],
+        &testkit::mpls_below(of, ttl, packet),
+    ]
+    .concat()
 }
 
 /// Frame of the packet by port 1 to host 2, with the same time to live.

@@ -1,7 +1,7 @@
 //! Names of ICMP types and codes, as Click spells them.
 
 use crate::Args;
-use crate::units::whole;
+use crate::units::whole_number;
 use wire::icmp::{
     PARAMETER_PROBLEM, REDIRECT, SOURCE_QUENCH, TIME_EXCEEDED, UNREACHABLE, redirect,
     time_exceeded, unreachable,
@@ -108,7 +108,7 @@ pub fn kind_and_code(args: &mut Args, queries: bool) -> (u8, u8) {
     let code: Option<String> = args.maybe("CODE", "its code, a number or a name. Default 0");
     let known = || types().take(if queries { usize::MAX } else { TYPES.len() });
     let named = known().find(|t| t.0 == kind).map(|t| t.1);
-    let Some(number) = named.or_else(|| whole(&kind)) else {
+    let Some(number) = named.or_else(|| whole_number(&kind)) else {
         if !kind.is_empty() {
             let names: Vec<&str> = known().map(|t| t.0).collect();
             args.error_in_whole(
@@ -121,7 +121,7 @@ pub fn kind_and_code(args: &mut Args, queries: bool) -> (u8, u8) {
     let Some(code) = code else {
         return (number, 0);
     };
-    let code_known = code_number(number, &code).or_else(|| whole(&code));
+    let code_known = code_number(number, &code).or_else(|| whole_number(&code));
     if code_known.is_none() {
         let own = CODES.iter().filter(|c| c.0 == number);
         let names: Vec<&str> = own.map(|c| c.1).collect();

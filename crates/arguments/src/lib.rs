@@ -19,21 +19,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use text_file::Seen;
 
-mod around;
 mod entries;
 pub mod icmp;
 mod names;
 pub mod near;
 pub mod protocol;
+mod router_view;
 pub mod router_wide;
 pub mod service;
 pub mod show;
 pub mod text_file;
 pub mod units;
 
-pub use around::{Around, Named, Peer};
 pub use entries::{entries, port_entry, port_words};
 pub use names::{Kind, Names, names_of_call, with_names};
+pub use router_view::{Named, Peer, RouterView};
 
 /// One argument, still as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +104,8 @@ pub struct Args<'a> {
     /// True if the router is to run in the manner of Click's driver.
     pub as_click: bool,
     /// The router around the element, and the element's number there; `None` while a class describes itself.
-    around: Option<(&'a Around<'a>, usize)>,
-    looked: RefCell<Option<Vec<usize>>>,
+    router_view: Option<(&'a RouterView<'a>, usize)>,
+    named_elements: RefCell<Option<Vec<usize>>>,
     files: Vec<Seen>,
     /// Handlers that the element will write, as `element.handler`.
     pub calls: Vec<String>,
@@ -160,8 +160,8 @@ impl<'a> Args<'a> {
             took_rest: false,
             connected: (usize::MAX, usize::MAX),
             as_click: false,
-            around: None,
-            looked: RefCell::default(),
+            router_view: None,
+            named_elements: RefCell::default(),
             files: Vec::new(),
             calls: Vec::new(),
         }
@@ -189,9 +189,9 @@ impl<'a> Args<'a> {
     }
 
     /// Gives the element a view of the router around it, in which it has this number.
-    pub fn set_around(&mut self, around: &'a Around<'a>, index: usize) {
+    pub fn set_around(&mut self, around: &'a RouterView<'a>, index: usize) {
         self.names = self.all_names.seen_by(&around.router.elements[index].name);
-        self.around = Some((around, index));
+        self.router_view = Some((around, index));
     }
 
     /// Reads a text file that the configuration names. If its content changes, the next reload configures the element
@@ -203,14 +203,14 @@ impl<'a> Args<'a> {
         let path = Path::new(path);
         let read = text_file::named_text(path);
         let content = read.as_ref().ok().map(String::as_bytes);
-        self.files.push(Seen::with(path, content));
+        self.files.push(Seen::with_content(path, content));
         read
     }
 
     /// Records a file on which the configuration depends and that other code reads, in the way of
     /// [`read_file`](Self::read_file).
     pub fn note_file(&mut self, path: &str) {
-        self.files.push(Seen::now(Path::new(path)));
+        self.files.push(Seen::read_now(Path::new(path)));
     }
 
     /// The files that the configuration names.
@@ -219,29 +219,29 @@ impl<'a> Args<'a> {
     }
 
     /// Numbers of the elements that the configuration names; `None` if it depends on no other element.
-    pub fn looked(&self) -> Option<Vec<usize>> {
-        self.looked.take()
+    pub fn named_elements(&self) -> Option<Vec<usize>> {
+        self.named_elements.take()
     }
 
     /// The element's own name; empty where a class describes itself.
     pub fn element(&self) -> &'a str {
-        self.around
+        self.router_view
             .map_or("", |(around, index)| &around.router.elements[index].name)
     }
 
     /// Makes the plan check that `path` is an existing write handler.
     pub fn will_write(&mut self, path: &str) {
         // The named element may appear, disappear or change while this configuration stays the same.
-        self.looked.borrow_mut().get_or_insert_default();
+        self.named_elements.borrow_mut().get_or_insert_default();
         self.calls.push(path.to_owned());
     }
 
     /// The result of `make` for this router, computed once and shared by all elements that request the same type.
-    pub fn once<T: 'static>(&self, make: impl FnOnce(&Args) -> T) -> Rc<T> {
-        let Some((around, _)) = self.around else {
+    pub fn memoize<T: 'static>(&self, make: impl FnOnce(&Args) -> T) -> Rc<T> {
+        let Some((around, _)) = self.router_view else {
             return Rc::new(make(self));
         };
-        self.looked.borrow_mut().get_or_insert_default();
+        self.named_elements.borrow_mut().get_or_insert_default();
         let known = around.once.borrow().get(&TypeId::of::<T>()).cloned();
         let known = known.and_then(|known| known.downcast().ok());
         known.unwrap_or_else(|| {
@@ -436,7 +436,7 @@ impl<'a> Args<'a> {
 
     /// An optional argument, positional or as `NAME value`.
     pub fn optional<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
-        let arg = self.ask::<T>(name, Some(default.show()), false, doc);
+        let arg = self.ask::<T>(name, Some(default.unparse()), false, doc);
         arg.and_then(|arg| self.parse(name, &arg))
             .unwrap_or(default)
     }
@@ -449,7 +449,7 @@ impl<'a> Args<'a> {
         range: RangeInclusive<T>,
         doc: &'static str,
     ) -> T {
-        let arg = self.ask::<T>(name, Some(default.show()), false, doc);
+        let arg = self.ask::<T>(name, Some(default.unparse()), false, doc);
         arg.and_then(|arg| self.parse_in(name, &arg, &range))
             .unwrap_or(default)
     }
@@ -462,7 +462,7 @@ impl<'a> Args<'a> {
 
     /// A setting given as `NAME value` only.
     pub fn key<T: FromArg>(&mut self, name: &'static str, default: T, doc: &'static str) -> T {
-        let arg = self.ask::<T>(name, Some(default.show()), true, doc);
+        let arg = self.ask::<T>(name, Some(default.unparse()), true, doc);
         arg.and_then(|arg| self.parse(name, &arg))
             .unwrap_or(default)
     }
@@ -475,7 +475,7 @@ impl<'a> Args<'a> {
         range: RangeInclusive<T>,
         doc: &'static str,
     ) -> T {
-        let arg = self.ask::<T>(name, Some(default.show()), true, doc);
+        let arg = self.ask::<T>(name, Some(default.unparse()), true, doc);
         arg.and_then(|arg| self.parse_in(name, &arg, &range))
             .unwrap_or(default)
     }
@@ -510,7 +510,7 @@ impl<'a> Args<'a> {
             Err(_) if self.names.has_mistake(word) => None,
             Err(wrong) => {
                 let click = format!("{name}: {}", units::as_click::<T>(word));
-                let place = self.config.place(arg.range.clone());
+                let place = self.config.span_of(arg.range.clone());
                 let wrong = self.wrong(&format!("{name} {wrong}")).at(place);
                 self.diagnostics.push(wrong.click(click));
                 None
@@ -528,7 +528,7 @@ impl<'a> Args<'a> {
 
     /// Records a mistake in an argument.
     pub fn error(&mut self, arg: &Arg, message: impl AsRef<str>) {
-        let place = self.config.place(arg.range.clone());
+        let place = self.config.span_of(arg.range.clone());
         self.diagnostics
             .push(self.wrong(message.as_ref()).at(place));
     }
@@ -555,7 +555,7 @@ impl<'a> Args<'a> {
     }
 
     /// Records a diagnostic about the configuration with its own code and text.
-    pub fn say(&mut self, severity: Severity, message: impl AsRef<str>) {
+    pub fn report(&mut self, severity: Severity, message: impl AsRef<str>) {
         let said = Diagnostic {
             severity,
             code: "message",

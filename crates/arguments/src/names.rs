@@ -9,17 +9,17 @@ use std::sync::Arc;
 /// compound element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    values: Arc<HashMap<(String, Kind), Meaning>>,
+    values: Arc<HashMap<(String, Kind), NameValues>>,
     /// The compound element, followed by a slash; empty for the router itself.
-    place: String,
+    scope: String,
 }
 
 /// Values of one name, by the compound element that declares it. A map, because there may be thousands of
 /// declarations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Meaning {
-    /// Value by compound element, written as [`Names::place`].
-    places: HashMap<String, String>,
+struct NameValues {
+    /// Value by compound element, written as [`Names::scope`].
+    by_scope: HashMap<String, String>,
     /// Value outside all compound elements that declare the name.
     default: Option<String>,
 }
@@ -67,28 +67,30 @@ impl Names {
         let end = element.rfind('/').map_or(0, |slash| slash + 1);
         Names {
             values: Arc::clone(&self.values),
-            place: element[..end].to_owned(),
+            scope: element[..end].to_owned(),
         }
     }
 
     /// Declares the following names in the compound element around this element.
     pub fn enter(&mut self, element: &str) {
         let end = element.rfind('/').map_or(0, |slash| slash + 1);
-        self.place = element[..end].to_owned();
+        self.scope = element[..end].to_owned();
     }
 
     /// Declares a name with a value of some kind, written as in an argument.
     pub fn insert(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
-        let place = self.place.clone();
-        self.meaning(name, kind).places.insert(place, value.into());
+        let place = self.scope.clone();
+        self.values_mut(name, kind)
+            .by_scope
+            .insert(place, value.into());
     }
 
     /// Like [`insert`](Self::insert), for places where no compound element declares the name.
     pub fn insert_default(&mut self, name: &str, kind: Kind, value: impl Into<String>) {
-        self.meaning(name, kind).default = Some(value.into());
+        self.values_mut(name, kind).default = Some(value.into());
     }
 
-    fn meaning(&mut self, name: &str, kind: Kind) -> &mut Meaning {
+    fn values_mut(&mut self, name: &str, kind: Kind) -> &mut NameValues {
         let values = Arc::make_mut(&mut self.values);
         values.entry((name.to_owned(), kind)).or_default()
     }
@@ -114,15 +116,15 @@ impl Names {
         if let Some(slash) = name.rfind('/') {
             let (place, name) = name.split_at(slash + 1);
             let there = self.values.get(&(name.to_owned(), kind));
-            if let Some(text) = there.and_then(|meaning| meaning.places.get(place)) {
+            if let Some(text) = there.and_then(|meaning| meaning.by_scope.get(place)) {
                 return Some(text);
             }
         }
         let meaning = self.values.get(&(name.to_owned(), kind))?;
         // Search the enclosing compound elements, from the innermost outwards.
-        let mut place = &*self.place;
+        let mut place = &*self.scope;
         loop {
-            match (meaning.places.get(place), place.strip_suffix('/')) {
+            match (meaning.by_scope.get(place), place.strip_suffix('/')) {
                 (Some(text), _) => return Some(text),
                 (None, Some(inner)) => place = &place[..inner.rfind('/').map_or(0, |at| at + 1)],
                 (None, None) => return meaning.default.as_deref(),
@@ -144,14 +146,14 @@ impl Names {
 
     /// Expands a word of a list. `*/name` stands for that name in each compound element that declares it with one of
     /// these kinds, ordered by the elements' names; any other word stands for itself.
-    pub fn each(&self, word: &str, kinds: &[Kind]) -> Vec<String> {
+    pub fn expand_word(&self, word: &str, kinds: &[Kind]) -> Vec<String> {
         let Some(name) = word.strip_prefix("*/") else {
             return vec![word.to_owned()];
         };
         let meanings = kinds
             .iter()
             .filter_map(|&kind| self.values.get(&(name.to_owned(), kind)));
-        let places: BTreeSet<&String> = meanings.flat_map(|m| m.places.keys()).collect();
+        let places: BTreeSet<&String> = meanings.flat_map(|m| m.by_scope.keys()).collect();
         let places = places.into_iter().filter(|place| !place.is_empty());
         let found: Vec<String> = places.map(|place| format!("{place}{name}")).collect();
         match found.is_empty() {
@@ -228,10 +230,13 @@ mod tests {
         assert_eq!(names.get("b/c/here:ip", Kind::Ip), Some("10.0.2.1"));
         assert_eq!(names.get("c/here", Kind::Ip), None);
         assert_eq!(names.get("a/there", Kind::Ip), None);
-        assert_eq!(names.each("*/here", &[Kind::Ip]), ["a/here", "b/c/here"]);
+        assert_eq!(
+            names.expand_word("*/here", &[Kind::Ip]),
+            ["a/here", "b/c/here"]
+        );
         let six = [Kind::Ip6Net, Kind::Ip6];
-        assert_eq!(names.each("*/here", &six), ["a/here", "d/here"]);
-        assert_eq!(names.each("*/there", &six), ["*/there"]);
-        assert_eq!(names.each("10.0.0.0/8", &six), ["10.0.0.0/8"]);
+        assert_eq!(names.expand_word("*/here", &six), ["a/here", "d/here"]);
+        assert_eq!(names.expand_word("*/there", &six), ["*/there"]);
+        assert_eq!(names.expand_word("10.0.0.0/8", &six), ["10.0.0.0/8"]);
     }
 }

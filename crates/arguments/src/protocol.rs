@@ -21,7 +21,7 @@ impl FromArg for Protocol {
         Protocol(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.to_string()
     }
 }

@@ -94,7 +94,7 @@ impl<const PROTOCOL: u8> FromArg for Port<PROTOCOL> {
         Port(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.to_string()
     }
 }

@@ -12,7 +12,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a file in bytes: enough for some million routes in text.
-const MOST: u64 = 256 << 20;
+const LENGTH_MAX: u64 = 256 << 20;
 
 /// Non-empty lines with their numbers, counted from 1. `#` starts a comment.
 pub fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -128,12 +128,12 @@ pub struct Seen {
 
 impl Seen {
     /// State of a file now.
-    pub fn now(path: &Path) -> Seen {
-        Seen::with(path, named(path).ok().as_deref())
+    pub fn read_now(path: &Path) -> Seen {
+        Seen::with_content(path, named(path).ok().as_deref())
     }
 
     /// A file with this content.
-    pub fn with(path: &Path, content: Option<&[u8]>) -> Seen {
+    pub fn with_content(path: &Path, content: Option<&[u8]>) -> Seen {
         Seen {
             path: path.to_owned(),
             content: content.map(fingerprint),
@@ -142,7 +142,7 @@ impl Seen {
 
     /// True if the file has changed since it was read.
     pub fn has_changed(&self) -> bool {
-        Seen::now(&self.path) != *self
+        Seen::read_now(&self.path) != *self
     }
 }
 
@@ -155,11 +155,11 @@ pub fn fingerprint(bytes: &[u8]) -> u64 {
 
 fn all(file: File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MOST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MOST {
+    file.take(LENGTH_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LENGTH_MAX {
         return Err(Error::other(format!(
             "it is longer than {} MiB",
-            MOST >> 20
+            LENGTH_MAX >> 20
         )));
     }
     Ok(bytes)
@@ -218,7 +218,7 @@ mod tests {
         assert!(named(&file("bytes")).is_ok() && named_text(&file("bytes")).is_err());
         // A sparse file takes no room on the disk, but would in memory.
         let long = File::create(file("long")).expect("the folder is ours");
-        long.set_len(MOST + 1).expect("it has holes");
+        long.set_len(LENGTH_MAX + 1).expect("it has holes");
         mknodat(CWD, file("pipe"), FileType::Fifo, Mode::RUSR, 0).expect("the folder is ours");
         for (name, why) in [
             (file("long"), "longer than 256 MiB"),

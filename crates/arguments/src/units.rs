@@ -27,7 +27,7 @@ pub trait FromArg: Sized {
     fn stand_in() -> Self;
 
     /// The value in the syntax of an argument, for the reference.
-    fn show(&self) -> String;
+    fn unparse(&self) -> String;
 }
 
 /// Parses the value of a handler call, which may use the names of that call. The error is a sentence.
@@ -112,7 +112,7 @@ impl FromArg for bool {
         false
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.to_string()
     }
 }
@@ -144,7 +144,7 @@ fn integer(raw: &str) -> Option<i128> {
 
 /// A whole number in a list of words, written as in arguments: decimal, `0x`, `0b` or octal (`0` first). `None` if the
 /// word is no number, or one that the type cannot hold.
-pub fn whole<T: TryFrom<i128>>(word: &str) -> Option<T> {
+pub fn whole_number<T: TryFrom<i128>>(word: &str) -> Option<T> {
     integer(word).and_then(|value| T::try_from(value).ok())
 }
 
@@ -183,7 +183,7 @@ macro_rules! integers {
                 0
             }
 
-            fn show(&self) -> String {
+            fn unparse(&self) -> String {
                 self.to_string()
             }
         }
@@ -236,7 +236,7 @@ impl FromArg for Capacity {
         Capacity(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.to_string()
     }
 }
@@ -299,7 +299,7 @@ impl FromArg for Mtu {
         Mtu::of(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.to_string()
     }
 }
@@ -318,7 +318,7 @@ impl FromArg for f64 {
         0.0
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.to_string()
     }
 }
@@ -335,7 +335,7 @@ impl FromArg for String {
         String::new()
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.clone()
     }
 }
@@ -356,7 +356,7 @@ impl FromArg for Bytes {
         Bytes::default()
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         lang::args::quote(&String::from_utf8_lossy(&self.0))
     }
 }
@@ -390,7 +390,7 @@ impl FromArg for Cores {
         Cores(vec![0])
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let words: Vec<String> = self.0.iter().map(usize::to_string).collect();
         words.join(" ")
     }

@@ -3,7 +3,7 @@
 pub(crate) mod balancer;
 mod bench;
 pub(crate) mod cluster;
-pub(crate) mod known;
+pub(crate) mod completion;
 mod machine;
 mod running;
 
@@ -536,7 +536,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_makes_sense() {
+    fn command_line_definition_is_consistent() {
         Cli::command().debug_assert();
     }
 

@@ -1,13 +1,13 @@
 //! The program, for crates that add element classes and kinds of ports to it: docs/extending.md. `cli` is the command
 //! line; each subcommand is a file of `cmd`.
 
+mod class_pages;
 mod cli;
 mod click;
 mod cmd;
 mod confine;
-mod doc;
 #[cfg(test)]
-mod docs;
+mod generated_pages;
 mod graph;
 mod keep;
 mod packet;
@@ -16,7 +16,7 @@ mod user;
 
 /// The messages that `ashlar keep` takes, for fuzzing.
 #[doc(hidden)]
-pub use keep::store::held_after;
+pub use keep::fd_store::held_after;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
@@ -46,11 +46,11 @@ pub fn main(classes: &[&'static [Class]], schemes: &[&'static dyn Scheme]) -> Ex
             Ok(code) => return code,
             Err(text) => Err(text),
         },
-        Command::Confine(asked) => match confine::confine(&asked) {
+        Command::Confine(args) => match confine::confine(&args) {
             Ok(code) => return code,
             Err(text) => Err(text),
         },
-        Command::Netns(asked) => confine::namespace::make(&asked),
+        Command::Netns(args) => confine::namespace::make(&args),
         Command::Check(check) => cmd::check::check(&check, &registry),
         Command::Plan(plan) => cmd::plan::plan(&plan, &registry),
         Command::Graph(graph) => cmd::graph::graph(&graph, &registry),

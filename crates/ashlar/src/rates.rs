@@ -1,35 +1,35 @@
-//! Rates between two readings of a router's counts, as a table.
+//! Tables of rates between two readings of a router's counters.
 
 use crate::cli::Sort;
 use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
-use elements::device::vlan::{self, Way};
+use elements::device::vlan::{self, InsertedRole};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-mod passed;
+mod element_table;
 
 /// Choice and order of the elements that are shown.
 #[derive(Default)]
-pub(crate) struct Choice {
-    /// Words, of which a name or a class must have one; all are shown if there are none.
+pub(crate) struct Selection {
+    /// Words to match: a name or a class must contain one. All elements are shown if there are none.
     pub(crate) words: Vec<String>,
     pub(crate) sort: Sort,
 }
 
-/// Facts shown beside counts: VLANs, and elements that run in a loop with others, by name, with the loop's first.
+/// Annotations shown beside counters: VLANs, and for each element in a fused loop, by name, the loop's first element.
 #[derive(Default)]
-pub(crate) struct Known {
+pub(crate) struct Annotations {
     pub(crate) vlans: Vec<Vlan>,
     pub(crate) fused: HashMap<String, String>,
 }
 
-impl Known {
-    pub(crate) fn of(elements: Vec<Element>) -> Known {
+impl Annotations {
+    pub(crate) fn of(elements: Vec<Element>) -> Annotations {
         let fused = elements
             .iter()
             .filter_map(|e| Some((e.name.clone(), e.fused.clone()?)))
             .collect();
-        Known {
+        Annotations {
             fused,
             vlans: vlans(elements),
         }
@@ -47,15 +47,15 @@ pub(crate) struct Vlan {
 fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
     let mut all = Vec::new();
     for element in &elements {
-        let ids: Vec<String> = match vlan::way(&element.class, &element.name) {
-            Some(Way::In(_)) => {
+        let ids: Vec<String> = match vlan::inserted_role(&element.class, &element.name) {
+            Some(InsertedRole::In(_)) => {
                 let ids = element.configuration.split(',');
                 std::iter::once("")
                     .chain(ids)
                     .map(|id| id.trim().to_owned())
                     .collect()
             }
-            Some(Way::Out(sender)) => {
+            Some(InsertedRole::Out(sender)) => {
                 let outer = vlan::outer_of(sender);
                 let outer = elements.iter().find(|e| e.name == outer);
                 let tags = outer.into_iter().chain([element]);
@@ -76,7 +76,12 @@ fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
 }
 
 /// The table that `ashlar top` shows.
-pub(crate) fn table(before: &Stats, after: &Stats, known: &Known, choice: &Choice) -> String {
+pub(crate) fn table(
+    before: &Stats,
+    after: &Stats,
+    known: &Annotations,
+    choice: &Selection,
+) -> String {
     let time = after.time_ns.saturating_sub(before.time_ns).max(1);
     let rates = Rates {
         before,
@@ -88,7 +93,7 @@ pub(crate) fn table(before: &Stats, after: &Stats, known: &Known, choice: &Choic
     rates.workers(&mut out);
     rates.steering(&mut out);
     rates.elements(&mut out, &known.fused, choice);
-    rates.losses(&mut out);
+    rates.print_losses(&mut out);
     out
 }
 
@@ -126,8 +131,8 @@ struct Rates<'a> {
     seconds: f64,
 }
 
-/// A number in few digits: 950, 12.3k, 4.56M.
-pub(crate) fn short(n: f64) -> String {
+/// Formats a number with three digits: 950, 12.3k, 4.56M.
+pub(crate) fn short_number(n: f64) -> String {
     let (scaled, unit) = match n.abs() {
         x if x >= 999.5e6 => (n / 1e9, "G"),
         x if x >= 999.5e3 => (n / 1e6, "M"),
@@ -143,16 +148,16 @@ pub(crate) fn short(n: f64) -> String {
     format!("{scaled:.digits$}{unit}")
 }
 
-/// A short time: 15us, 8.14ms.
+/// Formats a time: 15us, 8.14ms.
 fn duration(nanoseconds: u64) -> String {
     match nanoseconds as f64 {
-        n if n >= 1e9 => format!("{}s", short(n / 1e9)),
-        n if n >= 1e6 => format!("{}ms", short(n / 1e6)),
-        n => format!("{}us", short((n / 1e3).round())),
+        n if n >= 1e9 => format!("{}s", short_number(n / 1e9)),
+        n if n >= 1e6 => format!("{}ms", short_number(n / 1e6)),
+        n => format!("{}us", short_number((n / 1e3).round())),
     }
 }
 
-/// A share in percent; a dash where there is nothing to share.
+/// Formats a share in percent; a dash if `whole` is 0.
 fn share(part: f64, whole: f64) -> String {
     match whole > 0.0 {
         true => format!("{:.0}%", 100.0 * part / whole),
@@ -163,7 +168,7 @@ fn share(part: f64, whole: f64) -> String {
 fn per(part: u64, whole: u64) -> String {
     match whole {
         0 => "-".to_owned(),
-        _ => short((part as f64 / whole as f64).round()),
+        _ => short_number((part as f64 / whole as f64).round()),
     }
 }
 
@@ -189,7 +194,7 @@ impl Rates<'_> {
     }
 
     /// Earlier counts of an element's copy; zeros if the copy is new.
-    fn earlier(&self, element: &ElementStats, worker: usize) -> CopyStats {
+    fn earlier_counts(&self, element: &ElementStats, worker: usize) -> CopyStats {
         let old = self.before.elements.iter().find(|e| e.name == element.name);
         let copies = old.filter(|e| e.class == element.class).map(|e| &e.copies);
         let copy = copies.and_then(|c| c.iter().find(|c| c.worker == worker));
@@ -206,9 +211,9 @@ impl Rates<'_> {
     /// A row for each worker of a VLAN's elements; its queues and bytes are the port's.
     fn of_vlan(&self, vlan: &Vlan) -> Vec<[String; 8]> {
         let find = |name: &str| self.after.elements.iter().find(|e| e.name == name);
-        let (port, way) = match vlan::way(&vlan.element.class, &vlan.element.name) {
-            Some(Way::In(port)) => (Some(port), "in"),
-            Some(Way::Out(sender)) => {
+        let (port, way) = match vlan::inserted_role(&vlan.element.class, &vlan.element.name) {
+            Some(InsertedRole::In(port)) => (Some(port), "in"),
+            Some(InsertedRole::Out(sender)) => {
                 let copies = find(sender).map(|e| &e.copies).into_iter().flatten();
                 let mut devices = copies.filter_map(|copy| copy.device.as_ref());
                 (devices.next().map(|device| &*device.port), "out")
@@ -220,14 +225,14 @@ impl Rates<'_> {
         };
         let sent = |copy: &CopyStats| copy.sent.get(vlan.output).copied().unwrap_or(0);
         let row = |copy: &CopyStats| {
-            let was = sent(&self.earlier(element, copy.worker));
+            let was = sent(&self.earlier_counts(element, copy.worker));
             [
                 format!("{port}.{}", vlan.id),
                 self.link(port),
                 way.to_owned(),
                 "-".to_owned(),
                 copy.worker.to_string(),
-                short(self.rate(was, sent(copy))),
+                short_number(self.rate(was, sent(copy))),
                 "-".to_owned(),
                 "-".to_owned(),
             ]
@@ -241,11 +246,11 @@ impl Rates<'_> {
             for copy in &element.copies {
                 let Some(now) = &copy.device else { continue };
                 let was = self
-                    .earlier(element, copy.worker)
+                    .earlier_counts(element, copy.worker)
                     .device
                     .unwrap_or_default();
                 let queues: Vec<String> = now.queues.iter().map(usize::to_string).collect();
-                let (before, after) = (self.earlier(element, copy.worker).task, copy.task);
+                let (before, after) = (self.earlier_counts(element, copy.worker).task, copy.task);
                 let polls = after.map(|t| {
                     let b = before.unwrap_or_default();
                     (
@@ -259,8 +264,8 @@ impl Rates<'_> {
                     if now.receives { "in" } else { "out" }.to_owned(),
                     queues.join("+"),
                     copy.worker.to_string(),
-                    short(self.rate(was.packets, now.packets)),
-                    short(8.0 * self.rate(was.bytes, now.bytes)),
+                    short_number(self.rate(was.packets, now.packets)),
+                    short_number(8.0 * self.rate(was.bytes, now.bytes)),
                     polls.map_or("-".into(), |(empty, runs)| share(empty, runs)),
                 ]);
             }
@@ -287,7 +292,7 @@ impl Rates<'_> {
             let asleep = self.rate(was.asleep_ns, now.asleep_ns) / 1e9;
             [
                 n.to_string(),
-                short(turns as f64 / self.seconds),
+                short_number(turns as f64 / self.seconds),
                 share(empty as f64, turns as f64),
                 share(self.rate(was.busy_ns, now.busy_ns).min(1e9), 1e9),
                 share(asleep.min(1.0), 1.0),
@@ -313,20 +318,20 @@ impl Rates<'_> {
             "control",
         ];
         print(out, &head, 0, rows.collect());
-        out.push_str(&self.uneven());
+        out.push_str(&self.uneven_advice());
     }
 
     /// Advice if one worker receives all packets while others idle.
-    fn uneven(&self) -> String {
+    fn uneven_advice(&self) -> String {
         let mut received = vec![0; self.after.workers.len()];
         for element in &self.after.elements {
             for copy in &element.copies {
-                let was = self.earlier(element, copy.worker).device;
+                let was = self.earlier_counts(element, copy.worker).device;
                 let packets = |device: &DeviceUse| if device.receives { device.packets } else { 0 };
                 let now = copy.device.as_ref().map_or(0, packets);
-                let more = now.saturating_sub(was.as_ref().map_or(0, packets));
+                let missing = now.saturating_sub(was.as_ref().map_or(0, packets));
                 if let Some(sum) = received.get_mut(copy.worker) {
-                    *sum += more;
+                    *sum += missing;
                 }
             }
         }
@@ -367,7 +372,7 @@ impl Rates<'_> {
         let (mut packets, mut cycles, mut all) = (0, 0, 0);
         for element in &self.after.elements {
             for copy in &element.copies {
-                let was = self.earlier(element, copy.worker);
+                let was = self.earlier_counts(element, copy.worker);
                 let spent = copy.cycles.saturating_sub(was.cycles);
                 all += spent;
                 if element.class == "Steer" {
@@ -382,17 +387,17 @@ impl Rates<'_> {
             out,
             "steering: {} packets/s, {} cycles a packet, {} of all cycles; {} buckets/s moved, {} since the start, {} \
                 followed by ports\n",
-            short(packets as f64 / self.seconds),
+            short_number(packets as f64 / self.seconds),
             per(cycles, packets),
             share(cycles as f64, all as f64),
-            short(self.rate(was.buckets_moved, now.buckets_moved)),
+            short_number(self.rate(was.buckets_moved, now.buckets_moved)),
             now.buckets_moved,
             now.buckets_followed
         );
     }
 
     /// Losses that are counted by ports only; counters that are zero are left out.
-    fn losses(&self, out: &mut String) {
+    fn print_losses(&self, out: &mut String) {
         let mut rows = Vec::new();
         for port in &self.after.ports {
             let old = self.before.ports.iter().find(|p| p.name == port.name);
@@ -405,7 +410,7 @@ impl Rates<'_> {
                     port.name.clone(),
                     counter.queue.map_or("-".into(), |q| q.to_string()),
                     counter.name.clone(),
-                    short(self.rate(was.map_or(0, |c| c.value), counter.value)),
+                    short_number(self.rate(was.map_or(0, |c| c.value), counter.value)),
                     counter.value.to_string(),
                 ]);
             }
@@ -505,8 +510,8 @@ mod tests {
         let table = table(
             &at(10, 1000),
             &at(12, 5000),
-            &Known::default(),
-            &Choice::default(),
+            &Annotations::default(),
+            &Selection::default(),
         );
         let right = "\
 port  link  way  queue  worker  packets/s  bits/s  empty polls
@@ -533,7 +538,7 @@ in :: Class      2.00k             20     0
             fused: None,
             handlers: Vec::new(),
         };
-        let known = Known::of(vec![
+        let known = Annotations::of(vec![
             element("eth0/vlans", "VLANSplit", "10, 20"),
             element("out/vlan", "VLANEncap", "7"),
             element("mine", "VLANEncap", "8"),
@@ -563,7 +568,7 @@ in :: Class      2.00k             20     0
                 ..Stats::default()
             }
         };
-        let table = table(&at(1, 0), &at(2, 100), &known, &Choice::default());
+        let table = table(&at(1, 0), &at(2, 100), &known, &Selection::default());
         let right = "\
 port     link  way  queue  worker  packets/s  bits/s  empty polls
 eth0.10  up    in       -       0        200       -            -
@@ -577,7 +582,7 @@ eth1.7   up    out      -       0        100       -            -
     #[test]
     fn numbers_keep_three_digits() {
         let shown: Vec<String> = [0.0, 7.5, 950.0, 999.6, 12_345.0, 4.56e6, 1.5e9]
-            .map(short)
+            .map(short_number)
             .into();
         assert_eq!(
             shown,

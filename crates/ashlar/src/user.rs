@@ -1,4 +1,4 @@
-//! `ashlar run --user` and `ashlar confine`: another user's rights, and of root's at most two.
+//! `ashlar run --user` and `ashlar confine`: change of the user, with at most two capabilities.
 
 mod sys;
 
@@ -10,8 +10,8 @@ use rustix::thread::{
 };
 use std::io;
 
-/// Rights for opening ports and asking the kernel, at the start and with every reload.
-const KEPT: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
+/// Capabilities for opening ports and querying the kernel, at the start and with every reload.
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::NET_ADMIN.union(CapabilitySet::NET_RAW);
 
 /// True if the process is this user already.
 pub(crate) fn is_ours(user: &User) -> bool {
@@ -54,7 +54,7 @@ pub(crate) fn become_for_good(
             return Err("the keeper has ended".to_owned());
         }
     }
-    let keep = || set_capability_sets(KEPT, CapabilitySet::empty());
+    let keep = || set_capability_sets(KEPT_CAPABILITIES, CapabilitySet::empty());
     keep().and_then(|()| also(keep)).map_err(wrong)
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn become_for_good(
 /// The process may not change its user, or lacks the capabilities; a sentence.
 pub(crate) fn become_with_ambient(user: &User, has_network: bool) -> Result<(), String> {
     let kept = match has_network {
-        true => KEPT,
+        true => KEPT_CAPABILITIES,
         false => CapabilitySet::empty(),
     };
     let change = || -> io::Result<()> {
@@ -95,8 +95,7 @@ pub(crate) fn own_by(user: &User, make: impl FnOnce() -> io::Result<()>) -> io::
     make()
 }
 
-/// Leaves this process, which stays root's, the right to signal other users' processes, and no other. The error is a
-/// sentence.
+/// Drops all capabilities of this process except CAP_KILL; the process keeps running as root. The error is a sentence.
 pub(crate) fn keep_kill_only() -> Result<(), String> {
     set_capability_sets(CapabilitySet::KILL, CapabilitySet::empty())
         .map_err(|e| format!("cannot renounce rights: {e}"))

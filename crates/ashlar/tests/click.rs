@@ -373,7 +373,7 @@ fn handlers_that_are_not_there_are_named_in_full() {
 }
 
 #[test]
-fn a_configuration_that_requires_to_be_compact_is_shown_opened() {
+fn configuration_that_requires_compact_config_is_shown_expanded() {
     let text =
         "require(compact_config)\nelementclass A { input -> Null -> output } Idle -> A -> Idle";
     let shown = out(&run(&["-qe", text, "-h", "config"]));

@@ -1,4 +1,4 @@
-//! The first hour of a newcomer: mistakes are reported, and the advice helps.
+//! Errors of new users: each is reported, and its remedy works.
 
 use crate::common::{Folder, Running, all, capture, complained, conf, run, said};
 use std::process::Output;
@@ -62,7 +62,7 @@ fn a_reload_reports_wrong_and_missing_variables() {
 }
 
 #[test]
-fn a_configuration_of_nothing_is_refused() {
+fn empty_configuration_is_refused() {
     let folder = Folder::new();
     for text in ["", "  \n", "// only a comment\n"] {
         let file = folder.write("empty.click", text);
@@ -76,7 +76,7 @@ fn a_configuration_of_nothing_is_refused() {
 }
 
 #[test]
-fn workers_that_have_nothing_to_do_are_told() {
+fn idle_workers_are_reported() {
     let folder = Folder::new();
     let file = folder.write("one.click", "FromDevice(null:64, CORES 0) -> Discard;");
     let text = said(&run(&["check", &file, "-j", "8"]));

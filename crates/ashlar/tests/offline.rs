@@ -189,7 +189,7 @@ fn a_configuration_comes_from_standard_input_with_definitions() {
 }
 
 #[test]
-fn a_router_without_sources_left_ends_by_itself_and_says_nothing() {
+fn router_without_active_sources_ends_silently() {
     let folder = Folder::new();
     let file = folder.write(
         "a.click",

@@ -109,7 +109,7 @@ fn the_longest_turn_is_measured_again_after_each_request() {
 }
 
 #[test]
-fn bad_requests_get_a_sentence_and_the_router_goes_on() {
+fn bad_requests_are_refused_with_a_sentence() {
     let folder = Folder::new();
     let router = Running::start(&folder, IDLE, &[]);
     let socket = &router.socket;
@@ -299,7 +299,7 @@ fn a_client_that_reads_nothing_delays_no_packet() {
 }
 
 #[test]
-fn a_trace_tells_the_way_of_packets_to_their_ends() {
+fn trace_shows_the_path_of_packets_to_their_ends() {
     let folder = Folder::new();
     let router = Running::start(&folder, SLOW, &[]);
     let text = router.tell(&["trace", "2"]);

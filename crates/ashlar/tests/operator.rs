@@ -96,7 +96,7 @@ fn both_tables_of_ip_router_know_the_same_interfaces() {
 }
 
 #[test]
-fn a_reload_says_what_it_did_and_one_file_counts_for_good() {
+fn reload_reports_changes_and_keeps_the_own_file() {
     let folder = Folder::new();
     let own = "Idle -> c :: Counter -> q :: Queue(10) -> Discard;";
     let mut router = Running::start(&folder, own, &[]);
@@ -298,7 +298,7 @@ fn help_is_a_command() {
 }
 
 #[test]
-fn a_trace_shows_when_each_step_was() {
+fn trace_shows_the_time_of_each_step() {
     let folder = Folder::new();
     let text =
         "FromDevice(pace:20k/null:64) -> Counter -> CheckLength(2000) -> Counter -> Discard;";

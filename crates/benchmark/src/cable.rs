@@ -1,8 +1,8 @@
 //! A test stand on ports of this machine: its packets reach a router on other ports of this machine through real
 //! cables, and return by another cable.
 
-use crate::offer::Source;
-use crate::stand::{End, Sink, Stand};
+use crate::offered_load::Source;
+use crate::test_stand::{BenchState, End, Sink};
 use engine::packet::{Batch, Packet};
 use engine::port::{OpenPort, PortDirectory, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
@@ -28,18 +28,18 @@ struct Side {
 }
 
 /// State of a port's thread between turns.
-struct Hand {
-    came: Batch,
+struct PortBuffers {
+    received: Batch,
     /// Packets for which the port had no room yet.
     waiting: Batch,
     /// Frames that the port will never send; it counts them.
     refused: Batch,
 }
 
-impl Hand {
-    fn new() -> Hand {
-        Hand {
-            came: Batch::with_capacity(BURST),
+impl PortBuffers {
+    fn new() -> PortBuffers {
+        PortBuffers {
+            received: Batch::with_capacity(BURST),
             waiting: Batch::with_capacity(BURST),
             refused: Batch::new(),
         }
@@ -47,7 +47,7 @@ impl Hand {
 }
 
 impl Side {
-    fn new(stand: &Stand, port: &OpenPort, right: bool) -> Result<Side, String> {
+    fn new(stand: &BenchState, port: &OpenPort, right: bool) -> Result<Side, String> {
         let busy = || {
             format!(
                 "{} is in use by the configuration: name its other end",
@@ -64,14 +64,14 @@ impl Side {
     }
 
     /// Receives packets, and sends answers and due packets.
-    fn turn(&mut self, source: Option<&mut Source>, hand: &mut Hand) {
-        let Hand {
-            came,
+    fn exchange(&mut self, source: Option<&mut Source>, hand: &mut PortBuffers) {
+        let PortBuffers {
+            received,
             waiting,
             refused,
         } = hand;
-        self.rx.receive(came, BURST);
-        self.sink.take(came);
+        self.rx.receive(received, BURST);
+        self.sink.consume(received);
         let answers = self.end.answers(BURST).into_iter();
         waiting.extend(answers.filter_map(|frame| Packet::from_bytes(&frame)));
         if let Some(source) = source {
@@ -98,17 +98,21 @@ pub fn open(ports: &dyn PortDirectory, name: &str) -> Result<OpenPort, String> {
 
 impl Cable {
     /// Starts to send by one port and to receive by another. The error is a sentence.
-    pub fn new(stand: &Arc<Stand>, send: &OpenPort, receive: &OpenPort) -> Result<Cable, String> {
+    pub fn new(
+        stand: &Arc<BenchState>,
+        send: &OpenPort,
+        receive: &OpenPort,
+    ) -> Result<Cable, String> {
         let mut near = Side::new(stand, send, false)?;
         let mut far = Side::new(stand, receive, true)?;
         let mut source = stand.source((0, 1));
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let work = move || {
-            let (mut there, mut back) = (Hand::new(), Hand::new());
+            let (mut there, mut back) = (PortBuffers::new(), PortBuffers::new());
             while !stopped.load(Relaxed) {
-                near.turn(Some(&mut source), &mut there);
-                far.turn(None, &mut back);
+                near.exchange(Some(&mut source), &mut there);
+                far.exchange(None, &mut back);
             }
         };
         let thread = std::thread::Builder::new().name("bench".into()).spawn(work);

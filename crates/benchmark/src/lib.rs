@@ -1,28 +1,28 @@
 //! `ashlar bench`: measures the throughput of a configuration, and the latency of packets.
 //!
-//! A [`stand::Stand`] offers packets that are due at equal intervals ([`offer`]) and counts returning packets, with the
-//! time since each was due ([`histogram`]). A stand replaces the devices of a configuration ([`rig`]), or is connected
-//! to them by cables ([`cable`]). A [`bed::Bed`] runs trials, with a router in real time or in simulated time.
-//! [`search`], which is pure, chooses the trials.
+//! A [`test_stand::Stand`] offers packets that are due at equal intervals ([`offered_load`]) and counts returning
+//! packets, with the time since each was due ([`histogram`]). A stand replaces the devices of a configuration
+//! ([`memory_devices`]), or is connected to them by cables ([`cable`]). A [`test_bed::TestBed`] runs trials, with a
+//! router in real time or in simulated time. [`search`], which is pure, chooses the trials.
 
-pub mod bed;
+pub mod arrivals;
 pub mod cable;
 pub mod histogram;
+pub mod memory_devices;
 pub mod neighbour;
-pub mod offer;
-pub mod rig;
+pub mod offered_load;
 pub mod search;
-pub mod seen;
-pub mod stand;
+pub mod test_bed;
+pub mod test_stand;
 pub mod traffic;
 
-use bed::{Bed, Measured};
 use search::{Bounds, Search, Settings, Trial};
 use std::time::Duration;
+use test_bed::{Measured, TestBed};
 
 /// Result of a search for one goal.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// Acceptable share of lost packets.
     pub goal: f64,
     /// Greatest load that meets the goal, and least load that does not.
@@ -36,10 +36,10 @@ pub struct Found {
 /// Searches for the greatest load at which each goal's loss is not exceeded. Calls `tell` with every trial and the
 /// bounds of the first goal.
 pub fn throughput(
-    bed: &mut dyn Bed,
+    bed: &mut dyn TestBed,
     settings: Settings,
     tell: &mut dyn FnMut(&Measured, Bounds),
-) -> Result<Vec<Found>, String> {
+) -> Result<Vec<SearchResult>, String> {
     let (goals, full) = (settings.goals.clone(), settings.duration);
     let (mut search, mut all) = (Search::new(settings), Vec::new());
     while let Some(trial) = search.next_trial() {
@@ -54,7 +54,7 @@ pub fn throughput(
     };
     let found = goals.iter().enumerate().map(|(n, &goal)| {
         let bounds = search.bounds(n);
-        Found {
+        SearchResult {
             goal,
             bounds,
             fits: last(bounds.lower),
@@ -66,7 +66,7 @@ pub fn throughput(
 
 /// Sends a few packets of every flow, so that neighbours are resolved and caches are warm. Checks that packets arrive
 /// at the right port; the error says where they went.
-pub fn warm_up(bed: &mut dyn Bed, flows: usize, to: &str) -> Result<(), String> {
+pub fn warm_up(bed: &mut dyn TestBed, flows: usize, to: &str) -> Result<(), String> {
     let duration = Duration::from_millis(200);
     let load = (2.0 * flows as f64 / duration.as_secs_f64()).max(1000.0);
     let mut first = bed.run(Trial { load, duration })?;

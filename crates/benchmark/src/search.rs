@@ -86,7 +86,7 @@ impl Search {
             return None;
         }
         while self.log.len() < self.settings.trials_max && self.phase < PHASES {
-            if let Some(load) = self.wanted() {
+            if let Some(load) = self.next_load() {
                 let (least, most) = self.settings.loads;
                 return Some(Trial {
                     load: load.clamp(least, most),
@@ -177,7 +177,7 @@ impl Search {
     }
 
     /// The next load that this phase needs to try for its goal.
-    fn wanted(&mut self) -> Option<f64> {
+    fn next_load(&mut self) -> Option<f64> {
         let known = self.known_bounds(self.goal, self.phase);
         if let Some(load) = self.undecided(known) {
             return Some(load);
@@ -192,20 +192,20 @@ impl Search {
             (Some(lower), None) if lower >= most => None,
             (Some(lower), None) => Some(match before.upper.filter(|&upper| upper > lower) {
                 Some(upper) => upper,
-                None => lower * (1.0 + self.leap()),
+                None => lower * (1.0 + self.extrapolate()),
             }),
             (None, Some(upper)) if upper <= least => None,
             (None, Some(upper)) => {
                 let hint = before.lower.or_else(|| self.forwarded(upper));
                 let hint = hint.filter(|&lower| lower < upper / (1.0 + self.width()));
-                Some(hint.unwrap_or_else(|| upper / (1.0 + self.leap())))
+                Some(hint.unwrap_or_else(|| upper / (1.0 + self.extrapolate())))
             }
             (Some(lower), Some(upper)) if upper <= lower * (1.0 + self.width()) => None,
             (Some(lower), Some(upper)) => Some((lower * upper).sqrt()),
         }
     }
 
-    fn leap(&mut self) -> f64 {
+    fn extrapolate(&mut self) -> f64 {
         let step = self.step;
         self.step *= 2.0;
         step

@@ -7,7 +7,7 @@
 pub mod date;
 pub mod link;
 pub mod summary;
-pub mod when;
+pub mod time_window;
 
 use std::io::{self, BufRead, ErrorKind, Write};
 
@@ -79,7 +79,7 @@ pub struct Reader<R> {
     file: R,
     kind: Kind,
     /// True if numbers are big-endian.
-    big: bool,
+    big_endian: bool,
     /// Number of bytes read so far, for messages.
     at: u64,
     block: Vec<u8>,
@@ -97,7 +97,7 @@ impl<R: BufRead> Reader<R> {
         let mut reader = Reader {
             file,
             kind,
-            big: false,
+            big_endian: false,
             at: 0,
             block: Vec::new(),
         };
@@ -106,8 +106,8 @@ impl<R: BufRead> Reader<R> {
             return Err("not a tcpdump file (too short)".into());
         }
         let little = u32::from_le_bytes(magic);
-        reader.big = matches!(little.swap_bytes(), MICROS | NANOS);
-        match if reader.big {
+        reader.big_endian = matches!(little.swap_bytes(), MICROS | NANOS);
+        match if reader.big_endian {
             little.swap_bytes()
         } else {
             little
@@ -187,7 +187,7 @@ impl<R: BufRead> Reader<R> {
         if captured > MAX_RECORD {
             return Err(format!(
                 "damaged: a record of {captured} bytes {}",
-                self.place()
+                self.position_text()
             ));
         }
         frame.resize(captured, 0);
@@ -219,7 +219,7 @@ impl<R: BufRead> Reader<R> {
                     let record = self.packet(kind == ENHANCED, frame);
                     return match record {
                         Some(record) => Ok(Some(record)),
-                        None => Err(format!("damaged: a packet block {}", self.place())),
+                        None => Err(format!("damaged: a packet block {}", self.position_text())),
                     };
                 }
                 _ => (),
@@ -231,10 +231,15 @@ impl<R: BufRead> Reader<R> {
     fn section(&mut self) -> Result<(), String> {
         let mut head = [0; 8];
         self.must_fill(&mut head)?;
-        self.big = match u32::from_le_bytes([head[4], head[5], head[6], head[7]]) {
+        self.big_endian = match u32::from_le_bytes([head[4], head[5], head[6], head[7]]) {
             SECTION_ORDER => false,
             order if order.swap_bytes() == SECTION_ORDER => true,
-            _ => return Err(format!("damaged: a section header {}", self.place())),
+            _ => {
+                return Err(format!(
+                    "damaged: a section header {}",
+                    self.position_text()
+                ));
+            }
         };
         let total = self.number(&head[..4]) as usize;
         self.read_block_rest(total, 12)?;
@@ -257,7 +262,7 @@ impl<R: BufRead> Reader<R> {
         if total < read + 4 || total > MAX_BLOCK || !total.is_multiple_of(4) {
             return Err(format!(
                 "damaged: a block of {total} bytes {}",
-                self.place()
+                self.position_text()
             ));
         }
         let mut block = std::mem::take(&mut self.block);
@@ -269,12 +274,12 @@ impl<R: BufRead> Reader<R> {
     }
 
     fn interface(&mut self) -> Result<(), String> {
-        let damaged = format!("damaged: an interface block {}", self.place());
+        let damaged = format!("damaged: an interface block {}", self.position_text());
         let block = std::mem::take(&mut self.block);
         if block.len() < 8 {
             return Err(damaged);
         }
-        let link = self.short(&block[..2]);
+        let link = self.read_u16(&block[..2]);
         let snap = match self.number(&block[4..8]) as usize {
             0 => MAX_RECORD,
             snap => snap,
@@ -286,8 +291,8 @@ impl<R: BufRead> Reader<R> {
         };
         let mut options = &block[8..];
         while options.len() >= 4 {
-            let code = self.short(&options[..2]);
-            let len = usize::from(self.short(&options[2..4]));
+            let code = self.read_u16(&options[..2]);
+            let len = usize::from(self.read_u16(&options[2..4]));
             let Some(value) = options.get(4..4 + len).filter(|_| code != 0) else {
                 break;
             };
@@ -350,23 +355,23 @@ impl<R: BufRead> Reader<R> {
 
     fn number(&self, b: &[u8]) -> u32 {
         let bytes = [b[0], b[1], b[2], b[3]];
-        if self.big {
+        if self.big_endian {
             u32::from_be_bytes(bytes)
         } else {
             u32::from_le_bytes(bytes)
         }
     }
 
-    fn short(&self, b: &[u8]) -> u16 {
+    fn read_u16(&self, b: &[u8]) -> u16 {
         let bytes = [b[0], b[1]];
-        if self.big {
+        if self.big_endian {
             u16::from_be_bytes(bytes)
         } else {
             u16::from_le_bytes(bytes)
         }
     }
 
-    fn place(&self) -> String {
+    fn position_text(&self) -> String {
         format!("before byte {}", self.at)
     }
 
@@ -376,7 +381,7 @@ impl<R: BufRead> Reader<R> {
             Ok([]) => return Ok(false),
             Ok(_) => (),
             Err(e) if e.kind() == ErrorKind::Interrupted => (),
-            Err(e) => return Err(format!("cannot be read {}: {e}", self.place())),
+            Err(e) => return Err(format!("cannot be read {}: {e}", self.position_text())),
         }
         self.must_fill(into).map(|()| true)
     }
@@ -390,7 +395,7 @@ impl<R: BufRead> Reader<R> {
                     into = &mut into[read..];
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => (),
-                Err(e) => return Err(format!("cannot be read {}: {e}", self.place())),
+                Err(e) => return Err(format!("cannot be read {}: {e}", self.position_text())),
             }
         }
         Ok(())
@@ -407,7 +412,7 @@ impl<R: BufRead> Reader<R> {
 
 /// Content of a pcap file's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub struct FileHeader {
     /// Link type of all frames; 1 = Ethernet.
     pub link: u16,
     /// True if times have nanoseconds, not microseconds.
@@ -416,9 +421,9 @@ pub struct Head {
     pub snap: u32,
 }
 
-impl Default for Head {
-    fn default() -> Head {
-        Head {
+impl Default for FileHeader {
+    fn default() -> FileHeader {
+        FileHeader {
             link: ETHERNET,
             nanos: true,
             snap: MAX_RECORD as u32,
@@ -438,14 +443,14 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// The file cannot be written.
     pub fn new(file: W) -> io::Result<Writer<W>> {
-        Writer::with(file, Head::default())
+        Writer::with_header(file, FileHeader::default())
     }
 
     /// Writes the file's header.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn with(mut file: W, head: Head) -> io::Result<Writer<W>> {
+    pub fn with_header(mut file: W, head: FileHeader) -> io::Result<Writer<W>> {
         let magic = if head.nanos { NANOS } else { MICROS };
         let words = [magic, 2 | 4 << 16, 0, 0, head.snap, u32::from(head.link)];
         file.write_all(words.map(u32::to_le_bytes).as_flattened())?;

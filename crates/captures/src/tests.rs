@@ -149,12 +149,12 @@ fn a_damaged_file_gives_an_error_and_never_a_panic() {
 
 #[test]
 fn a_cut_frame_keeps_its_length_and_a_reader_finds_its_place_again() {
-    let head = Head {
+    let head = FileHeader {
         link: 101,
         nanos: false,
         snap: 2,
     };
-    let mut writer = Writer::with(Vec::new(), head).unwrap();
+    let mut writer = Writer::with_header(Vec::new(), head).unwrap();
     writer.write_cut(1_000_002_003, b"ab", 9).unwrap();
     writer.write(2_000_000_000, b"c").unwrap();
     let file = writer.into_inner();

@@ -5,7 +5,7 @@ use engine::clock::Clock;
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
 use engine::graph::single_at;
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::NoPorts;
@@ -44,7 +44,7 @@ struct Workers(RefCell<Vec<Graph>>);
 impl Workers {
     fn new(plan: &Arc<Plan>) -> Workers {
         let (wakers, peers) = (Arc::new(Wakers::none(2)), Peers::new(2));
-        let site = |worker| Site {
+        let site = |worker| BuildContext {
             worker,
             walker: Walker::Sweep,
             clock: Clock::at(Time(1)),
@@ -78,11 +78,11 @@ impl Workers {
 }
 
 impl Ask for Workers {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         _: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let each = workers.iter();
         let mut all: Vec<(S, Option<R>)> = each.map(|_| (S::default(), None)).collect();
@@ -91,18 +91,18 @@ impl Ask for Workers {
             let graphs = &mut *self.0.borrow_mut();
             let each = workers.iter().zip(&mut all);
             for (&worker, (state, answer)) in each.filter(|(_, (_, answer))| answer.is_none()) {
-                *answer = what(&mut graphs[worker], state);
+                *answer = job(&mut graphs[worker], state);
             }
         }
         Ok(all.into_iter().filter_map(|(_, answer)| answer).collect())
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        Ok(what(&mut self.0.borrow_mut()[worker]))
+        Ok(job(&mut self.0.borrow_mut()[worker]))
     }
 }
 

@@ -89,7 +89,7 @@ impl Key {
     }
 
     /// True if `code` authenticates a heartbeat between `ends`; compares in constant time.
-    pub fn proves(&self, ends: &Ends, heartbeat: &[u8], code: &Code) -> bool {
+    pub fn verify(&self, ends: &Ends, heartbeat: &[u8], code: &Code) -> bool {
         let whole = self.beats(ends).chain_update(heartbeat);
         whole.verify_truncated_left(code).is_ok()
     }
@@ -206,7 +206,7 @@ impl FrameKey {
 
     /// True if `code` is the code of a frame; takes constant time.
     #[inline]
-    pub fn proves(&self, number: u64, frame: &[u8], code: &Code) -> bool {
+    pub fn verify(&self, number: u64, frame: &[u8], code: &Code) -> bool {
         let opened = self.of(number).decrypt_in_place(&mut [], code, frame);
         opened.is_ok()
     }
@@ -241,7 +241,7 @@ mod tests {
         let key = Key::new([7; 16]);
         let frame = [5; 80];
         let code = key.of_link(&LINK_DIRECTION).code(9, &frame);
-        assert!(key.of_link(&LINK_DIRECTION).proves(9, &frame, &code));
+        assert!(key.of_link(&LINK_DIRECTION).verify(9, &frame, &code));
         let others = [
             LinkDirection {
                 cluster: "u",
@@ -277,14 +277,14 @@ mod tests {
         ];
         for direction in others {
             assert!(
-                !key.of_link(&direction).proves(9, &frame, &code),
+                !key.of_link(&direction).verify(9, &frame, &code),
                 "{direction:?}"
             );
         }
         assert!(
             !Key::new([8; 16])
                 .of_link(&LINK_DIRECTION)
-                .proves(9, &frame, &code)
+                .verify(9, &frame, &code)
         );
     }
 
@@ -295,20 +295,20 @@ mod tests {
         for length in [0, 1, 15, 16, 60, 64, 65, 1500] {
             let mut frame = frame[..length].to_vec();
             let mut code = key.code(1, &frame);
-            assert!(key.proves(1, &frame, &code));
-            assert!(!key.proves(2, &frame, &code));
+            assert!(key.verify(1, &frame, &code));
+            assert!(!key.verify(2, &frame, &code));
             for byte in 0..length {
                 frame[byte] ^= 0x10;
-                assert!(!key.proves(1, &frame, &code), "byte {byte} of {length}");
+                assert!(!key.verify(1, &frame, &code), "byte {byte} of {length}");
                 frame[byte] ^= 0x10;
             }
             for byte in 0..CODE {
                 code[byte] ^= 1;
-                assert!(!key.proves(1, &frame, &code), "byte {byte} of the code");
+                assert!(!key.verify(1, &frame, &code), "byte {byte} of the code");
                 code[byte] ^= 1;
             }
             frame.push(0);
-            assert!(!key.proves(1, &frame, &code), "longer than {length}");
+            assert!(!key.verify(1, &frame, &code), "longer than {length}");
         }
     }
 
@@ -321,8 +321,8 @@ mod tests {
             to: "b",
         };
         let code = key.code(&ends, b"beat");
-        assert!(key.proves(&ends, b"beat", &code));
-        assert!(!key.proves(&ends, b"bead", &code) && !other.proves(&ends, b"beat", &code));
+        assert!(key.verify(&ends, b"beat", &code));
+        assert!(!key.verify(&ends, b"bead", &code) && !other.verify(&ends, b"beat", &code));
         for (cluster, from, to) in [
             ("u", "a", "b"),
             ("t", "b", "a"),
@@ -330,7 +330,7 @@ mod tests {
             ("t", "ab", ""),
         ] {
             let ends = Ends { cluster, from, to };
-            assert!(!key.proves(&ends, b"beat", &code), "{ends:?}");
+            assert!(!key.verify(&ends, b"beat", &code), "{ends:?}");
         }
     }
 

@@ -38,13 +38,13 @@ impl Price {
 
 /// A moment on the scale of buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Moment(u64);
+pub(crate) struct BucketTime(u64);
 
-impl Moment {
+impl BucketTime {
     /// Converts nanoseconds. The scale wraps after 52 days; only differences are meaningful.
     #[inline]
-    pub(crate) fn of(ns: u64) -> Moment {
-        Moment(ns << SHIFT)
+    pub(crate) fn of(ns: u64) -> BucketTime {
+        BucketTime(ns << SHIFT)
     }
 }
 
@@ -54,13 +54,13 @@ pub(crate) struct Bucket(u64);
 
 impl Bucket {
     /// Makes a bucket with neither tokens nor debt.
-    pub(crate) fn new(now: Moment) -> Bucket {
+    pub(crate) fn new(now: BucketTime) -> Bucket {
         Bucket(now.0)
     }
 
     /// Tokens, at most `depth`; less than 0 is debt.
     #[inline]
-    pub(crate) fn tokens(&self, now: Moment, depth: i64) -> i64 {
+    pub(crate) fn tokens(&self, now: BucketTime, depth: i64) -> i64 {
         let tokens = now.0.wrapping_sub(self.0) as i64;
         // A bucket that was idle for half the scale seems to lie far in the future.
         if tokens < -(depth << 8) {
@@ -71,16 +71,23 @@ impl Bucket {
 
     /// Takes the cost of `bytes` bytes, going into debt down to `floor` at most. Debt below `floor` remains as it is.
     #[inline]
-    pub(crate) fn take(&mut self, now: Moment, depth: i64, bytes: u32, price: Price, floor: i64) {
-        self.take_from(self.tokens(now, depth), now, bytes, price, floor);
+    pub(crate) fn charge(
+        &mut self,
+        now: BucketTime,
+        depth: i64,
+        bytes: u32,
+        price: Price,
+        floor: i64,
+    ) {
+        self.charge_from(self.tokens(now, depth), now, bytes, price, floor);
     }
 
-    /// Like [`take`](Self::take), for a caller that knows the [`tokens`](Self::tokens).
+    /// Like [`charge`](Self::charge), for a caller that knows the [`tokens`](Self::tokens).
     #[inline]
-    pub(crate) fn take_from(
+    pub(crate) fn charge_from(
         &mut self,
         tokens: i64,
-        now: Moment,
+        now: BucketTime,
         bytes: u32,
         price: Price,
         floor: i64,
@@ -99,12 +106,12 @@ mod tests {
         for rate in [5e6, 1e9, 1e11] {
             let price = Price::of(rate);
             let deep = price.depth(1_000_000);
-            let mut bucket = Bucket::new(Moment::of(0));
+            let mut bucket = Bucket::new(BucketTime::of(0));
             let (mut passed, end) = (0u64, 100_000_000);
             for ns in (0..end).step_by(100) {
-                let now = Moment::of(ns);
+                let now = BucketTime::of(ns);
                 if bucket.tokens(now, deep) >= 0 {
-                    bucket.take(now, deep, 1500, price, i64::MIN);
+                    bucket.charge(now, deep, 1500, price, i64::MIN);
                     passed += 1500;
                 }
             }
@@ -118,15 +125,15 @@ mod tests {
     fn tokens_are_kept_up_to_the_depth_and_debt_down_to_the_floor() {
         let price = Price::of(8e9);
         let (deep, second) = (price.depth(20_000), 1 << SHIFT);
-        let mut bucket = Bucket::new(Moment::of(0));
-        let now = Moment::of(1_000_000);
+        let mut bucket = Bucket::new(BucketTime::of(0));
+        let now = BucketTime::of(1_000_000);
         assert_eq!(bucket.tokens(now, deep), 20_000 * second);
-        bucket.take(now, deep, 6000, price, -deep);
+        bucket.charge(now, deep, 6000, price, -deep);
         assert_eq!(bucket.tokens(now, deep), 14_000 * second);
-        bucket.take(now, deep, 60_000, price, -deep);
+        bucket.charge(now, deep, 60_000, price, -deep);
         assert_eq!(bucket.tokens(now, deep), -deep);
-        bucket.take(now, deep, 5000, price, i64::MIN);
-        bucket.take(now, deep, 100, price, -deep);
+        bucket.charge(now, deep, 5000, price, i64::MIN);
+        bucket.charge(now, deep, 100, price, -deep);
         assert_eq!(bucket.tokens(now, deep), -deep - 5000 * second);
     }
 
@@ -135,9 +142,9 @@ mod tests {
         let price = Price::of(8e9);
         let deep = price.depth(0);
         let before = (1u64 << 52) - 500;
-        let mut bucket = Bucket::new(Moment::of(before));
-        bucket.take(Moment::of(before), deep, 700, price, i64::MIN);
-        let at = |ns: u64| bucket.tokens(Moment::of(before + ns), deep) >> SHIFT;
+        let mut bucket = Bucket::new(BucketTime::of(before));
+        bucket.charge(BucketTime::of(before), deep, 700, price, i64::MIN);
+        let at = |ns: u64| bucket.tokens(BucketTime::of(before + ns), deep) >> SHIFT;
         assert_eq!(at(600), -100);
         assert_eq!(at(100_000), i64::from(DEPTH_MIN_BYTES));
         assert_eq!(
@@ -151,8 +158,8 @@ mod tests {
     fn a_rate_of_nothing_lets_a_packet_through_in_a_second() {
         let price = Price::of(0.0);
         let deep = price.depth(1000);
-        let mut bucket = Bucket::new(Moment::of(0));
-        bucket.take(Moment::of(0), deep, 1500, price, i64::MIN);
-        assert!(bucket.tokens(Moment::of(1_000_000_000), deep) < 0);
+        let mut bucket = Bucket::new(BucketTime::of(0));
+        bucket.charge(BucketTime::of(0), deep, 1500, price, i64::MIN);
+        assert!(bucket.tokens(BucketTime::of(1_000_000_000), deep) < 0);
     }
 }

@@ -52,31 +52,31 @@ struct Counts {
     /// Number of nodes in all; 0: nothing is counted.
     nodes: usize,
     /// Flows by output node and intermediate node.
-    by: Box<[u32]>,
+    flows_by_path: Box<[u32]>,
     /// Flows by output node.
-    to: Box<[u32]>,
+    flows_by_output: Box<[u32]>,
 }
 
 impl Counts {
     fn new(nodes: usize) -> Counts {
         Counts {
             nodes,
-            by: vec![0; nodes * nodes].into(),
-            to: vec![0; nodes].into(),
+            flows_by_path: vec![0; nodes * nodes].into(),
+            flows_by_output: vec![0; nodes].into(),
         }
     }
 
     /// Index of a count; `None` for direct flows, which are not counted.
     #[inline]
-    fn place(&self, to: NodeId, via: NodeId) -> Option<(usize, usize)> {
+    fn count_index(&self, to: NodeId, via: NodeId) -> Option<(usize, usize)> {
         let (to, via) = (usize::from(to), usize::from(via));
         (to < self.nodes && via < self.nodes).then_some((to * self.nodes + via, to))
     }
 
     #[inline]
     fn add(&mut self, flow: &Flowlet, more: i32) {
-        if let Some((by, to)) = self.place(flow.to, flow.via) {
-            for count in [&mut self.by[by], &mut self.to[to]] {
+        if let Some((by, to)) = self.count_index(flow.to, flow.via) {
+            for count in [&mut self.flows_by_path[by], &mut self.flows_by_output[to]] {
                 *count = count.wrapping_add_signed(more);
             }
         }
@@ -101,7 +101,7 @@ fn counted(flows: usize, nodes: usize) -> usize {
 
 /// A flow's place in the table, until the table changes.
 #[derive(Clone, Copy, Debug)]
-pub struct Place(usize, usize);
+pub struct FlowSlot(usize, usize);
 
 impl Flowlets {
     /// A table for about `flows` flows, rounded up to a power of two; 0 disables it. A flow keeps its path while
@@ -127,8 +127,8 @@ impl Flowlets {
     /// node.
     #[inline]
     pub fn visitors(&self, to: NodeId, via: NodeId) -> (u32, u32) {
-        match self.ways.place(to, via) {
-            Some((by, to)) => (self.ways.by[by], self.ways.to[to]),
+        match self.ways.count_index(to, via) {
+            Some((by, to)) => (self.ways.flows_by_path[by], self.ways.flows_by_output[to]),
             None => (0, 0),
         }
     }
@@ -142,22 +142,22 @@ impl Flowlets {
     /// The table place of flows with this hash to a node, and the path of the flow's last packet within delta: the
     /// intermediate node, or [`NO_NODE`] for the direct path.
     #[inline]
-    pub fn look(&self, now: u64, hash: u32, to: NodeId) -> Option<(Place, Option<NodeId>)> {
+    pub fn lookup(&self, now: u64, hash: u32, to: NodeId) -> Option<(FlowSlot, Option<NodeId>)> {
         let mixed = (hash ^ u32::from(to) << 16).wrapping_mul(0x9e37_79b1);
         let at = ((u64::from(mixed) * self.sets.len() as u64) >> u32::BITS) as usize;
         let set = &self.sets.get(at)?.0;
         if let Some(way) = set.iter().position(|f| f.hash == hash && f.to == to) {
             let fresh = now.saturating_sub(set[way].seen) < self.delta;
-            return Some((Place(at, way), fresh.then_some(set[way].via)));
+            return Some((FlowSlot(at, way), fresh.then_some(set[way].via)));
         }
         // An entry that was never used counts as oldest.
         let older = |a: usize, b: usize| if set[b].seen < set[a].seen { b } else { a };
-        Some((Place(at, older(older(0, 1), older(2, 3))), None))
+        Some((FlowSlot(at, older(older(0, 1), older(2, 3))), None))
     }
 
     /// Records that a packet took the path of its flow.
     #[inline]
-    pub fn keep(&mut self, place: Place, now: u64) {
+    pub fn keep_path(&mut self, place: FlowSlot, now: u64) {
         if let Some(set) = self.sets.get_mut(place.0) {
             set.0[place.1].seen = now;
         }
@@ -166,7 +166,7 @@ impl Flowlets {
     /// Stops counting the ended flows of a set. If they were still counted, a node that has come back would have the
     /// fewest and would get all new flows.
     #[inline]
-    fn forget(&mut self, at: usize, now: u64) {
+    fn expire_flows(&mut self, at: usize, now: u64) {
         let flows = self.sets.get_mut(at).into_iter().flat_map(|set| &mut set.0);
         for flow in flows {
             if flow.via != NO_NODE && now.saturating_sub(flow.seen) >= self.delta {
@@ -178,11 +178,11 @@ impl Flowlets {
 
     /// Records that a packet took a path that is new to its flow.
     #[inline]
-    pub fn note(&mut self, place: Place, now: u64, hash: u32, to: NodeId, via: NodeId) {
+    pub fn set_path(&mut self, place: FlowSlot, now: u64, hash: u32, to: NodeId, via: NodeId) {
         if via != NO_NODE {
             // Only the choice of an intermediate node reads the counts, so only such packets pay for their update.
-            self.forget(place.0, now);
-            self.forget(self.clock_hand, now);
+            self.expire_flows(place.0, now);
+            self.expire_flows(self.clock_hand, now);
             self.clock_hand = (self.clock_hand + 1) & (self.sets.len().max(1) - 1);
         }
         if let Some(set) = self.sets.get_mut(place.0) {
@@ -201,7 +201,7 @@ impl Flowlets {
     }
 
     /// Number of flows that would keep their path now.
-    pub fn live(&self, now: u64) -> usize {
+    pub fn live_flows(&self, now: u64) -> usize {
         let all = self.sets.iter().flat_map(|set| set.0.iter());
         all.filter(|f| f.to != NO_NODE && now.saturating_sub(f.seen) < self.delta)
             .count()
@@ -214,24 +214,24 @@ mod tests {
     use std::collections::HashMap;
 
     fn way(table: &Flowlets, now: u64, hash: u32, to: NodeId) -> Option<NodeId> {
-        table.look(now, hash, to).and_then(|(_, via)| via)
+        table.lookup(now, hash, to).and_then(|(_, via)| via)
     }
 
     #[test]
     fn a_flow_keeps_its_way_within_delta_and_not_after() {
         let mut table = Flowlets::new(64, 100);
-        let (place, via) = table.look(1000, 7, 3).unwrap();
+        let (place, via) = table.lookup(1000, 7, 3).unwrap();
         assert_eq!(via, None);
-        table.note(place, 1000, 7, 3, 5);
+        table.set_path(place, 1000, 7, 3, 5);
         assert_eq!(way(&table, 1099, 7, 3), Some(5));
         assert_eq!(way(&table, 1100, 7, 3), None);
         assert_eq!(way(&table, 1050, 7, 4), None, "another output node");
-        assert_eq!((table.live(1099), table.live(1100)), (1, 0));
+        assert_eq!((table.live_flows(1099), table.live_flows(1100)), (1, 0));
     }
 
     #[test]
     fn a_table_for_no_flows_knows_none() {
-        assert!(Flowlets::new(0, 100).look(0, 1, 1).is_none());
+        assert!(Flowlets::new(0, 100).lookup(0, 1, 1).is_none());
     }
 
     #[test]
@@ -241,14 +241,14 @@ mod tests {
         for now in 0..20_000u64 {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
             let (hash, to) = ((seed >> 33) as u32 % 90, (seed >> 50) as NodeId % 2);
-            let (place, via) = table.look(now, hash, to).unwrap();
+            let (place, via) = table.lookup(now, hash, to).unwrap();
             if let Some(via) = via {
                 let (told, seen) = naive[&(hash, to)];
                 assert!(via == told && now - seen < 1000);
                 known += 1;
             }
             let new = (seed >> 40) as NodeId % 8;
-            table.note(place, now, hash, to, new);
+            table.set_path(place, now, hash, to, new);
             naive.insert((hash, to), (new, now));
         }
         assert!(known > 5000, "{known}: 180 flows share 64 places");
@@ -262,13 +262,13 @@ mod tests {
         for now in 0..5000u64 {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
             let (hash, to) = ((seed >> 33) as u32 % 90, (seed >> 50) as NodeId % 3);
-            let (place, via) = table.look(now, hash, to).unwrap();
+            let (place, via) = table.lookup(now, hash, to).unwrap();
             if via.is_some() && seed >> 60 != 0 {
-                table.keep(place, now);
+                table.keep_path(place, now);
             } else {
                 let via = (seed >> 40) as NodeId % 9;
                 let via = if via == 8 { NO_NODE } else { via };
-                table.note(place, now, hash, to, via);
+                table.set_path(place, now, hash, to, via);
             }
             let held = |to, via| {
                 let flows = table.sets.iter().flat_map(|set| set.0.iter());
@@ -291,7 +291,8 @@ mod tests {
         for (flows, nodes) in [(64, 8), (100, 256), (100, 257), (0, 8)] {
             let mut table = Flowlets::new(flows, 100);
             table.count(nodes);
-            let counts = size_of_val(&*table.ways.by) + size_of_val(&*table.ways.to);
+            let counts =
+                size_of_val(&*table.ways.flows_by_path) + size_of_val(&*table.ways.flows_by_output);
             let all = size_of_val(&*table.sets) + counts;
             assert_eq!(Flowlets::bytes(flows, nodes), all);
         }
@@ -302,8 +303,8 @@ mod tests {
         let mut table = Flowlets::new(64, 100);
         table.count(8);
         let mut note = |now: u64, hash: u32, via| {
-            let (place, _) = table.look(now, hash, 1).unwrap();
-            table.note(place, now, hash, 1, via);
+            let (place, _) = table.lookup(now, hash, 1).unwrap();
+            table.set_path(place, now, hash, 1, via);
             [2, 3].map(|via| table.visitors(1, via).0)
         };
         (0..40).for_each(|hash| {
@@ -321,8 +322,8 @@ mod tests {
     fn longest_idle_flow_is_replaced() {
         let mut table = Flowlets::new(4, 1_000_000);
         for hash in 0..5u32 {
-            let (place, _) = table.look(u64::from(hash), hash, 1).unwrap();
-            table.note(place, u64::from(hash), hash, 1, 2);
+            let (place, _) = table.lookup(u64::from(hash), hash, 1).unwrap();
+            table.set_path(place, u64::from(hash), hash, 1, 2);
         }
         assert_eq!(way(&table, 9, 0, 1), None);
         assert!((1..5).all(|hash| way(&table, 9, hash, 1) == Some(2)));

@@ -21,22 +21,22 @@
 //! keys of those frames are derived. A pair of epochs is agreed when the peer's heartbeat contains its own epoch and
 //! echoes this node's. A replayed heartbeat cannot contain this node's present epoch.
 
-mod beat;
-mod gossip;
-mod hearing;
+mod heartbeat;
+mod link_state;
+mod peer_link;
 mod progress;
 #[cfg(test)]
 mod tests;
 
-pub use beat::{Beat, ETHERTYPE, Echo, Names, RECORDS_MAX, Record};
-pub use gossip::{Cabling, End, LINKS_MAX};
-pub use hearing::Cause;
+pub use heartbeat::{Beat, ETHERTYPE, Echo, Names, RECORDS_MAX, Record};
+pub use link_state::{Cabling, End, LINKS_MAX};
+pub use peer_link::Cause;
 
 use crate::address::NodeId;
 use crate::auth::{Keys, Life};
 use crate::map::{Links, Map};
-use gossip::{Gossip, SentRecords};
-use hearing::{Hearing, Lateness};
+use link_state::{Gossip, SentRecords};
+use peer_link::{Lateness, PeerLink};
 use std::sync::Arc;
 
 /// Number of heartbeats per interval at the first missing heartbeat, and for changed records.
@@ -62,7 +62,7 @@ pub struct Config {
     /// Silence after which a peer is dead.
     pub dead: u64,
     /// Number of good heartbeats that bring a link up; each missing or slow one cancels `window` of them.
-    pub good: u32,
+    pub good_heartbeats: u32,
     /// A link that fails within this time after it came up needs twice as many good heartbeats the next time.
     pub settle: u64,
     /// Number of recent heartbeats among which losses are counted, at most 64.
@@ -89,7 +89,7 @@ impl Default for Config {
         Config {
             interval: 5 * MS,
             dead: 40 * MS,
-            good: 8,
+            good_heartbeats: 8,
             settle: 10_000 * MS,
             window: 16,
             loss: 0.25,
@@ -105,7 +105,7 @@ impl Default for Config {
 
 impl Config {
     /// Silence after which a heartbeat is overdue.
-    fn patience(&self) -> u64 {
+    fn overdue_after_ns(&self) -> u64 {
         self.interval + self.interval / 2
     }
 }
@@ -175,7 +175,7 @@ struct Sent {
     /// Newest frame number to report; see [`Health::tell`].
     newest: u64,
     /// True if a heartbeat with changed records should be sent soon.
-    news: bool,
+    has_changed_records: bool,
 }
 
 /// The heartbeats of one node.
@@ -187,7 +187,7 @@ pub struct Health {
     incarnation: u64,
     /// Difference between the time of day and `now`.
     epoch: u64,
-    hearings: Vec<Hearing>,
+    peers: Vec<PeerLink>,
     sent: Vec<Sent>,
     gossip: Gossip,
     /// True if a new pair of epochs was agreed on since the last call of [`Health::take_agreement`].
@@ -214,7 +214,7 @@ impl Health {
     ) -> Health {
         let own = cabling.of(me).len();
         let mut gossip = Gossip::new(map, &cabling);
-        gossip.take(
+        gossip.store(
             Record {
                 node: me,
                 version: incarnation.max(1),
@@ -226,7 +226,7 @@ impl Health {
             me,
             incarnation: incarnation.max(1),
             epoch: incarnation.saturating_sub(now),
-            hearings: vec![Hearing::new(&config, now); own],
+            peers: vec![PeerLink::new(&config, now); own],
             sent: vec![Sent::default(); own],
             gossip,
             agreed: false,
@@ -254,7 +254,7 @@ impl Health {
                 Some(was.peer) == old_of(end.peer) && was.parallel_index == end.parallel_index
             };
             if let Some(was) = cables.iter().position(same) {
-                self.hearings[own] = old.hearings[was].clone();
+                self.peers[own] = old.peers[was].clone();
                 let Sent { sequence, at, .. } = old.sent[was];
                 (self.sent[own].sequence, self.sent[own].at) = (sequence, at);
             } else {
@@ -279,7 +279,7 @@ impl Health {
                     ..mine
                 };
             }
-            self.gossip.take(record, &self.cabling);
+            self.gossip.store(record, &self.cabling);
         }
         self.record();
     }
@@ -296,7 +296,7 @@ impl Health {
 
     /// The peer's epoch of an own link, if both ends know each other's epochs.
     pub fn agreed(&self, own: usize) -> Option<Life> {
-        self.hearings.get(own)?.agreed
+        self.peers.get(own)?.agreed
     }
 
     /// True if [`agreed`](Self::agreed) has changed for some link since the last call.
@@ -315,15 +315,15 @@ impl Health {
     /// Number of the newest frame that the peer reports to have sent on an own link (see [`tell`](Self::tell)); 0 if
     /// none.
     pub fn told(&self, own: usize) -> u64 {
-        self.hearings.get(own).map_or(0, |hearing| hearing.newest)
+        self.peers.get(own).map_or(0, |hearing| hearing.newest)
     }
 
     /// Compares a frame number that the peer reported with those received here: `come` is the newest of that lane,
     /// and `refused` the number of refused frames of the link. A link whose frames do not arrive is not used.
     pub fn compare(&mut self, own: usize, come: (u64, u64), now: u64) {
-        if let Some(hearing) = self.hearings.get_mut(own)
+        if let Some(hearing) = self.peers.get_mut(own)
             && hearing.progress.is_stuck(hearing.newest, come, now)
-            && hearing.hears
+            && hearing.receives_peer
         {
             hearing.fail(Cause::Stuck, &self.config, now);
             self.record();
@@ -337,7 +337,7 @@ impl Health {
     /// Judgements of this node about its own links.
     pub fn states(&self) -> impl Iterator<Item = LinkState> + '_ {
         let ends = self.cabling.of(self.me).iter();
-        ends.zip(&self.hearings).map(|(end, hearing)| LinkState {
+        ends.zip(&self.peers).map(|(end, hearing)| LinkState {
             link: end.link,
             peer: end.peer,
             used: self.links().up(end.link),
@@ -362,16 +362,16 @@ impl Health {
     pub fn due(&self) -> u64 {
         let sends = (0..self.sent.len()).map(|own| self.send_due(own, self.last_check));
         let hears = self
-            .hearings
+            .peers
             .iter()
-            .map(|h| h.due(&self.config, self.last_check));
+            .map(|h| h.next_change_at(&self.config, self.last_check));
         sends.chain(hears).min().unwrap_or(u64::MAX)
     }
 
     /// Judges silent peers, and passes due heartbeats to `send`, by own link.
     pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(usize, &[u8])) {
-        for hearing in &mut self.hearings {
-            hearing.excuse(self.last_check, &self.config, now);
+        for hearing in &mut self.peers {
+            hearing.exclude_own_lateness(self.last_check, &self.config, now);
             hearing.listen(&self.config, now);
         }
         if self.is_late(now) {
@@ -394,10 +394,10 @@ impl Health {
     /// move its load to other links until all were down. So a link is slow only relative to the best link that could
     /// carry its load. Time that heartbeats wait for a late node does not count.
     fn slow(&self, own: usize) -> u64 {
-        let others = self.hearings.iter().enumerate().filter(|(i, _)| *i != own);
+        let others = self.peers.iter().enumerate().filter(|(i, _)| *i != own);
         let up = others.filter(|(_, hearing)| hearing.up());
         let best = up.map(|(_, hearing)| hearing.delay).min();
-        let waits = 2 * (self.late.worst() + self.hearings[own].lateness());
+        let waits = 2 * (self.late.worst() + self.peers[own].lateness_ns());
         best.map_or(u64::MAX, |delay| {
             self.config.slow.max(delay.saturating_mul(SLOW_FACTOR)) + waits
         })
@@ -424,7 +424,7 @@ impl Health {
         }
         let late = now < self.blind_until || self.is_late(now);
         let (slow, me) = (self.slow(own), (self.incarnation, self.life(own)));
-        let hearing = &mut self.hearings[own];
+        let hearing = &mut self.peers[own];
         let latest = self
             .epoch
             .saturating_add(now)
@@ -435,10 +435,13 @@ impl Health {
         if hearing.is_old(&beat) {
             return Err(Refused::Replayed);
         }
-        let (before, agreed) = ((hearing.hears, hearing.heard), hearing.agreed);
-        hearing.hear(&beat, me, (late, slow), &self.config, now);
+        let (before, agreed) = (
+            (hearing.receives_peer, hearing.received_by_peer),
+            hearing.agreed,
+        );
+        hearing.process_heartbeat(&beat, me, (late, slow), &self.config, now);
         self.agreed |= agreed != hearing.agreed;
-        let mut news = before != (hearing.hears, hearing.heard);
+        let mut has_changed_records = before != (hearing.receives_peer, hearing.received_by_peer);
         // The peer knows a later run of this node, made while this node's clock was ahead. So the incarnation must
         // exceed that run's incarnation.
         let echo = (beat.echo.incarnation, beat.echo.time);
@@ -450,14 +453,16 @@ impl Health {
             }
         }
         for record in records.filter(|record| record.version <= latest) {
-            news |= match record.node == self.me {
+            has_changed_records |= match record.node == self.me {
                 true => self.supersede(record),
-                false => self.gossip.take(record, &self.cabling),
+                false => self.gossip.store(record, &self.cabling),
             };
         }
-        if news {
+        if has_changed_records {
             self.record();
-            self.sent.iter_mut().for_each(|sent| sent.news = true);
+            self.sent
+                .iter_mut()
+                .for_each(|sent| sent.has_changed_records = true);
         }
         Ok(())
     }
@@ -474,8 +479,10 @@ impl Health {
 
     /// Time at which the next heartbeat of an own link is due.
     fn send_due(&self, own: usize, now: u64) -> u64 {
-        let (sent, hearing) = (&self.sent[own], &self.hearings[own]);
-        let haste = sent.news || hearing.is_probed(now) || hearing.suspect(&self.config, now);
+        let (sent, hearing) = (&self.sent[own], &self.peers[own]);
+        let haste = sent.has_changed_records
+            || hearing.is_probed(now)
+            || hearing.is_suspect(&self.config, now);
         let step = if haste {
             self.config.interval / URGENT_FACTOR
         } else {
@@ -489,14 +496,14 @@ impl Health {
         let mine = self.gossip.record(self.me);
         record.version > mine.version && {
             let version = record.version.saturating_add(1);
-            self.gossip.take(Record { version, ..mine }, &self.cabling)
+            self.gossip.store(Record { version, ..mine }, &self.cabling)
         }
     }
 
     /// Updates this node's record of its links, if their states have changed.
     fn record(&mut self) {
         let mine = self.gossip.record(self.me);
-        let bits = self.hearings.iter().enumerate();
+        let bits = self.peers.iter().enumerate();
         let up = bits.fold(0, |up, (own, hearing)| up | u64::from(hearing.up()) << own);
         if up != mine.up {
             let version = mine.version.saturating_add(1);
@@ -505,32 +512,34 @@ impl Health {
                 up,
                 ..mine
             };
-            self.gossip.take(record, &self.cabling);
-            self.sent.iter_mut().for_each(|sent| sent.news = true);
+            self.gossip.store(record, &self.cabling);
+            self.sent
+                .iter_mut()
+                .for_each(|sent| sent.has_changed_records = true);
         }
     }
 
     /// Writes the next heartbeat of an own link to `bytes`.
     fn write(&mut self, own: usize, now: u64) {
         let life = self.life(own);
-        let (sent, hearing) = (&mut self.sent[own], &self.hearings[own]);
+        let (sent, hearing) = (&mut self.sent[own], &self.peers[own]);
         let end = &self.cabling.of(self.me)[own];
         sent.sequence += 1;
-        (sent.at, sent.news) = (now, false);
+        (sent.at, sent.has_changed_records) = (now, false);
         self.records.clear();
         let most = self.config.records.clamp(2, RECORDS_MAX);
         self.gossip
-            .tell(&mut sent.told, self.me, most, &mut self.records);
+            .fill_records(&mut sent.told, self.me, most, &mut self.records);
         let beat = Beat {
             from: self.me,
             to: end.peer,
             link: end.parallel_index as u32,
-            hears: hearing.hears,
-            probe: hearing.suspect(&self.config, now),
+            receives_peer: hearing.receives_peer,
+            probe: hearing.is_suspect(&self.config, now),
             incarnation: self.incarnation,
             sequence: sent.sequence,
             time: now,
-            life,
+            epoch: life,
             newest: sent.newest,
             echo: hearing.echo(now),
         };

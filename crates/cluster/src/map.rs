@@ -4,9 +4,9 @@
 //! its links on shortest paths to each other node, and the possible intermediate nodes.
 
 use crate::address::NodeId;
-pub use ways::{Fabric, Reach, UNREACHABLE, Ways};
+pub use paths::{Fabric, Reach, UNREACHABLE, Ways};
 
-mod ways;
+mod paths;
 
 /// A server of the cluster.
 #[derive(Clone, Debug, PartialEq)]

@@ -173,7 +173,7 @@ impl<T> Resequencer<T> {
             let ahead = number.wrapping_sub(stream.next);
             if ahead <= u16::MAX / 2 {
                 stream.next = number.wrapping_add(1);
-                self.counts.missed += missed(ahead);
+                self.counts.missed += missing_count(ahead);
             }
             return out(item);
         }
@@ -310,7 +310,7 @@ impl<T> Resequencer<T> {
             let (number, after, item) = (entry.number, entry.after, entry.item.take());
             self.free.push(head);
             self.held -= 1;
-            self.counts.missed += missed(number.wrapping_sub(next));
+            self.counts.missed += missing_count(number.wrapping_sub(next));
             let stream = self.stream(at);
             stream.next = number.wrapping_add(1);
             stream.head = after;
@@ -333,7 +333,7 @@ impl<T> Resequencer<T> {
 
 /// Number of packets missing before one that is `ahead` numbers ahead; 0 if the beginning of the stream was not
 /// received.
-fn missed(ahead: u16) -> u64 {
+fn missing_count(ahead: u16) -> u64 {
     u64::from(if ahead < OVERTAKEN_MAX / 2 { ahead } else { 0 })
 }
 

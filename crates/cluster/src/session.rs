@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// one key.
 #[derive(Debug)]
 pub struct Cable {
-    life: Life,
+    epoch: Life,
     lanes: Lanes,
     refused: AtomicU64,
 }
@@ -18,7 +18,7 @@ impl Cable {
     /// Makes a link with an epoch that no link had before.
     pub fn new(life: Life) -> Cable {
         Cable {
-            life,
+            epoch: life,
             lanes: Lanes::default(),
             refused: AtomicU64::new(0),
         }
@@ -26,7 +26,7 @@ impl Cable {
 
     /// Epoch of the link at this end.
     pub fn life(&self) -> Life {
-        self.life
+        self.epoch
     }
 
     /// The newest frame number of one worker; `turn` selects the worker. 0: none.
@@ -73,7 +73,7 @@ pub struct Session {
 impl Session {
     /// Makes a session for a peer's new epoch, of which no frame has arrived yet.
     pub fn new(keys: &Keys, names: &Names, cable: Arc<Cable>, peer: Life) -> Session {
-        let own = (names.own, cable.life);
+        let own = (names.own, cable.epoch);
         let there = (names.peer, peer);
         let direction = |from, to| LinkDirection {
             cluster: names.cluster,

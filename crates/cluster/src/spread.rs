@@ -16,7 +16,7 @@
 //! Elements and the simulator call the same [`Spread::choose`].
 
 use crate::address::{NO_NODE, NodeId};
-use crate::bucket::{Bucket, Moment, Price};
+use crate::bucket::{Bucket, BucketTime, Price};
 use crate::flowlet::Flowlets;
 use crate::map::Ways;
 
@@ -149,7 +149,7 @@ impl Spread {
     /// no such call.
     pub fn adapt(&mut self, ways: &Ways, now: u64) {
         let map = ways.reach().fabric().map();
-        let now = Moment::of(now);
+        let now = BucketTime::of(now);
         let rate = |node: usize| map.nodes.get(node).map_or(0.0, |node| node.rate);
         let own = rate(usize::from(ways.node())) * self.settings.share / map.rate().max(1.0);
         let seed = self.settings.seed ^ u32::from(ways.node()).wrapping_mul(0x85eb_ca6b);
@@ -199,16 +199,16 @@ impl Spread {
         bytes: u32,
         flow_hash: u32,
     ) -> Result<Choice, Refusal> {
-        let packet = Asked {
-            now: Moment::of(now),
+        let packet = PathRequest {
+            now: BucketTime::of(now),
             to,
             bytes,
             flow_hash,
         };
-        let place = self.flowlets.look(now, flow_hash, to);
+        let place = self.flowlets.lookup(now, flow_hash, to);
         if let Some((place, Some(via))) = place {
-            if let Some(choice) = self.keep(ways, &packet, via) {
-                self.flowlets.keep(place, now);
+            if let Some(choice) = self.keep_path(ways, &packet, via) {
+                self.flowlets.keep_path(place, now);
                 self.counts.kept += 1;
                 return Ok(choice);
             }
@@ -221,7 +221,8 @@ impl Spread {
         match choice {
             Ok(choice) => {
                 if let Some((place, _)) = place {
-                    self.flowlets.note(place, now, flow_hash, to, choice.via);
+                    self.flowlets
+                        .set_path(place, now, flow_hash, to, choice.via);
                 }
             }
             Err(Refusal::NoPath) => self.counts.no_path += 1,
@@ -239,7 +240,7 @@ impl Spread {
             // All other own packets leave the link earlier. Bytes carried beyond this limit would be forgotten, and
             // the link overloaded.
             out.bucket
-                .take(Moment::of(now), depth, bytes, out.price, -depth);
+                .charge(BucketTime::of(now), depth, bytes, out.price, -depth);
         }
     }
 
@@ -255,17 +256,17 @@ impl Spread {
 
     /// Number of flows that keep their path now.
     pub fn flows(&self, now: u64) -> usize {
-        self.flowlets.live(now)
+        self.flowlets.live_flows(now)
     }
 
     /// The path of the packet's flow, if it still leads to the output node and has room for the packet.
     #[inline]
-    fn keep(&mut self, ways: &Ways, packet: &Asked, via: NodeId) -> Option<Choice> {
+    fn keep_path(&mut self, ways: &Ways, packet: &PathRequest, via: NodeId) -> Option<Choice> {
         let stop = if via == NO_NODE { packet.to } else { via };
         if !ways.allowed(stop, packet.to) {
             return None;
         }
-        let link = ways.link_past(stop, packet.flow_hash, past(stop, packet.to))?;
+        let link = ways.link_past(stop, packet.flow_hash, avoided_node(stop, packet.to))?;
         let out = self.outs.get_mut(usize::from(link))?;
         let (tokens, depth) = (out.tokens(packet), out.depth);
         // A flow leaves its link at a debt between half the limit and the limit, chosen by bits of the hash that choose
@@ -289,7 +290,7 @@ impl Spread {
 
     /// Chooses a path for a packet that has none yet, and exceeds the quota.
     #[inline(never)] // so that the code before it keeps its registers
-    fn balance(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
+    fn balance(&mut self, ways: &Ways, packet: &PathRequest) -> Result<Choice, Refusal> {
         let mut best: Option<(i64, u16, NodeId)> = None;
         // Best choice among links with room: the intermediate node that most lacks its share of the flows to this
         // output node.
@@ -319,7 +320,8 @@ impl Spread {
             if !ways.allowed(via, packet.to) {
                 continue;
             }
-            let Some(link) = ways.link_past(via, packet.flow_hash, past(via, packet.to)) else {
+            let Some(link) = ways.link_past(via, packet.flow_hash, avoided_node(via, packet.to))
+            else {
                 continue;
             };
             let Some((tokens, depth)) = self.tokens(packet, link) else {
@@ -372,7 +374,7 @@ impl Spread {
 
     /// Direct path within the quota. This is guaranteed: only own packets can take the tokens of its link.
     #[inline]
-    fn direct(&mut self, ways: &Ways, packet: &Asked) -> Option<Choice> {
+    fn direct(&mut self, ways: &Ways, packet: &PathRequest) -> Option<Choice> {
         let target = self.targets.get_mut(usize::from(packet.to))?;
         let quota = target.tokens(packet);
         if quota < 0 || !ways.allowed(packet.to, packet.to) {
@@ -392,7 +394,7 @@ impl Spread {
 
     /// Chooses among live links where no intermediate node has both halves of its path at full length.
     #[cold]
-    fn detour(&mut self, ways: &Ways, packet: &Asked) -> Result<Choice, Refusal> {
+    fn detour(&mut self, ways: &Ways, packet: &PathRequest) -> Result<Choice, Refusal> {
         let link = ways.link(packet.to, packet.flow_hash);
         let link = link.ok_or(Refusal::NoPath)?;
         match self.tokens(packet, link) {
@@ -403,13 +405,13 @@ impl Spread {
     }
 
     #[inline]
-    fn tokens(&self, packet: &Asked, link: u16) -> Option<(i64, i64)> {
+    fn tokens(&self, packet: &PathRequest, link: u16) -> Option<(i64, i64)> {
         let out = self.outs.get(usize::from(link))?;
         Some((out.tokens(packet), out.depth))
     }
 
     #[inline]
-    fn send(&mut self, packet: &Asked, link: u16, stop: NodeId) -> Choice {
+    fn send(&mut self, packet: &PathRequest, link: u16, stop: NodeId) -> Choice {
         if let Some(out) = self.outs.get_mut(usize::from(link)) {
             out.send(packet, out.tokens(packet));
         }
@@ -427,30 +429,30 @@ impl Spread {
 impl Target {
     /// Tokens of the quota.
     #[inline]
-    fn tokens(&self, packet: &Asked) -> i64 {
+    fn tokens(&self, packet: &PathRequest) -> i64 {
         self.quota.tokens(packet.now, self.depth)
     }
 
     /// Takes a packet from the quota, which has this number of tokens.
     #[inline]
-    fn use_quota(&mut self, packet: &Asked, tokens: i64) {
+    fn use_quota(&mut self, packet: &PathRequest, tokens: i64) {
         self.quota
-            .take_from(tokens, packet.now, packet.bytes, self.price, -self.depth);
+            .charge_from(tokens, packet.now, packet.bytes, self.price, -self.depth);
     }
 }
 
 impl Out {
     /// Tokens of the link.
     #[inline]
-    fn tokens(&self, packet: &Asked) -> i64 {
+    fn tokens(&self, packet: &PathRequest) -> i64 {
         self.bucket.tokens(packet.now, self.depth)
     }
 
     /// Counts an own packet on the link, which has this number of tokens.
     #[inline]
-    fn send(&mut self, packet: &Asked, tokens: i64) {
+    fn send(&mut self, packet: &PathRequest, tokens: i64) {
         self.bucket
-            .take_from(tokens, packet.now, packet.bytes, self.price, i64::MIN);
+            .charge_from(tokens, packet.now, packet.bytes, self.price, i64::MIN);
         self.bytes += u64::from(packet.bytes);
     }
 }
@@ -459,13 +461,13 @@ impl Out {
 /// to the output node from `stop`. Here they would already have arrived, so the links of `to` would carry fewer of
 /// them and other links more.
 #[inline]
-fn past(stop: NodeId, to: NodeId) -> NodeId {
+fn avoided_node(stop: NodeId, to: NodeId) -> NodeId {
     if stop == to { NO_NODE } else { to }
 }
 
 /// A packet that needs a path.
-struct Asked {
-    now: Moment,
+struct PathRequest {
+    now: BucketTime,
     to: NodeId,
     bytes: u32,
     flow_hash: u32,

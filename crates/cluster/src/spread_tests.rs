@@ -330,7 +330,7 @@ fn many_inputs_into_one_output_get_the_same() {
     let mut cluster = Cluster::new(Map::mesh(n, R), &packets());
     let (gap, mut arrived) = (u64::from(BYTES) * 8, vec![0.0; n]);
     // The capacity of the links into the output node, then that of its external port: half of the packets pass.
-    let mut port = Bucket::new(Moment::of(0));
+    let mut port = Bucket::new(BucketTime::of(0));
     let mut links = vec![port; n];
     let (port_price, link_price) = (Price::of(R), Price::of(2.0 * R / n as f64));
     let mut rng = 1u32;
@@ -352,14 +352,14 @@ fn many_inputs_into_one_output_get_the_same() {
             } else {
                 choice.via.into()
             };
-            let now = Moment::of(time);
+            let now = BucketTime::of(time);
             let passes = [(&mut links[last], link_price), (&mut port, port_price)]
                 .into_iter()
                 .all(|(bucket, price)| {
                     let depth = price.depth(1_000_000);
                     let fits = bucket.tokens(now, depth) >= 0;
                     if fits {
-                        bucket.take(now, depth, BYTES, price, i64::MIN);
+                        bucket.charge(now, depth, BYTES, price, i64::MIN);
                     }
                     fits
                 });
@@ -406,7 +406,7 @@ fn flows_are_spread_by_the_rates_of_nodes_and_the_output_node_has_its_turn() {
         for flow in 0..fresh {
             let now = u64::from(flow) * MS / 100;
             // Without an empty quota, packets would first take the direct path.
-            spread.targets[to].quota = Bucket::new(Moment::of(now + MS));
+            spread.targets[to].quota = Bucket::new(BucketTime::of(now + MS));
             let choice = spread.choose(now, &ways, to as NodeId, 1, scramble(flow));
             match choice.unwrap().via {
                 NO_NODE => visits[to] += 1.0,
@@ -432,14 +432,14 @@ fn overloaded_link_keeps_some_of_its_flows() {
     let flows: Vec<u32> = (0..400).map(scramble).collect();
     let mut now = 10 * MS;
     for &flow in &flows {
-        spread.targets[3].quota = Bucket::new(Moment::of(now + MS));
+        spread.targets[3].quota = Bucket::new(BucketTime::of(now + MS));
         spread.choose(now, &ways, 3, 1, flow).unwrap();
     }
     // Three quarters of the permitted debt.
     now += MS;
     let debt = spread.outs[0].price.depth(spread.settings.burst) * 3 / 4;
     for out in &mut spread.outs {
-        out.bucket = Bucket::new(Moment::of(now + (debt >> 12) as u64));
+        out.bucket = Bucket::new(BucketTime::of(now + (debt >> 12) as u64));
     }
     for &flow in &flows {
         let _ = spread.choose(now, &ways, 3, 1, flow);
@@ -457,7 +457,7 @@ fn links_at_the_end_of_their_debt_by_carried_packets_take_no_own_ones() {
     let ways = Ways::of(&map, &Links::all(&map), 0);
     let mut spread = Spread::new(packets(), &ways, 0);
     let now = 10 * MS;
-    spread.targets[3].quota = Bucket::new(Moment::of(now + MS));
+    spread.targets[3].quota = Bucket::new(BucketTime::of(now + MS));
     for link in 0..3 {
         spread.carried(now, link, BYTES * 1000);
     }

@@ -114,7 +114,7 @@ impl Tag {
         code.copy_from_slice(&head[CODE_AT..LINK]);
         head.copy_within(..CODE_AT, COVERED);
         let mut keys = keys.iter();
-        if !keys.any(|key| key.proves(tag.link, &frame[COVERED..], &code)) {
+        if !keys.any(|key| key.verify(tag.link, &frame[COVERED..], &code)) {
             return Err(Bad::Forged);
         }
         frame[CODE_AT..LINK].fill(0);
@@ -188,14 +188,14 @@ pub struct Window {
     newest: AtomicU64,
     /// For each word: in the lower bits, the frame numbers that have arrived; in the upper bits, the round through all
     /// words, so that numbers of different rounds are not confused.
-    seen: [AtomicU64; WORDS],
+    received_bits: [AtomicU64; WORDS],
 }
 
 impl Default for Window {
     fn default() -> Window {
         Window {
             newest: AtomicU64::new(0),
-            seen: [const { AtomicU64::new(0) }; WORDS],
+            received_bits: [const { AtomicU64::new(0) }; WORDS],
         }
     }
 }
@@ -210,7 +210,7 @@ impl Window {
             return false;
         }
         let (place, bit) = (number / EACH, 1 << (number % EACH));
-        let word = &self.seen[place as usize % WORDS];
+        let word = &self.received_bits[place as usize % WORDS];
         let round = place / WORDS as u64;
         let take = |was: u64| match was >> EACH {
             known if known == round => (was & bit == 0).then_some(was | bit),

@@ -13,21 +13,21 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU16;
 use std::time::Instant;
 
-use control::netlink::model::{Image, Link, Model, Part, Source};
+use control::netlink::model::{ForwardingTable, Link, Model, Part, Source};
 use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{
     Event, NLM_F_CREATE, NLM_F_MULTI, NewHop, NewRoute, RTM_NEWROUTE, RouteKind, TABLE_MAIN,
     Target, Writer, messages,
 };
 
-/// Takes everything, keeps nothing.
+/// Image that accepts all changes and stores nothing.
 #[derive(Default)]
 struct Nowhere(Cell<u16>);
 
-impl<const N: usize> Image<N> for Nowhere {
+impl<const N: usize> ForwardingTable<N> for Nowhere {
     fn add_group(&self, _: &[Member]) -> Result<GroupId, GroupError> {
         self.0.set(self.0.get() + 1);
-        NonZeroU16::new(self.0.get()).ok_or(GroupError::NoIds)
+        NonZeroU16::new(self.0.get()).ok_or(GroupError::OutOfIds)
     }
     fn change_groups(&self, _: &[(GroupId, &[Member])]) -> Result<(), GroupError> {
         Ok(())
@@ -100,7 +100,7 @@ fn resident_bytes() -> usize {
 
 fn main() {
     let names = ["ipv4-20240128-bart.txt.zst", "ipv6-20240128-bart.txt.zst"];
-    let [v4, v6] = names.map(|name| testkit::shared::text(&format!("rib/{name}")));
+    let [v4, v6] = names.map(|name| testkit::recorded_inputs::text(&format!("rib/{name}")));
     let mut model = Model::new(false);
     for index in [1, 2] {
         let link = Link {

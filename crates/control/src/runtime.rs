@@ -1,4 +1,4 @@
-//! The control thread: serves the API, obeys signals, watches ports, and notices the end.
+//! The control thread: serves the API, handles signals, watches ports, and detects the end of routers.
 
 use crate::agreement::Participant;
 use crate::api::Api;
@@ -22,20 +22,20 @@ const POLICERS_INTERVAL: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All sources have ended, or an element stopped the router.
-    ByItself,
+    Finished,
     /// A signal: SIGINT or SIGTERM.
     Signal,
     /// A client asked the program to end.
-    Asked,
+    Requested,
 }
 
 impl Ended {
     /// The reason in words.
     pub fn words(self) -> &'static str {
         match self {
-            Ended::ByItself => "all is done",
+            Ended::Finished => "all is done",
             Ended::Signal => "signal",
-            Ended::Asked => "asked",
+            Ended::Requested => "asked",
         }
     }
 }
@@ -58,8 +58,8 @@ pub fn metrics_listener(at: SocketAddr) -> Result<TcpListener, String> {
         .map_err(|e| format!("cannot serve metrics at {at}: {e}"))
 }
 
-/// The control thread's runtime and its signals. From its creation on, no signal ends the process at once: signals
-/// before the router is served count then.
+/// The control thread's runtime and its signals. From its creation on, no signal ends the process at once: earlier
+/// signals take effect when the router is served.
 pub struct Runtime {
     runtime: tokio::runtime::Runtime,
     signals: Signals,
@@ -72,8 +72,8 @@ struct Signals {
 }
 
 impl Runtime {
-    /// Begins to listen for signals. Make it before anything that wants an end in order: ports, workers, sockets.
-    /// The error is a sentence.
+    /// Starts listening for signals. Call it before creating ports, workers and sockets, which need an orderly end. The
+    /// error is a sentence.
     pub fn new() -> Result<Runtime, String> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -95,15 +95,15 @@ impl Runtime {
     /// [`Process::close`]. The error is a sentence.
     pub fn serve(self, process: &Arc<Process>, mut serve: Serve) -> Result<Ended, String> {
         let Runtime { runtime, signals } = self;
-        process.begin(runtime.handle());
+        process.start_balancing(runtime.handle());
         if let Some(participant) = serve.agreement.take() {
-            process.obey();
+            process.follow_cluster();
             runtime.spawn(participant.take_part(Arc::clone(process)));
         }
         let ended = runtime.block_on(run(process, &serve, signals));
         service::stopping();
         process.end();
-        // Requests under way are cut off; what waits for a worker ends with its answer.
+        // Requests in progress are aborted; jobs that wait for a worker end with its answer.
         runtime.shutdown_timeout(Duration::from_secs(1));
         drop(serve);
         ended
@@ -148,20 +148,20 @@ async fn run(process: &Arc<Process>, serve: &Serve, signals: Signals) -> Result<
     service::ready();
     loop {
         tokio::select! {
-            _ = &mut end => return Ok(Ended::ByItself),
+            _ = &mut end => return Ok(Ended::Finished),
             _ = interrupt.recv() => return Ok(Ended::Signal),
             _ = terminate.recv() => return Ok(Ended::Signal),
-            () = process.stop.notified() => return Ok(Ended::Asked),
+            () = process.stop.notified() => return Ok(Ended::Requested),
             _ = hang_up.recv() => reload_again(process),
             _ = second.tick() => {
-                watch.look(process);
-                namespace.look(process)?;
-                addresses.again(process, follow_addresses);
-                spare.again(process, |process| process.spare.give_back());
+                watch.check(process);
+                namespace.end_if_renamed(process)?;
+                addresses.start_if_idle(process, follow_addresses);
+                spare.start_if_idle(process, |process| process.free_memory.give_back());
             }
-            _ = alive.tick(), if watchdog.is_some() => workers_turn.again(process, tell_alive),
-            _ = policers_turn.tick() => policed.again(process, look_at_policers),
-            _ = often.tick() => devices.again(process, follow_devices),
+            _ = alive.tick(), if watchdog.is_some() => workers_turn.start_if_idle(process, tell_alive),
+            _ = policers_turn.tick() => policed.start_if_idle(process, look_at_policers),
+            _ = often.tick() => devices.start_if_idle(process, follow_devices),
         }
     }
 }
@@ -201,7 +201,7 @@ fn reload_again(process: &Arc<Process>) {
 struct Following(Option<tokio::task::JoinHandle<()>>);
 
 impl Following {
-    fn again(&mut self, process: &Arc<Process>, job: fn(&Process)) {
+    fn start_if_idle(&mut self, process: &Arc<Process>, job: fn(&Process)) {
         if self.0.as_ref().is_some_and(|task| !task.is_finished()) {
             return;
         }
@@ -210,16 +210,16 @@ impl Following {
     }
 }
 
-/// Tells the service manager that all workers run and all kernels are followed, if that is so.
+/// Reports to the service manager that the router is alive, if all workers and all followers of kernels make progress.
 fn tell_alive(process: &Process) {
     let routers = process.routers();
     let stuck: Vec<&str> = {
         let stuck = routers.iter().filter(|router| !router.follows());
         stuck.map(|router| router.name()).collect()
     };
-    let turned = process.workers().turn();
+    let turned = process.workers().check_workers();
     let wrong = match (turned, stuck.as_slice()) {
-        (Ok(()), []) => return service::alive(),
+        (Ok(()), []) => return service::notify_watchdog(),
         (Err(e), _) => e.to_string(),
         (Ok(()), some) => format!("the netlink thread of {} does nothing", some.join(", ")),
     };
@@ -259,13 +259,13 @@ fn follow_devices(process: &Process) {
 struct NamespaceWatch(BTreeSet<String>);
 
 impl NamespaceWatch {
-    /// Ends a router if the name of its namespace now stands for another one, as the router would follow daemons that
-    /// nobody can reach. Entering the new one needs rights that were given up, and none of the known state is valid
+    /// Ends a router if the name of its namespace now denotes another namespace, because the router would follow
+    /// daemons that nobody can reach. Entering the new namespace needs dropped privileges, and no known state is valid
     /// there.
     ///
     /// # Errors
     /// The router is alone; a sentence.
-    fn look(&mut self, process: &Arc<Process>) -> Result<(), String> {
+    fn end_if_renamed(&mut self, process: &Arc<Process>) -> Result<(), String> {
         let routers = process.routers();
         self.0
             .retain(|name| routers.iter().any(|r| r.name() == name));
@@ -305,7 +305,7 @@ impl NamespaceWatch {
 struct PortWatch(BTreeMap<(String, String), bool>);
 
 impl PortWatch {
-    fn look(&mut self, process: &Process) {
+    fn check(&mut self, process: &Process) {
         let routers = process.routers();
         let mut all = Vec::new();
         for router in &routers {

@@ -4,13 +4,13 @@ use crate::linux::linux_input::LinuxInput;
 use crate::mpls::mpls_ether_encap::MplsEtherEncap;
 use engine::element::Class;
 use forwarding::Kernel;
-use testkit::fast_path::{Asked, ME, OTHER, both_paths_agree};
+use testkit::fast_path::{FastOrSlow, ME, OTHER, both_paths_agree};
 use wire::EtherAddr;
 
 const fn classes<const FAST: bool>() -> [Class; 2] {
     [
-        Class::of::<Asked<LinuxInput, FAST>>(),
-        Class::of::<Asked<MplsEtherEncap, FAST>>(),
+        Class::of::<FastOrSlow<LinuxInput, FAST>>(),
+        Class::of::<FastOrSlow<MplsEtherEncap, FAST>>(),
     ]
 }
 

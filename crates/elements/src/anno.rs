@@ -56,7 +56,7 @@ impl<const N: usize> FromArg for Anno<N> {
         Anno(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let named = NAMES.iter().find(|n| n.1 == self.0 && n.2 == N);
         named.map_or_else(|| self.0.to_string(), |n| n.0.to_owned())
     }
@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(parse("46"), Ok(Anno::<2>(46)));
         assert!(parse::<Anno<2>>("47").is_err());
         assert!(parse::<Anno<2>>("PAINT").is_err() && parse::<Anno<1>>("colour").is_err());
-        assert_eq!(Anno::<4>(0).show(), "DST_IP");
-        assert_eq!(Anno::<4>(1).show(), "1");
+        assert_eq!(Anno::<4>(0).unparse(), "DST_IP");
+        assert_eq!(Anno::<4>(1).unparse(), "1");
     }
 
     #[test]

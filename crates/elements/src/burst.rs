@@ -10,7 +10,7 @@ const BARE_BURST: usize = 32;
 
 /// Default number of packets that a source takes at a time.
 pub(crate) fn burst(init: &Init) -> usize {
-    match init.bare && !init.handled {
+    match init.bare && !init.facts_change {
         true => BARE_BURST,
         false => BURST,
     }

@@ -12,20 +12,20 @@ use crate::ip6::check_ip6_header::CheckIP6Header;
 use crate::ip6::dec_ip6_hlim::DecIP6HLIM;
 use crate::ip6::ip6_hop_by_hop::IP6HopByHop;
 use engine::element::Class;
-use testkit::fast_path::{Asked, both_paths_agree};
+use testkit::fast_path::{FastOrSlow, both_paths_agree};
 
 const fn classes<const FAST: bool>() -> [Class; 10] {
     [
-        Class::of::<Asked<CheckIP6Header, FAST>>(),
-        Class::of::<Asked<CheckIPHeader, FAST>>(),
-        Class::of::<Asked<CheckIPHeader2, FAST>>(),
-        Class::of::<Asked<DecIP6HLIM, FAST>>(),
-        Class::of::<Asked<DecIPTTL, FAST>>(),
-        Class::of::<Asked<DropDirectedBroadcasts, FAST>>(),
-        Class::of::<Asked<HostEtherFilter, FAST>>(),
-        Class::of::<Asked<IP6HopByHop, FAST>>(),
-        Class::of::<Asked<IPGWOptions, FAST>>(),
-        Class::of::<Asked<PaintTee, FAST>>(),
+        Class::of::<FastOrSlow<CheckIP6Header, FAST>>(),
+        Class::of::<FastOrSlow<CheckIPHeader, FAST>>(),
+        Class::of::<FastOrSlow<CheckIPHeader2, FAST>>(),
+        Class::of::<FastOrSlow<DecIP6HLIM, FAST>>(),
+        Class::of::<FastOrSlow<DecIPTTL, FAST>>(),
+        Class::of::<FastOrSlow<DropDirectedBroadcasts, FAST>>(),
+        Class::of::<FastOrSlow<HostEtherFilter, FAST>>(),
+        Class::of::<FastOrSlow<IP6HopByHop, FAST>>(),
+        Class::of::<FastOrSlow<IPGWOptions, FAST>>(),
+        Class::of::<FastOrSlow<PaintTee, FAST>>(),
     ]
 }
 

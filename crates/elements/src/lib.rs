@@ -14,8 +14,6 @@ pub mod basic;
 mod burst;
 /// Classes that sort packets by their bytes.
 pub mod classify;
-/// Warnings to the operator.
-pub mod complain;
 /// Classes that receive from and send to ports.
 pub mod device;
 /// Classes of Ethernet frames, and those that add and remove headers.
@@ -32,12 +30,12 @@ pub mod info;
 pub mod ip4;
 /// IPv6: headers, errors, neighbours.
 pub mod ip6;
-/// Rate limits of ICMP errors.
-pub mod limit;
 /// Arguments that name another element.
 pub mod peer;
 /// Classes that hold packets, and that take them out again.
 pub mod queue;
+/// Rate limits of ICMP errors.
+pub mod rate_limit;
 /// Network address translation.
 pub mod rewrite;
 /// Classes that look routes up.
@@ -48,6 +46,8 @@ pub mod sched;
 pub mod shape;
 /// Classes that make packets.
 pub mod source;
+/// Warnings to the operator.
+pub mod stderr_messages;
 /// Classes that sort packets into buckets, and hand them to the workers that own these.
 pub mod steer;
 /// Classes that choose among ports.

@@ -135,7 +135,7 @@ impl Clock {
 
     /// Changes the speed, 0.001 to 1000; the time shown continues from now. A virtual clock stays virtual.
     pub fn set_speed(&mut self, speed: f64) {
-        let (shown, epoch) = (self.now(), self.wall(Time(0)));
+        let (shown, epoch) = (self.now(), self.wall_ns(Time(0)));
         if let Clock::Virtual(_) = self {
             return;
         }
@@ -149,9 +149,9 @@ impl Clock {
 
     /// Nanoseconds since the Unix epoch at a time of this clock. Times of a virtual clock already count from the Unix
     /// epoch.
-    pub fn wall(&self, now: Time) -> u64 {
+    pub fn wall_ns(&self, now: Time) -> u64 {
         match self {
-            Clock::Real(_) => wall(now),
+            Clock::Real(_) => wall_ns(now),
             Clock::Warped(warp) => warp.epoch.saturating_add(now.0),
             Clock::Virtual(_) => now.0,
         }
@@ -183,7 +183,7 @@ impl Clock {
 }
 
 /// Nanoseconds since the Unix epoch at a time of the real clock.
-pub fn wall(now: Time) -> u64 {
+pub fn wall_ns(now: Time) -> u64 {
     origin().1.saturating_add(now.0)
 }
 
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_warped_clock_goes_on_from_where_it_was() {
         let mut clock = Clock::plain();
-        let wall = clock.wall(Time(0));
+        let wall = clock.wall_ns(Time(0));
         clock.set_speed(1000.0);
         let before = clock.now();
         let began = Instant::now();
@@ -205,7 +205,7 @@ mod tests {
         let fast = clock.now();
         clock.set_speed(1.0);
         assert!(clock.now() >= fast);
-        assert_eq!(clock.wall(Time(0)), wall);
+        assert_eq!(clock.wall_ns(Time(0)), wall);
     }
 
     #[test]

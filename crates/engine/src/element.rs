@@ -9,13 +9,13 @@
 use crate::class::ErasedConfig;
 pub use crate::class::{Annotates, Attached, Class, Silent};
 pub use crate::contract::{AnyConfig, Contract, Copies, Extensions, Runs};
-pub use crate::did::Did;
 pub use crate::facts::Facts;
 pub use crate::graph::Init;
 use crate::graph::{Cx, Node, NodeMaker};
 pub use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};
 pub use crate::ports::{Flow, Ports};
+pub use crate::run_result::Did;
 use arguments::Args;
 use extension::config_of;
 use handler::{Handler, Job};
@@ -193,7 +193,7 @@ impl<E: Element> Node for Running<E> {
     fn take(&mut self, old: Box<dyn Any>) {
         if let Ok(old) = old.downcast::<Running<E>>() {
             for handler in E::HANDLERS {
-                handler.keep(&mut self.element, &old.element);
+                handler.copy_counter(&mut self.element, &old.element);
             }
             self.element.take(old.element);
         }

@@ -3,7 +3,7 @@
 
 use crate::element::Element;
 use crate::element::extension::{element_of, element_of_mut};
-pub use crate::graph::Fate;
+pub use crate::graph::OverflowLosses;
 use crate::graph::{Cx, ExternalOfClass};
 use std::os::fd::RawFd;
 
@@ -23,7 +23,7 @@ pub trait External: Element {
     /// Reports `fate`, the outcome of the packets of the task's last run. It is called while an output overflows that
     /// packets of this source reach, and for one second afterwards. A source may pause for a while if all its packets
     /// would be lost anyway, but not while some of them go elsewhere.
-    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
+    fn overflowed(&mut self, fate: OverflowLosses, cx: &mut Cx) {
         let _ = (fate, cx);
     }
 }

@@ -261,7 +261,7 @@ macro_rules! stages {
                 let (on, counts, bytes) = ($on, $counts, &mut $bytes);
                 let mut left = packets[next..].iter_mut();
                 while let Some(packet) = left.next() {
-                    let (verdict, place) = packet.held(#[inline(always)] |packet| {
+                    let (verdict, place) = packet.with_local(#[inline(always)] |packet| {
                         $(if let Some(fast) = &$name.0 {
                             let verdict = fast(packet);
                             if verdict != Some(goes_on::<$element>(on[$at])) {

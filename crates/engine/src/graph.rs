@@ -25,7 +25,7 @@ mod walk;
 use crate::class::Class;
 use crate::clock::{Clock, Time};
 use crate::contract::Runs;
-use crate::notify::Notes;
+use crate::notify::NotifierBits;
 use crate::packet::Verdict;
 use crate::packet::{Batch, Packet};
 use crate::plan::{PlacedLoop, Plan};
@@ -43,7 +43,8 @@ use edges::Edges;
 pub(crate) use edges::Target;
 pub(crate) use extensions::Leaver;
 pub use extensions::{
-    CountsOfClass, DriverOfClass, DynamicOfClass, ExternalOfClass, Fate, LoopCode, StorageOfClass,
+    CountsOfClass, DriverOfClass, DynamicOfClass, ExternalOfClass, LoopCode, OverflowLosses,
+    StorageOfClass,
 };
 pub use init::Init;
 use node::make;
@@ -100,13 +101,13 @@ pub(crate) struct Core {
     /// Number of cycles spent on packets that moved on within the current run of a task: see [`Cx::run_to_completion`].
     pub(crate) completed: u64,
     /// Output by which the packets in the running element's batch leave: see [`Cx::go_by`].
-    pub(crate) on: usize,
+    pub(crate) batch_output: usize,
     /// Number of further runs that a task may make in this turn if it is the only one.
-    pub(crate) more: u32,
+    pub(crate) extra_runs: u32,
     /// Number of rounds that the last turn used.
     pub(crate) used: u32,
     /// Burst limit: maximum number of packets that a task takes at a time.
-    pub(crate) most: usize,
+    pub(crate) burst: usize,
     /// Number of runs of a task that the current measured run represents; 0 if the run is not measured.
     pub(crate) weight: u64,
     /// Number of cycles that a reading of the cycle counter takes.
@@ -123,7 +124,7 @@ pub(crate) struct Core {
     timer_at: Vec<Option<Time>>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) schedule: Schedule,
-    pub(crate) notes: Notes,
+    pub(crate) notes: NotifierBits,
     pub(crate) taps: Taps,
     pub(crate) random: Random,
     pub(crate) reader: Reader,
@@ -136,7 +137,7 @@ pub(crate) struct Core {
     /// True if the driver has something to do before the next task.
     pub(crate) interrupt: bool,
     /// True if the router is to end.
-    pub(crate) over: bool,
+    pub(crate) stopping: bool,
     /// The element that decides when the router ends.
     driver: Option<usize>,
     /// True if sources are paused, so that packets under way can arrive before a hot swap.
@@ -145,7 +146,7 @@ pub(crate) struct Core {
     held_limit: Option<usize>,
     full: bool,
     /// Number of back-pressures that are in force: the total, and by node.
-    pub(crate) pressure: usize,
+    pub(crate) back_pressures: usize,
     pub(crate) pressures: Vec<usize>,
     /// Number of elements that are running: more than one while an element pulls from another.
     pub(crate) running: usize,
@@ -216,7 +217,7 @@ pub(crate) struct LoopHere {
 
 /// Parameters with which a worker builds its graph.
 #[derive(Clone)]
-pub struct Site {
+pub struct BuildContext {
     /// This worker.
     pub worker: usize,
     /// Walker of the graph.
@@ -237,12 +238,12 @@ pub struct Site {
 
 impl Graph {
     /// Builds a worker's copy of the graph of `plan`. The plan was checked, so this cannot fail.
-    pub fn build(plan: &Arc<Plan>, site: &Site, reader: Reader) -> Graph {
+    pub fn build(plan: &Arc<Plan>, site: &BuildContext, reader: Reader) -> Graph {
         Graph::build_with(plan, site, reader, Shared::default())
     }
 
     /// Like [`build`](Self::build), with the shared state of the previous graph's elements.
-    fn build_with(plan: &Arc<Plan>, site: &Site, reader: Reader, shared: Shared) -> Graph {
+    fn build_with(plan: &Arc<Plan>, site: &BuildContext, reader: Reader, shared: Shared) -> Graph {
         let n = plan.elements.len();
         let mut nodes: Nodes = Vec::with_capacity(n);
         let mut tasks = Vec::new();
@@ -270,7 +271,7 @@ impl Graph {
             stats: plan.elements.iter().map(NodeStats::of).collect(),
             loops: (0..n).map(|_| None).collect(),
             completed: 0,
-            on: 0,
+            batch_output: 0,
             weight: 1,
             reading_cycles: site.clock.reading_cycles(),
             cycles_of_readings: 0,
@@ -282,19 +283,19 @@ impl Graph {
             timer_at: vec![None; n],
             tasks,
             schedule: Schedule::default(),
-            notes: Notes::new(n),
+            notes: NotifierBits::new(n),
             taps: Taps::new(Arc::clone(plan)),
             random: Random::new(site.seed, site.worker),
             reader,
             wakers: Arc::clone(&site.wakers),
             shared,
             fresh: (0..n).filter(|&node| nodes[node].is_some()).collect(),
-            more: 0,
+            extra_runs: 0,
             used: 0,
-            most: usize::MAX,
+            burst: usize::MAX,
             stops: 0,
             interrupt: false,
-            over: false,
+            stopping: false,
             driver: plan.elements.iter().position(|e| {
                 let driver = e.class.extension::<DriverOfClass>();
                 driver.is_some_and(|driver| (driver.drives)(&e.config))
@@ -302,7 +303,7 @@ impl Graph {
             paused: false,
             held_limit: None,
             full: false,
-            pressure: 0,
+            back_pressures: 0,
             pressures: vec![0; n],
             running: 0,
             depth: 0,
@@ -350,7 +351,7 @@ impl Graph {
     }
 
     /// The parameters of this graph, for building its successor.
-    pub fn site(&self, ports: Arc<dyn PortDirectory>) -> Site {
+    pub fn build_context(&self, ports: Arc<dyn PortDirectory>) -> BuildContext {
         self.core.site(ports)
     }
 
@@ -522,7 +523,7 @@ impl Graph {
         let result = work(&mut JobCx {
             nodes: &mut self.nodes,
             core: &mut self.core,
-            this: None,
+            element: None,
         });
         self.walk();
         result
@@ -573,8 +574,8 @@ impl Graph {
 }
 
 impl Core {
-    fn site(&self, ports: Arc<dyn PortDirectory>) -> Site {
-        Site {
+    fn site(&self, ports: Arc<dyn PortDirectory>) -> BuildContext {
+        BuildContext {
             worker: self.worker,
             walker: self.walker,
             clock: self.clock.clone(),

@@ -11,7 +11,6 @@
 mod class;
 pub mod clock;
 mod contract;
-mod did;
 pub mod driver;
 pub mod dynamic;
 pub mod element;
@@ -28,6 +27,7 @@ pub mod port;
 mod ports;
 pub mod random;
 pub mod resources;
+mod run_result;
 pub mod search;
 pub mod shared;
 pub mod stats;

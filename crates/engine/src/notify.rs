@@ -24,14 +24,14 @@ pub struct Signal {
 }
 
 /// The bits of one worker's notifiers, by element.
-pub(crate) struct Notes {
+pub(crate) struct NotifierBits {
     pub(crate) packets: Vec<bool>,
     pub(crate) room: Vec<bool>,
 }
 
-impl Notes {
-    pub(crate) fn new(elements: usize) -> Notes {
-        Notes {
+impl NotifierBits {
+    pub(crate) fn new(elements: usize) -> NotifierBits {
+        NotifierBits {
             packets: vec![false; elements],
             room: vec![true; elements],
         }

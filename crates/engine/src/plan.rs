@@ -16,8 +16,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// See [`PlanElement::looked`].
-pub type Looked = Option<Vec<usize>>;
+/// See [`PlanElement::named_elements`].
+pub type NamedElements = Option<Vec<usize>>;
 
 /// Extension: a pass of the planner for plans that use its class. It runs once, after elements have been placed on
 /// workers, and records its results in elements ([`PlanElement::split`], [`PlanElement::attached`]).
@@ -35,7 +35,7 @@ pub struct PlanElement {
     pub config: AnyConfig,
     /// Other elements that the configuration names, if parsing looked at them. The parsed configuration may then
     /// change although the element's own text does not.
-    pub looked: Looked,
+    pub named_elements: NamedElements,
     /// Files that the configuration names, in the state in which they were read.
     pub files: Vec<Seen>,
     /// Position of the element's declaration.
@@ -49,7 +49,7 @@ pub struct PlanElement {
     /// Workers with a copy, ascending.
     pub workers: Vec<usize>,
     /// The worker that the element's task belongs to.
-    pub home: usize,
+    pub task_worker: usize,
     /// Workers that push into the element.
     pub pushers: Vec<usize>,
     /// Workers that pull from the element, or run its task.
@@ -58,7 +58,7 @@ pub struct PlanElement {
     /// See `Contract::ignores_annotations`.
     pub bare: bool,
     /// True if a class downstream changes facts about packets.
-    pub handled: bool,
+    pub facts_change: bool,
     /// Outputs that lead to a reader of annotations, of an element whose packets may come without annotations: the
     /// element must initialise them there. See `Annotates`.
     pub annotated: Vec<usize>,
@@ -75,7 +75,7 @@ pub struct PlanElement {
     /// For each input, the signal for packets that wait upstream.
     pub signals: Vec<Signal>,
     /// For each output, the signal for room downstream.
-    pub rooms: Vec<Signal>,
+    pub room_signals: Vec<Signal>,
     /// Elements to wake when packets wait at an input of this element.
     pub listeners: Vec<usize>,
     /// Elements to wake when there is room downstream of an output of this element.
@@ -135,7 +135,7 @@ impl PlanElement {
     }
 
     /// True if the element has one owner among several workers: it cannot be copied.
-    pub fn single(&self) -> bool {
+    pub fn has_single_owner(&self) -> bool {
         self.class.copies == Copies::One
     }
 
@@ -149,7 +149,7 @@ impl PlanElement {
             && self.pullers == before.pullers
             && self.queues == before.queues
             && self.bare == before.bare
-            && self.handled == before.handled
+            && self.facts_change == before.facts_change
             && self.annotated == before.annotated
             && self.super_frames == before.super_frames
             && self.split == before.split
@@ -230,7 +230,7 @@ impl PlanEdges {
     }
 
     /// Edges to an element.
-    pub fn to(&self, element: usize) -> impl Iterator<Item = &Edge> {
+    pub fn edges_to(&self, element: usize) -> impl Iterator<Item = &Edge> {
         self.by_input.of(element).iter().map(|&e| &self.all[e])
     }
 

@@ -79,13 +79,13 @@ pub trait TxQueue: Send {
 
 /// Fate of a frame that was offered to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum TxOutcome {
     /// The frame was sent.
     Sent,
     /// The frame will never be sent.
     Refused,
     /// The queue has no room for the frame now; the frame stays in the batch.
-    Stays,
+    NoRoom,
 }
 
 /// Offers frames from the front of `batch` one by one until one stays, for ports that send frame by frame. Returns
@@ -93,22 +93,22 @@ pub enum Fate {
 pub fn offer_each(
     batch: &mut Batch,
     refused: &mut Batch,
-    mut offer: impl FnMut(&Packet) -> Fate,
+    mut offer: impl FnMut(&Packet) -> TxOutcome,
 ) -> usize {
     let mut sent = 0;
     loop {
         // Successive sent frames leave the batch together.
-        let (mut run, mut fate) = (0, Fate::Stays);
+        let (mut run, mut fate) = (0, TxOutcome::NoRoom);
         for packet in batch.iter() {
             fate = offer(packet);
-            if fate != Fate::Sent {
+            if fate != TxOutcome::Sent {
                 break;
             }
             run += 1;
         }
         drop(batch.drain_front(run));
         sent += run;
-        if fate != Fate::Refused {
+        if fate != TxOutcome::Refused {
             return sent;
         }
         refused.extend(batch.drain_front(1));
@@ -259,7 +259,7 @@ pub trait Port: Send + Sync {
     }
 
     /// The queues of the port's own indirection table, in its order; none if it has no such table.
-    fn spreading(&self) -> Vec<u16> {
+    fn redirection_table(&self) -> Vec<u16> {
         Vec::new()
     }
 
@@ -374,7 +374,7 @@ impl<T> Slot<T> {
     }
 
     /// Puts the value back for the next owner.
-    pub fn give(&self, thing: T) {
+    pub fn put_back(&self, thing: T) {
         *self.0.lock() = Some(thing);
     }
 }

@@ -27,7 +27,7 @@ impl Shared {
     }
 
     /// Removes state that no element holds.
-    pub(crate) fn sweep(&self) {
+    pub(crate) fn remove_unused(&self) {
         self.0
             .borrow_mut()
             .retain(|_, weak| weak.strong_count() > 0);
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(shared.get("b", || Cell::new(2u32)).get(), 2);
         assert_eq!(*shared.get("a", || 7u8), 7);
         drop(first);
-        shared.sweep();
+        shared.remove_unused();
         assert_eq!(shared.0.borrow().len(), 0);
         assert_eq!(shared.get("a", || Cell::new(1u32)).get(), 1);
     }

@@ -1,8 +1,8 @@
 //! Counters: each has one writer, the worker; control reads sums over workers.
 
-use crate::did::Did;
 use crate::plan::{Plan, PlanElement};
 use crate::ports::Ports;
+use crate::run_result::Did;
 
 /// Counters of one element on one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ pub struct TaskStats {
 
 impl TaskStats {
     #[inline]
-    pub(crate) fn note(&mut self, did: Did, cycles: u64) {
+    pub(crate) fn record_run(&mut self, did: Did, cycles: u64) {
         self.runs += 1;
         if did == Did::Work {
             self.cycles += cycles;

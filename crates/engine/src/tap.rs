@@ -50,7 +50,7 @@ pub struct Record {
     /// Time of the worker's turn.
     pub at: Time,
     /// The exact time, if the packet is traced: a whole turn is too long to distinguish the steps of a trace.
-    pub moment: Option<Instant>,
+    pub exact_time: Option<Instant>,
     /// Length on the wire.
     pub len: usize,
     /// True if the data starts with an IP header, not with Ethernet's.
@@ -123,14 +123,14 @@ impl Taps {
     }
 
     /// Number of records of a capture that were lost because control was slow.
-    pub fn lost(&self, id: u64) -> u64 {
+    pub fn lost_records(&self, id: u64) -> u64 {
         let mine = self.captures.iter().filter(|c| c.id == id);
         mine.map(|c| c.lost).sum()
     }
 
     /// Ends a capture; returns how many records were lost.
     pub fn end_capture(&mut self, id: u64) -> u64 {
-        let lost = self.lost(id);
+        let lost = self.lost_records(id);
         self.captures.retain(|c| c.id != id);
         self.note_watching();
         lost
@@ -205,7 +205,7 @@ impl Taps {
     }
 
     #[inline]
-    pub(crate) fn watching(&self) -> bool {
+    pub(crate) fn has_taps(&self) -> bool {
         self.watching
     }
 
@@ -303,7 +303,7 @@ impl Taps {
         for packet in packets.filter(|p| p.anno().trace != 0) {
             // If the channel is full, the record is lost: the worker never waits for the observer.
             let _ = trace.to.try_send(Record {
-                moment: Some(Instant::now()),
+                exact_time: Some(Instant::now()),
                 ..record(packet, &self.plan, trace.tag, trace.snap, event, at)
             });
         }
@@ -319,7 +319,7 @@ fn record(
     at: Time,
 ) -> Record {
     Record {
-        moment: None,
+        exact_time: None,
         tag,
         trace: packet.anno().trace,
         event,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// The wait of a sleeping worker. `ports` implements it with epoll.
 pub trait Waiter: Send {
-    /// Sleeps until a descriptor is readable, the worker is woken, or `at_most` has passed.
-    fn wait(&mut self, fds: &[RawFd], at_most: Duration);
+    /// Sleeps until a descriptor is readable, the worker is woken, or `timeout` has passed.
+    fn wait(&mut self, fds: &[RawFd], timeout: Duration);
 
     /// Processor time of the calling thread; `None` if unknown.
     fn usage(&self) -> Option<Usage> {
@@ -18,18 +18,18 @@ pub trait Waiter: Send {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Nanoseconds on the processor.
-    pub ran: u64,
+    pub cpu_ns: u64,
     /// Number of voluntary context switches: to sleep, for a lock, or for memory.
-    pub rests: u64,
+    pub voluntary_switches: u64,
     /// Page faults.
-    pub faults: u64,
+    pub page_faults: u64,
 }
 
 /// A waiter that only sleeps, for ports without descriptors.
 pub struct PlainWaiter;
 
 impl Waiter for PlainWaiter {
-    fn wait(&mut self, _: &[RawFd], at_most: Duration) {
-        std::thread::park_timeout(at_most);
+    fn wait(&mut self, _: &[RawFd], timeout: Duration) {
+        std::thread::park_timeout(timeout);
     }
 }

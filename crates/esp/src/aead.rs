@@ -12,10 +12,10 @@ const HEAD: usize = HEADER + 8;
 /// An AEAD cipher with its key.
 pub(crate) trait Aead: Send + Sync {
     /// Encrypts in place, and writes the tag.
-    fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]);
+    fn encrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]);
 
     /// Decrypts in place and checks the tag. If the tag is wrong, the data is meaningless afterwards.
-    fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool;
+    fn decrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool;
 
     /// Prefetches the key.
     fn prefetch(&self) {}
@@ -33,24 +33,24 @@ pub(crate) fn combined<A: Aead + 'static>(suite: Suite, aead: A) -> Box<dyn Ciph
 struct Combined<A>(A);
 
 impl<A: Aead> Cipher for Combined<A> {
-    fn seal(&self, jobs: &mut [Job<'_>]) {
+    fn encrypt(&self, jobs: &mut [Job<'_>]) {
         for job in jobs {
             let (nonce, long) = (job.nonce, job.long_aad());
             let (front, text, tag) = job.parts(HEAD);
             let aad = long.as_ref().map_or(&front[..HEADER], |long| long);
             if let Some(tag) = tag.first_chunk_mut() {
-                self.0.seal(&nonce, aad, text, tag);
+                self.0.encrypt(&nonce, aad, text, tag);
             }
         }
     }
 
-    fn open(&self, jobs: &mut [Job<'_>]) {
+    fn decrypt(&self, jobs: &mut [Job<'_>]) {
         for job in jobs {
             let (nonce, long) = (job.nonce, job.long_aad());
             let (front, text, tag) = job.parts(HEAD);
             let aad = long.as_ref().map_or(&front[..HEADER], |long| long);
             let tag = tag.first_chunk();
-            if !tag.is_some_and(|tag| self.0.open(&nonce, aad, text, tag)) {
+            if !tag.is_some_and(|tag| self.0.decrypt(&nonce, aad, text, tag)) {
                 job.forged();
             }
         }
@@ -77,21 +77,21 @@ impl<A: Aead> Gmac<A> {
 }
 
 impl<A: Aead> Cipher for Gmac<A> {
-    fn seal(&self, jobs: &mut [Job<'_>]) {
+    fn encrypt(&self, jobs: &mut [Job<'_>]) {
         for job in jobs {
             Self::with(job, |nonce, whole, tag| {
                 if let Some(tag) = tag.first_chunk_mut() {
-                    self.0.seal(nonce, whole, &mut [], tag);
+                    self.0.encrypt(nonce, whole, &mut [], tag);
                 }
             });
         }
     }
 
-    fn open(&self, jobs: &mut [Job<'_>]) {
+    fn decrypt(&self, jobs: &mut [Job<'_>]) {
         for job in jobs {
             let right = Self::with(job, |nonce, whole, tag| {
                 let tag = tag.first_chunk();
-                tag.is_some_and(|tag| self.0.open(nonce, whole, &mut [], tag))
+                tag.is_some_and(|tag| self.0.decrypt(nonce, whole, &mut [], tag))
             });
             if !right {
                 job.forged();

@@ -60,13 +60,13 @@ impl<C> Aead for Locked<C>
 where
     C: AeadInOut<NonceSize = U12, TagSize = aes_gcm::aead::consts::U16> + Send + Sync,
 {
-    fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
+    fn encrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
         let sealed = self.encrypt_inout_detached(&(*nonce).into(), aad, data.into());
         // Encryption fails only for data of many gigabytes.
         *tag = sealed.map_or([0; TAG], Into::into);
     }
 
-    fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
+    fn decrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
         let opened =
             self.decrypt_inout_detached(&(*nonce).into(), aad, data.into(), &(*tag).into());
         opened.is_ok()
@@ -80,7 +80,7 @@ struct Chain {
 }
 
 impl Cipher for Chain {
-    fn seal(&self, jobs: &mut [Job<'_>]) {
+    fn encrypt(&self, jobs: &mut [Job<'_>]) {
         for job in jobs {
             let high = job.high();
             let (_, text, code) = job.parts(0);
@@ -93,7 +93,7 @@ impl Cipher for Chain {
         }
     }
 
-    fn open(&self, jobs: &mut [Job<'_>]) {
+    fn decrypt(&self, jobs: &mut [Job<'_>]) {
         for job in jobs {
             let high = job.high();
             let (_, text, code) = job.parts(0);

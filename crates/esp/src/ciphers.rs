@@ -17,7 +17,7 @@ pub struct Ciphers {
 }
 
 impl Ciphers {
-    /// An empty list, for [`seal`](Self::seal) or [`open`](Self::open).
+    /// An empty list, for [`encrypt`](Self::encrypt) or [`decrypt`](Self::decrypt).
     #[inline]
     pub fn jobs<'p>(&mut self) -> Vec<Job<'p>> {
         std::mem::take(&mut self.spare)
@@ -36,7 +36,7 @@ impl Ciphers {
 
     /// Encrypts packets that [`Sa::frame`](crate::Sa::frame) has prepared.
     #[inline]
-    pub fn seal(&mut self, mut jobs: Vec<Job<'_>>) {
+    pub fn encrypt(&mut self, mut jobs: Vec<Job<'_>>) {
         self.encipher(Direction::Out, &mut jobs);
         self.keep(jobs);
     }
@@ -44,7 +44,7 @@ impl Ciphers {
     /// Decrypts packets that [`Sa::admit`](crate::Sa::admit) has accepted, counts them, and calls `tell` with each
     /// result in order. Marks the sequence numbers of authentic packets as seen.
     #[inline]
-    pub fn open(
+    pub fn decrypt(
         &mut self,
         mut jobs: Vec<Job<'_>>,
         now: u64,
@@ -87,12 +87,12 @@ impl Ciphers {
         while kinds != 0 {
             let kind = kinds.trailing_zeros() as usize;
             kinds &= kinds - 1;
-            self.together(way, kind, jobs);
+            self.process_in_batches(way, kind, jobs);
         }
     }
 
     /// Passes the jobs of one kind to the library together, across associations.
-    fn together(&mut self, way: Direction, kind: usize, jobs: &mut [Job<'_>]) {
+    fn process_in_batches(&mut self, way: Direction, kind: usize, jobs: &mut [Job<'_>]) {
         if self.manager.is_none() {
             self.manager = Manager::new();
         }
@@ -103,8 +103,8 @@ impl Ciphers {
             });
             match &mut self.manager {
                 Some(manager) if many >= BATCH_MIN && fit => match way {
-                    Direction::Out => manager.seal(kind, jobs),
-                    Direction::In => manager.open(kind, jobs),
+                    Direction::Out => manager.encrypt(kind, jobs),
+                    Direction::In => manager.decrypt(kind, jobs),
                 },
                 _ => {
                     let of_kind = jobs.iter_mut().filter(|job| job.kind() == Some(kind));
@@ -117,7 +117,7 @@ impl Ciphers {
 
 fn one_by_one(way: Direction, protection: &Protection, jobs: &mut [Job<'_>]) {
     match way {
-        Direction::Out => protection.cipher.seal(jobs),
-        Direction::In => protection.cipher.open(jobs),
+        Direction::Out => protection.cipher.encrypt(jobs),
+        Direction::In => protection.cipher.decrypt(jobs),
     }
 }

@@ -41,14 +41,14 @@ impl ByNumber {
     }
 
     #[inline]
-    fn place(&self, number: u32) -> usize {
+    fn slot_of(&self, number: u32) -> usize {
         let hash = number.wrapping_mul(0x9e37_79b1);
         (hash ^ hash >> 16) as usize & (self.lists.len() - 1)
     }
 
     #[inline]
     fn find(&self, number: u32) -> Option<&Arc<Sa>> {
-        let list = self.lists.get(self.place(number))?;
+        let list = self.lists.get(self.slot_of(number))?;
         list.iter().find(|(n, _)| *n == number).map(|(_, sa)| sa)
     }
 
@@ -57,8 +57,8 @@ impl ByNumber {
     }
 
     /// All associations with a number, oldest first.
-    fn each(&self, number: u32) -> impl Iterator<Item = &Arc<Sa>> {
-        let list = self.lists.get(self.place(number)).into_iter();
+    fn associations(&self, number: u32) -> impl Iterator<Item = &Arc<Sa>> {
+        let list = self.lists.get(self.slot_of(number)).into_iter();
         let same = move |(n, _): &&Entry| *n == number;
         list.flat_map(|list| list.iter())
             .filter(same)
@@ -72,7 +72,7 @@ impl ByNumber {
 
     /// Changes the associations of a number: those for which `stays` is true remain, and `new` is added.
     fn change(&mut self, number: u32, stays: impl Fn(&Arc<Sa>) -> bool, new: Option<&Arc<Sa>>) {
-        let place = self.place(number);
+        let place = self.slot_of(number);
         let others = self.lists[place].iter();
         let others = others.filter(|(n, sa)| *n != number || stays(sa));
         let new = new.map(|sa| (number, Arc::clone(sa)));
@@ -83,7 +83,7 @@ impl ByNumber {
             let mut lists = vec![Vec::new(); 4 * self.lists.len()];
             let mut grown = ByNumber::new(lists.len());
             for (number, sa) in self.iter() {
-                lists[grown.place(*number)].push((*number, Arc::clone(sa)));
+                lists[grown.slot_of(*number)].push((*number, Arc::clone(sa)));
             }
             grown.lists = lists.into_iter().map(Arc::from).collect();
             grown.len = self.len;
@@ -130,7 +130,7 @@ impl Tables {
             (
                 sa.spec().direction == Direction::Out,
                 sa.spec().reqid,
-                sa.made(),
+                sa.created_at(),
             )
         });
         all
@@ -151,7 +151,7 @@ impl Tables {
         match spec.direction {
             Direction::In => self.inbound.set(spec.spi, Some(sa)),
             Direction::Out => {
-                let same = self.outbound.each(spec.spi);
+                let same = self.outbound.associations(spec.spi);
                 let same = same.filter(|old| !beside || old.spec().reqid == spec.reqid);
                 let same: Vec<_> = same.cloned().collect();
                 // The replaced association may have been in use for another reqid.
@@ -189,7 +189,9 @@ impl Tables {
         }
         for (_, sa) in self.outbound.iter() {
             if let Some(last) = left.get_mut(&sa.spec().reqid)
-                && last.as_ref().is_none_or(|last| last.made() <= sa.made())
+                && last
+                    .as_ref()
+                    .is_none_or(|last| last.created_at() <= sa.created_at())
             {
                 *last = Some(Arc::clone(sa));
             }
@@ -257,7 +259,7 @@ impl Database {
     /// Records that a packet needs an association of a reqid that has none. If reqids share a slot, the last one is
     /// remembered; packets of the others will ask again.
     #[inline]
-    pub fn miss(&self, reqid: u32) {
+    pub fn record_miss(&self, reqid: u32) {
         let place = &self.missing[reqid as usize % MISSING];
         // Most packets report the same reqid.
         if place.load(Relaxed) != reqid {
@@ -305,7 +307,7 @@ impl Database {
                 Direction::In => &tables.inbound,
                 Direction::Out => &tables.outbound,
             };
-            let gone: Vec<_> = of.each(spi).cloned().collect();
+            let gone: Vec<_> = of.associations(spi).cloned().collect();
             was = !gone.is_empty();
             new.remove(&gone);
             Arc::new(new)
@@ -413,7 +415,7 @@ mod tests {
             }
             for reqid in 0..40 {
                 let of = outbound.values().filter(|sa| sa.spec().reqid == reqid);
-                let last = of.max_by_key(|sa| sa.made()).map(|sa| sa.spec().spi);
+                let last = of.max_by_key(|sa| sa.created_at()).map(|sa| sa.spec().spi);
                 assert_eq!(tables.outbound(reqid).map(|sa| sa.spec().spi), last);
             }
         }
@@ -454,7 +456,7 @@ mod tests {
     fn missing_association_is_reported_once() {
         let database = Database::default();
         for reqid in [1, 2, 1, 65, 70, 70] {
-            database.miss(reqid);
+            database.record_miss(reqid);
         }
         let missing: Vec<_> = database.take_missing().collect();
         assert_eq!(missing, [65, 2, 70]);

@@ -38,6 +38,9 @@ mod suite;
 pub mod window;
 
 // intel-ipsec-mb.
+#[cfg_attr(ipsec_mb, path = "batch_keys/sys.rs")]
+#[cfg_attr(not(ipsec_mb), path = "batch_keys/absent.rs")]
+mod batch_keys;
 #[cfg_attr(ipsec_mb, path = "burst/sys.rs")]
 #[cfg_attr(not(ipsec_mb), path = "burst/absent.rs")]
 mod burst;
@@ -47,9 +50,6 @@ mod mb;
 #[cfg_attr(ipsec_mb, path = "single/sys.rs")]
 #[cfg_attr(not(ipsec_mb), path = "single/absent.rs")]
 mod single;
-#[cfg_attr(ipsec_mb, path = "together/sys.rs")]
-#[cfg_attr(not(ipsec_mb), path = "together/absent.rs")]
-mod together;
 
 pub use ciphers::Ciphers;
 pub use database::{Database, Tables};

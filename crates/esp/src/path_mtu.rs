@@ -28,7 +28,7 @@ impl PathMtu {
 
     /// Records a reported path MTU. A greater one than the known one is ignored.
     pub(crate) fn learn(&self, mtu: usize, now: u64) {
-        self.forget(now);
+        self.expire(now);
         if mtu <= self.get() {
             self.learnt.store(now, Relaxed);
             self.mtu
@@ -37,7 +37,7 @@ impl PathMtu {
     }
 
     /// Forgets a path MTU that was learnt too long ago.
-    pub(crate) fn forget(&self, now: u64) {
+    pub(crate) fn expire(&self, now: u64) {
         if now.saturating_sub(self.learnt.load(Relaxed)) > AGE_MAX_NS {
             self.mtu.store(0, Relaxed);
         }

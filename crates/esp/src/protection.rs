@@ -1,6 +1,6 @@
 //! Protection of packets by an association: its keys, anti-replay window and counters; and jobs for a cipher.
 
-use crate::together::Together;
+use crate::batch_keys::BatchKeys;
 use crate::window::Window;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,10 +37,10 @@ pub struct Opened {
 /// A suite's ciphers with the keys of an association.
 pub(crate) trait Cipher: Send + Sync {
     /// Encrypts packets of the association.
-    fn seal(&self, jobs: &mut [Job<'_>]);
+    fn encrypt(&self, jobs: &mut [Job<'_>]);
 
     /// Decrypts packets of the association, and reports forged ones.
-    fn open(&self, jobs: &mut [Job<'_>]);
+    fn decrypt(&self, jobs: &mut [Job<'_>]);
 
     /// Prefetches the keys.
     fn prefetch(&self) {}
@@ -95,7 +95,7 @@ impl Job<'_> {
     /// Index of the suite among those that process several packets at once; `None` for other suites.
     #[inline]
     pub(crate) fn kind(&self) -> Option<usize> {
-        self.protection.together.as_ref().map(|keys| keys.kind())
+        self.protection.batch_keys.as_ref().map(|keys| keys.kind())
     }
 
     /// Content of a decrypted packet.
@@ -105,7 +105,7 @@ impl Job<'_> {
             Some(fault) => Err(fault),
             None => self
                 .protection
-                .inside(&self.packet[..self.text_end], self.number),
+                .decrypted_content(&self.packet[..self.text_end], self.number),
         }
     }
 }
@@ -134,7 +134,7 @@ pub(crate) struct Protection {
     pub(crate) head: usize,
     pub(crate) cipher: Box<dyn Cipher>,
     /// Keys for processing many packets at once, if the suite gains from that.
-    pub(crate) together: Option<Together>,
+    pub(crate) batch_keys: Option<BatchKeys>,
     pub(crate) window: Window,
     pub(crate) shared: Shared,
     pub(crate) replayed: AtomicU64,
@@ -169,7 +169,7 @@ impl Protection {
 
     /// Content of a decrypted packet, up to the authentication code.
     #[inline]
-    pub(crate) fn inside(&self, packet: &[u8], number: u64) -> Result<Opened, Fault> {
+    pub(crate) fn decrypted_content(&self, packet: &[u8], number: u64) -> Result<Opened, Fault> {
         let [text @ .., len, next] = packet else {
             return Err(Fault::Malformed);
         };

@@ -7,7 +7,7 @@ use crate::protection::{Fault, Job, NONCE, Protection, Shared};
 use crate::spec::{Direction, Limits, Spec};
 use crate::suite::{Code, Keys};
 use crate::window::Window;
-use crate::{HEADER, cipher, together};
+use crate::{HEADER, batch_keys, cipher};
 use sha2::{Digest, Sha256};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
@@ -37,13 +37,13 @@ pub struct Sa {
     outer: Outer,
     /// Offset that turns a sequence number into an initialisation vector.
     base: u64,
-    made: u64,
+    created_at: u64,
     /// Hash of the keys, for comparison without revealing them.
     fingerprint: [u8; 32],
     ended: AtomicBool,
     /// Last time at which the kernel was notified of the peer's new address, in nanoseconds since the Unix epoch; 0 =
     /// never.
-    shown: AtomicU64,
+    address_reported_at: AtomicU64,
     path: PathMtu,
 }
 
@@ -100,7 +100,7 @@ impl Sa {
                 esn: spec.esn,
                 head: suite.head(),
                 cipher,
-                together: together::together(suite, keys),
+                batch_keys: batch_keys::expand_batch_keys(suite, keys),
                 window: Window::new(spec.window),
                 shared,
                 replayed: AtomicU64::new(0),
@@ -108,10 +108,10 @@ impl Sa {
             },
             outer,
             base: now,
-            made: now,
+            created_at: now,
             fingerprint: fingerprint(keys),
             ended: AtomicBool::new(false),
-            shown: AtomicU64::new(0),
+            address_reported_at: AtomicU64::new(0),
             path: PathMtu::default(),
             spec,
         })
@@ -143,12 +143,12 @@ impl Sa {
     }
 
     /// Time of creation, in nanoseconds since the Unix epoch.
-    pub fn made(&self) -> u64 {
-        self.made
+    pub fn created_at(&self) -> u64 {
+        self.created_at
     }
 
     /// Time of last use, in nanoseconds; 0 = never.
-    pub fn used(&self) -> u64 {
+    pub fn last_used_at(&self) -> u64 {
         self.protection.shared.used.load(Relaxed)
     }
 
@@ -205,22 +205,22 @@ impl Sa {
         }
         self.protection.window.go_on(&old.protection.window);
         let (packets, bytes) = old.counts();
-        self.count(packets, bytes, old.used());
+        self.count(packets, bytes, old.last_used_at());
     }
 
-    fn beyond(&self, limits: &Limits, now: u64) -> bool {
+    fn exceeds(&self, limits: &Limits, now: u64) -> bool {
         let over = |limit: u64, is: u64| limit != 0 && is >= limit;
         over(limits.packets, self.packets())
             || over(limits.bytes, self.protection.shared.bytes.load(Relaxed))
             || over(
                 limits.seconds,
-                now.saturating_sub(self.made) / 1_000_000_000,
+                now.saturating_sub(self.created_at) / 1_000_000_000,
             )
     }
 
     /// True if the soft lifetime has expired: the association should be renewed.
     pub fn is_soft_expired(&self, now: u64) -> bool {
-        self.is_hard_expired(now) || self.beyond(&self.spec.lifetime.soft, now)
+        self.is_hard_expired(now) || self.exceeds(&self.spec.lifetime.soft, now)
     }
 
     /// True if the hard lifetime has expired: the association must not be used.
@@ -228,19 +228,19 @@ impl Sa {
     pub fn is_hard_expired(&self, now: u64) -> bool {
         self.ended.load(Relaxed)
             || self.spec.lifetime.hard != Limits::default()
-                && self.beyond(&self.spec.lifetime.hard, now)
+                && self.exceeds(&self.spec.lifetime.hard, now)
     }
 
     /// True if the kernel may be notified of a peer's new address by a packet: once per second.
     #[inline]
     pub fn may_show_move(&self, now: u64) -> bool {
-        let shown = self.shown.load(Relaxed);
+        let shown = self.address_reported_at.load(Relaxed);
         shown == 0 || now.saturating_sub(shown) >= SHOW_INTERVAL_NS
     }
 
     /// Records that the kernel was notified of a peer's new address.
     pub fn show_move(&self, now: u64) {
-        self.shown.store(now.max(1), Relaxed);
+        self.address_reported_at.store(now.max(1), Relaxed);
     }
 
     /// Counts accepted packets.
@@ -276,7 +276,7 @@ impl Sa {
 
     /// Number of bytes after a payload of this length: padding, trailer and integrity check value.
     #[inline]
-    pub fn tail(&self, payload: usize) -> usize {
+    pub fn trailer_len(&self, payload: usize) -> usize {
         let padded = payload.max(usize::from(self.spec.pad)) + 2;
         // Computed without a division, which would be slow for a variable divisor.
         ((padded + self.align - 1) & !(self.align - 1)) - payload + self.icv
@@ -291,7 +291,7 @@ impl Sa {
     /// Forgets a path MTU that was learnt long ago: the path may have a greater one now (RFC 1191, 6.3). Times are in
     /// nanoseconds.
     pub fn forget_path_mtu(&self, now: u64) {
-        self.path.forget(now);
+        self.path.expire(now);
     }
 
     /// Records a reported path MTU (RFC 4301, 8.2.1). A value below the minimum of every path is ignored.
@@ -313,7 +313,7 @@ impl Sa {
         let room = self
             .path_mtu()
             .saturating_sub(self.outer.tunnel_len() + self.protection.head);
-        let fits = |len: &usize| len + self.tail(*len) <= room;
+        let fits = |len: &usize| len + self.trailer_len(*len) <= room;
         (0..=room)
             .rev()
             .take(usize::from(self.spec.pad) + 2 * self.align + self.icv + 2)
@@ -331,7 +331,7 @@ impl Sa {
     /// by that.
     #[inline]
     pub fn prefetch_keys(&self) {
-        match &self.protection.together {
+        match &self.protection.batch_keys {
             Some(keys) => keys.prefetch(),
             None => self.protection.cipher.prefetch(),
         }
@@ -345,9 +345,9 @@ impl Sa {
         nonce
     }
 
-    /// Prepares a packet to be encrypted in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the
-    /// jobs. `packet` has [`head`](Self::head) bytes before the payload and [`tail`](Self::tail) bytes after it;
-    /// `next` is the payload's protocol number.
+    /// Prepares a packet to be encrypted in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the jobs.
+    /// `packet` has [`head`](Self::head) bytes before the payload and [`trailer_len`](Self::trailer_len) bytes after
+    /// it; `next` is the payload's protocol number.
     ///
     /// # Panics
     ///
@@ -363,7 +363,7 @@ impl Sa {
     ) {
         assert_eq!(
             packet.len(),
-            self.protection.head + payload + self.tail(payload)
+            self.protection.head + payload + self.trailer_len(payload)
         );
         let text_end = packet.len() - self.icv;
         let header = u64::from(self.protection.spi) << 32 | u64::from(number as u32);

@@ -54,12 +54,12 @@ fn pair(change: impl Fn(&mut Spec), suite: &str) -> (Sa, Sa) {
 
 fn sealed(sa: &Sa, payload: &[u8], next: u8, number: u64) -> Vec<u8> {
     let head = sa.head();
-    let mut packet = vec![0xaa; head + payload.len() + sa.tail(payload.len())];
+    let mut packet = vec![0xaa; head + payload.len() + sa.trailer_len(payload.len())];
     packet[head..head + payload.len()].copy_from_slice(payload);
     let mut ciphers = Ciphers::default();
     let mut jobs = ciphers.jobs();
     sa.frame(&mut packet, payload.len(), next, number, &mut jobs);
-    ciphers.seal(jobs);
+    ciphers.encrypt(jobs);
     packet
 }
 
@@ -69,7 +69,7 @@ fn inside(sa: &Sa, packet: &mut [u8]) -> Result<Opened, Fault> {
     let mut jobs = ciphers.jobs();
     sa.admit(packet, &mut jobs)?;
     let mut is = Err(Fault::Malformed);
-    ciphers.open(jobs, 0, |inner| is = inner);
+    ciphers.decrypt(jobs, 0, |inner| is = inner);
     is
 }
 
@@ -82,7 +82,7 @@ fn opened(sa: &Sa, packet: &[u8]) -> Result<(Vec<u8>, u8), Fault> {
 /// An association whose packets are processed one by one by the portable library.
 fn portable(mut sa: Sa, keys: &Keys) -> Sa {
     sa.protection.cipher = cipher::portable(sa.spec.suite, keys).unwrap();
-    sa.protection.together = None;
+    sa.protection.batch_keys = None;
     sa
 }
 
@@ -193,7 +193,7 @@ fn limits_are_kept() {
         "null-sha256",
     );
     let second = 1_000_000_000;
-    let start = out.made();
+    let start = out.created_at();
     assert_eq!(out.take(1, 10, start), Ok(1));
     assert!(!out.is_soft_expired(start));
     assert!(out.is_soft_expired(start + 60 * second) && out.is_hard_expired(start + 60 * second));
@@ -332,7 +332,7 @@ fn check_vector(name: &str, suite: &str, field: &dyn Fn(&str) -> Vec<u8>, esp: &
 
 #[test]
 fn shared_data_packets_of_dpdk_open_and_seal_to_the_same_bytes() {
-    let text = testkit::shared::text("esp/esp_kat_dpdk.json");
+    let text = testkit::recorded_inputs::text("esp/esp_kat_dpdk.json");
     let all: serde_json::Value = serde_json::from_str(&text).unwrap();
     let suites = [
         ("pkt_aes_128_gcm", "aes128gcm16"),
@@ -356,7 +356,7 @@ fn shared_data_packets_of_dpdk_open_and_seal_to_the_same_bytes() {
 
 #[test]
 fn shared_data_packets_of_rfc_4106_open_and_seal_to_the_same_bytes() {
-    let text = testkit::shared::text("vectors/rfc4106_mcgrew_gcm_esp.json");
+    let text = testkit::recorded_inputs::text("vectors/rfc4106_mcgrew_gcm_esp.json");
     let all: serde_json::Value = serde_json::from_str(&text).unwrap();
     let mut done = 0;
     for vector in all["vectors"].as_array().unwrap() {
@@ -429,7 +429,7 @@ fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
         let framed = |plain: usize| -> Vec<(usize, Vec<u8>, usize, u8, u64)> {
             let each = sealed_packets.iter().map(|(of, payload, next)| {
                 let sa = &associations[*of][plain][0];
-                let (head, tail) = (sa.head(), sa.tail(payload.len()));
+                let (head, tail) = (sa.head(), sa.trailer_len(payload.len()));
                 let packet = [&vec![0; head][..], payload, &vec![0; tail]].concat();
                 (*of, packet, payload.len(), *next, sa.take(1, 1, 0).unwrap())
             });
@@ -440,11 +440,11 @@ fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
         for (of, packet, len, next, number) in &mut together {
             associations[*of][0][0].frame(packet, *len, *next, *number, &mut jobs);
         }
-        ciphers.seal(jobs);
+        ciphers.encrypt(jobs);
         for (of, packet, len, next, number) in &mut alone {
             let mut jobs = ciphers.jobs();
             associations[*of][1][0].frame(packet, *len, *next, *number, &mut jobs);
-            ciphers.seal(jobs);
+            ciphers.encrypt(jobs);
         }
         assert!(together == alone, "round {round}");
         // Some packets are modified, duplicated or delayed.
@@ -480,7 +480,7 @@ fn a_batch_of_many_associations_is_as_its_packets_one_by_one() {
                     }
                 }
                 let mut places = places.into_iter();
-                ciphers.open(jobs, 1, |inner| told[places.next().unwrap()] = Some(inner));
+                ciphers.decrypt(jobs, 1, |inner| told[places.next().unwrap()] = Some(inner));
                 all.extend(batch.iter().zip(told).map(|((_, packet), told)| {
                     told.unwrap()
                         .map(|is| (packet[is.start..is.end].to_vec(), is.next, is.number))

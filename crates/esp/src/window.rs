@@ -91,7 +91,7 @@ impl Window {
 
     /// The ring's word for a number, with its tag and its bit.
     #[inline]
-    fn place(&self, number: u64) -> (&AtomicU64, u32, u64) {
+    fn locate(&self, number: u64) -> (&AtomicU64, u32, u64) {
         let block = number / BITS;
         let words = self.ring.len() as u64;
         let tag = (block / words) as u32;
@@ -111,7 +111,7 @@ impl Window {
         if number == 0 || number <= self.top().saturating_sub(self.size) {
             return false;
         }
-        let (word, tag, bit) = self.place(number);
+        let (word, tag, bit) = self.locate(number);
         let now = word.load(Relaxed);
         match age(now, tag) {
             0 => now & bit == 0,
@@ -175,7 +175,7 @@ impl Window {
     /// later numbers.
     #[inline]
     fn mark(&self, number: u64, bits: u64) -> u64 {
-        let (word, tag, _) = self.place(number);
+        let (word, tag, _) = self.locate(number);
         let mut now = word.load(Acquire);
         loop {
             let (seen, new) = match age(now, tag) {

@@ -22,7 +22,7 @@ pub trait Family<const N: usize>: 'static {
     /// Looks keys up together; `ids` is as long as `keys`.
     fn lookup_bulk(fib: &impl Structure<N>, keys: &[Self::Key], ids: &mut [u16]);
     /// Function that looks up the destination of a packet.
-    fn look(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
+    fn lookup_fn(fib: &impl Structure<N>) -> impl Fn(&Packet) -> u16;
     /// Function that prefetches the first memory that the look-up of a packet reads.
     fn fetch(fib: &impl Structure<N>) -> impl Fn(&Packet);
     /// Hash of the packet's flow, equal for all its packets and for the ICMP errors that follow the same path.
@@ -63,8 +63,8 @@ impl Family<4> for V4 {
     }
 
     #[inline]
-    fn look(fib: &impl Structure<4>) -> impl Fn(&Packet) -> u16 {
-        let look = fib.look();
+    fn lookup_fn(fib: &impl Structure<4>) -> impl Fn(&Packet) -> u16 {
+        let look = fib.lookup_fn();
         move |packet| look(Self::key(packet))
     }
 
@@ -130,8 +130,8 @@ impl Family<16> for V6 {
     }
 
     #[inline]
-    fn look(fib: &impl Structure<16>) -> impl Fn(&Packet) -> u16 {
-        let look = fib.look();
+    fn lookup_fn(fib: &impl Structure<16>) -> impl Fn(&Packet) -> u16 {
+        let look = fib.lookup_fn();
         move |packet| look(Self::key(packet))
     }
 

@@ -1,7 +1,7 @@
 //! An interface of the router's namespace, the counterpart of a port.
 
-use super::asks::{Ask, Asks};
 use super::neighbour::{Bounds, Link};
+use super::neighbour_requests::{Ask, RequestChannel};
 use engine::clock::Time;
 use engine::random::secret;
 use std::fmt;
@@ -28,13 +28,13 @@ const BOUNDS: Bounds = Bounds {
     entries: NEIGHBOURS_MAX,
     packets: 2048,
     packets_each: 64,
-    slim: usize::MAX,
+    drop_divisor: usize::MAX,
     timing: Timing {
         reachable: u64::MAX,
         retry: 1_000_000_000,
         idle: u64::MAX,
         tries: 2,
-        slow: None,
+        slow_interval: None,
         told: true,
     },
     // No limit here: the kernel limits its own requests.
@@ -88,12 +88,12 @@ pub struct Interface {
     others: Lock<Vec<EtherAddr>>,
     others_changes: AtomicU64,
     link: Arc<Link<Key>>,
-    asks: Arc<Asks>,
+    asks: Arc<RequestChannel>,
 }
 
 impl Interface {
     /// An interface that the kernel has not reported yet.
-    pub(crate) fn new(name: &str, number: u16, asks: &Arc<Asks>) -> Interface {
+    pub(crate) fn new(name: &str, number: u16, asks: &Arc<RequestChannel>) -> Interface {
         Interface {
             name: name.to_owned(),
             number,
@@ -166,11 +166,11 @@ impl Interface {
     }
 
     /// Sorted addresses of the last call of [`set_others`](Self::set_others).
-    pub fn others(&self) -> Vec<EtherAddr> {
+    pub fn other_addresses(&self) -> Vec<EtherAddr> {
         self.others.lock().clone()
     }
 
-    /// Number of changes of [`others`](Self::others).
+    /// Number of changes of [`other_addresses`](Self::other_addresses).
     #[inline]
     pub fn others_changes(&self) -> u64 {
         self.others_changes.load(Acquire)
@@ -218,7 +218,7 @@ impl Interface {
             Neighbour::Gone => table.remove(key).map(|_| ()),
         };
         // Workers hold the table only briefly.
-        while busy() == Err(Refused::Busy) {
+        while busy() == Err(Refused::Contended) {
             std::hint::spin_loop();
         }
     }
@@ -250,7 +250,7 @@ impl Interface {
 
     /// Requests the kernel to resolve or confirm a neighbour.
     pub fn ask(&self, address: IpAddr) {
-        self.asks.put(Ask {
+        self.asks.send(Ask {
             interface: self.number,
             address,
         });

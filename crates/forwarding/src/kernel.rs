@@ -1,8 +1,8 @@
 //! State of the kernel, as reported by control.
 
-use super::asks::{Ask, Asks};
 use super::interface::Interface;
 use super::labels::LabelRoutes;
+use super::neighbour_requests::{Ask, RequestChannel};
 use super::routes::Routes;
 use super::{FORWARDED, INTERFACES, NoMemory};
 use std::os::fd::BorrowedFd;
@@ -18,7 +18,7 @@ pub struct Kernel {
     routes4: OnceLock<Result<Arc<Routes<4>>, NoMemory>>,
     routes6: OnceLock<Result<Arc<Routes<16>>, NoMemory>>,
     labels: OnceLock<Arc<LabelRoutes>>,
-    asks: Arc<Asks>,
+    asks: Arc<RequestChannel>,
     used: AtomicBool,
 }
 
@@ -89,12 +89,12 @@ impl Kernel {
 
     /// Number of neighbour requests lost because too many were pending.
     pub fn lost_asks(&self) -> u64 {
-        self.asks.lost()
+        self.asks.lost_requests()
     }
 
     /// Interface of a name, created at the first call; `None` if there are too many interfaces.
     pub fn interface(&self, name: &str) -> Option<Arc<Interface>> {
-        self.asks.begin();
+        self.asks.enable();
         self.used.store(true, Ordering::Release);
         let mut interfaces = self.lock();
         if let Some(known) = interfaces.iter().find(|i| i.name() == name) {

@@ -122,7 +122,7 @@ struct Block {
 
 /// Writer's state besides the table.
 #[derive(Default)]
-pub struct Known {
+pub struct WriterState {
     /// Labels with an entry.
     pub labels: BTreeSet<u32>,
     /// Labels of the configuration.
@@ -132,7 +132,7 @@ pub struct Known {
 /// Routes of packets by their outermost label.
 pub struct LabelTable {
     blocks: Box<[Published<Block>]>,
-    known: Lock<Known>,
+    known: Lock<WriterState>,
 }
 
 impl Default for LabelTable {
@@ -168,12 +168,12 @@ impl LabelTable {
     }
 
     /// Locks the writer's half.
-    pub fn lock(&self) -> MutexGuard<'_, Known> {
+    pub fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.known.lock()
     }
 
     /// Sets or removes a label's entry.
-    pub fn set(&self, known: &mut Known, label: u32, entry: Option<Arc<Entry>>) {
+    pub fn set(&self, known: &mut WriterState, label: u32, entry: Option<Arc<Entry>>) {
         let Some(block) = self.blocks.get(label as usize / BLOCK) else {
             return;
         };

@@ -6,27 +6,27 @@
 //! reload. Where the image has no answer, elements ask: [`Kernel::take_asks`] is for neighbours, the exception port for
 //! all else.
 
+mod address_sets;
 pub mod args;
-mod asks;
 pub mod family;
 mod interface;
 mod kernel;
 pub mod label_table;
 mod labels;
-mod listed;
 pub mod neighbour;
+mod neighbour_requests;
 mod route_bound;
 pub mod route_syntax;
 pub mod route_table;
 mod routes;
 pub mod store;
 
-pub use asks::Ask;
+pub use address_sets::Listed;
 pub use interface::{Interface, Key, Neighbour, address, key4};
 pub use kernel::Kernel;
 pub use label_table::Hop as LabelHop;
 pub use labels::LabelRoutes;
-pub use listed::Listed;
+pub use neighbour_requests::Ask;
 pub use route_bound::RouteBound;
 pub use routes::Routes;
 pub use tables::fib::{Full, NoMemory, Prefix};

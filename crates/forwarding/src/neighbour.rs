@@ -12,9 +12,9 @@
 //! - `new` makes `Resolver::new(&config.link, init.workers)`; `take` calls [`Resolver::take`]; `held` returns
 //!   [`Resolver::held`].
 //! - For a batch of packets to send: [`Resolver::catch_up`] once, then [`Resolver::find`] for each packet; those that
-//!   get [`Found::Wait`] go to [`Resolver::hold`]. Unknown neighbours are asked for at a limited rate, which no source
-//!   can use up.
-//! - For an answer: [`Resolver::answered`]; for anything else in which a neighbour names itself: [`Resolver::heard`].
+//!   get [`Resolution::Wait`] go to [`Resolver::hold`]. Unknown neighbours are asked for at a limited rate, which no
+//!   source can use up.
+//! - For an answer: [`Resolver::answered`]; for anything else in which a neighbour names itself: [`Resolver::learn`].
 //! - After every batch: [`Resolver::arm`], and in `timer`: [`Resolver::tick`]; then `cx.set_timer` with the time that
 //!   they return.
 //!
@@ -30,13 +30,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tables::bucket::{FairBucket, FairRate};
 use tables::neighbours::{Ask, Key, Neighbour, Neighbours, Refused, State, Timing};
-use waiting::Waiting;
+use waiting::WaitingPackets;
 use wire::EtherAddr;
 
 mod waiting;
 
 /// Interval at which a worker with waiting packets checks if another worker has resolved the address.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 /// Interval of repeated requests, and of expiry steps.
 const STEP: Duration = Duration::from_millis(250);
 /// Number of table buckets processed per expiry step.
@@ -51,8 +51,9 @@ pub struct Bounds {
     pub packets: usize,
     /// Maximum number of packets that wait for one neighbour on one worker.
     pub packets_each: usize,
-    /// Divisor of the packets dropped if too many wait: one of `slim` is dropped; `usize::MAX` to drop only the excess.
-    pub slim: usize,
+    /// Divisor of the packets dropped if too many wait: one of `drop_divisor` is dropped; `usize::MAX` to drop only the
+    /// excess.
+    pub drop_divisor: usize,
     /// Timeouts of table entries and requests.
     pub timing: Timing,
     /// Rate limit and burst of requests for new neighbours, per second. 0 for no limit.
@@ -72,7 +73,7 @@ impl Bounds {
     /// True if a request is sent for each packet to an unresolved neighbour, without giving up.
     #[inline]
     fn asks_on(&self) -> bool {
-        self.timing.slow.is_some()
+        self.timing.slow_interval.is_some()
     }
 }
 
@@ -129,7 +130,7 @@ impl<K: Key> Link<K> {
     }
 
     /// Records the current time for threads without a clock.
-    pub fn tell(&self, now: Time) {
+    pub fn set_now(&self, now: Time) {
         self.now.fetch_max(now.0, Relaxed);
     }
 
@@ -140,7 +141,7 @@ impl<K: Key> Link<K> {
 
     /// Records the current time, and removes expired entries.
     pub fn catch_up(&self, now: Time) {
-        self.tell(now);
+        self.set_now(now);
         let table = self.table();
         table.expire(now.0, 0..table.buckets(), |_, _| ());
     }
@@ -160,7 +161,7 @@ impl<K: Key> Link<K> {
     }
 
     /// True if an answer of this age has expired.
-    pub fn outlived(&self, age: Duration) -> bool {
+    pub fn has_expired(&self, age: Duration) -> bool {
         self.bounds.asks_on() && age.as_nanos() >= u128::from(self.bounds.timing.idle)
     }
 
@@ -224,7 +225,7 @@ impl<K: Key> Link<K> {
 
     /// Expires a part of the table if a step is due and no other worker performs it.
     fn step(&self, now: Time) {
-        self.tell(now);
+        self.set_now(now);
         let due = self.step_at.load(Relaxed);
         let next = (now + STEP).0;
         let mine = || self.step_at.compare_exchange(due, next, Relaxed, Relaxed);
@@ -255,7 +256,7 @@ impl<K: Key> Face<K> {
     /// Destination and source address of frames to a neighbour; `None` if the neighbour must be confirmed first. The
     /// result is valid until [`changes`](Self::changes), read before, changes.
     pub fn addresses(&self, key: K) -> Option<[u8; 12]> {
-        let [a, b, c, d, e, f] = self.link.table().sure(key)?.0;
+        let [a, b, c, d, e, f] = self.link.table().usable_address(key)?.0;
         let [g, h, i, j, k, l] = self.ether.0;
         Some([a, b, c, d, e, f, g, h, i, j, k, l])
     }
@@ -281,7 +282,7 @@ pub enum Event<K> {
 
 /// Result of finding a packet's neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum Resolution {
     /// Ethernet address of the neighbour.
     Known(EtherAddr),
     /// A request was sent: pass the packet to [`Resolver::hold`].
@@ -297,9 +298,9 @@ pub enum Found {
 /// A worker's waiting packets, and its access to the neighbour table.
 pub struct Resolver<K> {
     link: Arc<Link<K>>,
-    waiting: Waiting<K>,
+    waiting: WaitingPackets<K>,
     /// Table generation at which the waiting packets were last checked.
-    seen: u64,
+    checked_generation: u64,
     ask_at: Time,
     /// Time of the element's timer, if this resolver has set it.
     timer_at: Option<Time>,
@@ -318,8 +319,8 @@ impl<K: Key + Hash> Resolver<K> {
     /// A worker's resolver for a link, without waiting packets.
     pub fn new(link: &Arc<Link<K>>, workers: usize) -> Resolver<K> {
         Resolver {
-            waiting: Waiting::new(&link.bounds, workers),
-            seen: link.table().generation(),
+            waiting: WaitingPackets::new(&link.bounds, workers),
+            checked_generation: link.table().generation(),
             link: Arc::clone(link),
             ask_at: Time::default(),
             timer_at: None,
@@ -346,11 +347,12 @@ impl<K: Key + Hash> Resolver<K> {
     pub fn take(&mut self, old: Resolver<K>) {
         let mut old = old;
         let new = &self.waiting;
-        let bounds = (new.total, new.each, new.slim, new.keeps_order);
-        self.waiting = std::mem::replace(&mut old.waiting, Waiting::new(&self.link.bounds, 1));
+        let bounds = (new.total, new.each, new.drop_divisor, new.keeps_order);
+        self.waiting =
+            std::mem::replace(&mut old.waiting, WaitingPackets::new(&self.link.bounds, 1));
         let w = &mut self.waiting;
-        (w.total, w.each, w.slim, w.keeps_order) = bounds;
-        self.seen = self.link.table().generation().wrapping_sub(1);
+        (w.total, w.each, w.drop_divisor, w.keeps_order) = bounds;
+        self.checked_generation = self.link.table().generation().wrapping_sub(1);
         self.report();
     }
 
@@ -358,8 +360,8 @@ impl<K: Key + Hash> Resolver<K> {
     #[inline]
     pub fn catch_up(&mut self, out: &mut impl FnMut(Event<K>)) {
         let generation = self.link.table().generation();
-        if generation != self.seen {
-            self.seen = generation;
+        if generation != self.checked_generation {
+            self.checked_generation = generation;
             if !self.waiting.queues.is_empty() {
                 self.release_known(out);
             }
@@ -396,7 +398,7 @@ impl<K: Key + Hash> Resolver<K> {
         source: impl FnOnce() -> u64,
         now: Time,
         out: &mut impl FnMut(Event<K>),
-    ) -> Found {
+    ) -> Resolution {
         let known = match self.link.table().address(key) {
             Some((mac, State::Permanent)) => Some(mac),
             Some((mac, State::Reachable)) if !self.link.bounds.asks_on() => Some(mac),
@@ -409,10 +411,10 @@ impl<K: Key + Hash> Resolver<K> {
             _ => None,
         };
         match known {
-            Some(mac) if self.waiting.queues.is_empty() => Found::Known(mac),
+            Some(mac) if self.waiting.queues.is_empty() => Resolution::Known(mac),
             Some(mac) => {
                 self.waiting.take(key, |p| out(Event::Ready(mac, p)));
-                Found::Known(mac)
+                Resolution::Known(mac)
             }
             None => self.find_unknown(key, source, now, out),
         }
@@ -425,15 +427,15 @@ impl<K: Key + Hash> Resolver<K> {
         source: impl FnOnce() -> u64,
         now: Time,
         out: &mut impl FnMut(Event<K>),
-    ) -> Found {
+    ) -> Resolution {
         let is_new = self.link.table().address(key).is_none();
         if is_new && !self.link.may_ask(source(), now) {
-            return Found::TooMany;
+            return Resolution::TooMany;
         }
         match self.ask(key, now, out) {
-            Ok(Ask::Unreachable) => Found::Unreachable,
-            Ok(_) | Err(Refused::Busy) => Found::Wait,
-            Err(Refused::Full) => Found::TableFull,
+            Ok(Ask::Unreachable) => Resolution::Unreachable,
+            Ok(_) | Err(Refused::Contended) => Resolution::Wait,
+            Err(Refused::Full) => Resolution::TableFull,
         }
     }
 
@@ -454,20 +456,20 @@ impl<K: Key + Hash> Resolver<K> {
             gone += 1;
             out(Event::Full(packet));
         });
-        self.link.tell(now);
+        self.link.set_now(now);
         self.link.drops.fetch_add(gone, Relaxed);
         self.report();
     }
 
     /// Handles a neighbour's answer to a request.
     pub fn answered(&mut self, key: K, mac: EtherAddr, now: Time, out: &mut impl FnMut(Event<K>)) {
-        self.link.tell(now);
+        self.link.set_now(now);
         let news = self.link.table().confirm(key, mac, now.0);
         self.after_news(news, key, out);
     }
 
     /// Handles an unsolicited announcement of an address. Unknown neighbours are added only if `make`.
-    pub fn heard(
+    pub fn learn(
         &mut self,
         key: K,
         mac: EtherAddr,
@@ -476,7 +478,7 @@ impl<K: Key + Hash> Resolver<K> {
         out: &mut impl FnMut(Event<K>),
     ) {
         if make || self.link.table().address(key).is_some() {
-            self.link.tell(now);
+            self.link.set_now(now);
             let news = self.link.table().learn(key, mac, now.0);
             self.after_news(news, key, out);
         }
@@ -484,8 +486,10 @@ impl<K: Key + Hash> Resolver<K> {
 
     fn after_news(&mut self, news: Result<bool, Refused>, key: K, out: &mut impl FnMut(Event<K>)) {
         // If the table has no other changes, no other packets need to be checked.
-        if news == Ok(true) && self.link.table().generation() == self.seen.wrapping_add(1) {
-            self.seen = self.seen.wrapping_add(1);
+        if news == Ok(true)
+            && self.link.table().generation() == self.checked_generation.wrapping_add(1)
+        {
+            self.checked_generation = self.checked_generation.wrapping_add(1);
         }
         if !self.waiting.queues.is_empty() {
             self.release_if_known(key, out);
@@ -506,7 +510,7 @@ impl<K: Key + Hash> Resolver<K> {
 
     fn next_tick(&self, now: Time) -> Option<Time> {
         if !self.waiting.queues.is_empty() {
-            Some(now + LOOK)
+            Some(now + CHECK_INTERVAL)
         } else if !self.link.table().is_empty() {
             Some(now + STEP)
         } else {
@@ -545,7 +549,7 @@ impl<K: Key + Hash> Resolver<K> {
         let counted = self.link.table().address(key).is_some();
         let answer = match counted || now.since(asked).as_nanos() >= u128::from(timing.retry) {
             true => self.ask(key, now, out),
-            false => Ok(Ask::Nothing),
+            false => Ok(Ask::NoProbe),
         };
         if matches!(answer, Ok(Ask::All | Ask::One(_))) {
             self.waiting.asked(key, now);

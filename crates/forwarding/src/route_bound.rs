@@ -15,9 +15,9 @@ impl Default for RouteBound {
 
 impl RouteBound {
     /// Sets the maximum number of routes; `None` for unlimited. Existing routes remain.
-    pub fn set(&self, most: Option<u32>) {
-        let most = most.map_or(usize::MAX, |most| most as usize);
-        self.0.store(most, Ordering::Relaxed);
+    pub fn set(&self, limit: Option<u32>) {
+        let limit = limit.map_or(usize::MAX, |limit| limit as usize);
+        self.0.store(limit, Ordering::Relaxed);
     }
 
     /// Maximum number of routes; if unlimited, a number beyond the capacity of any table.

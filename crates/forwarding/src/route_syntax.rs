@@ -2,7 +2,7 @@
 
 use super::family::Family;
 use arguments::Names;
-use arguments::units::whole;
+use arguments::units::whole_number;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tables::fib::Prefix;
@@ -121,7 +121,7 @@ fn hop_of<F: Family<N>, const N: usize>(text: &str, names: &Names) -> Result<Mem
         _ => return Err(FORM.to_owned()),
     };
     let number = |text: &str, what: &str, most: u16| {
-        let parsed = whole(text).filter(|&n: &u16| n <= most);
+        let parsed = whole_number(text).filter(|&n: &u16| n <= most);
         parsed.ok_or_else(|| format!("the {what} must be a number up to {most}, not `{text}`"))
     };
     let weight = number(weight, "weight", u16::MAX)?;

@@ -11,22 +11,22 @@ use tables::fib::{Fib, Full, NoMemory, Prefix, Structure};
 use tables::groups::{GroupId, Member};
 
 /// A routing table.
-pub struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, Known<N>, S>);
+pub struct Table<const N: usize, S: Structure<N> = Fib<N>>(Store<N, WriterState<N>, S>);
 
 /// Writer's state besides routes and groups.
-pub struct Known<const N: usize> {
+pub struct WriterState<const N: usize> {
     /// Routes of the configuration, in order.
     configured: Vec<(Prefix<N>, Hops)>,
     /// Commands that marked next hops up or down, in order. They also apply to routes added later.
-    said: Vec<(Which, bool)>,
+    commands: Vec<(HopSelector, bool)>,
     /// Maximum number of routes.
     bound: Arc<RouteBound>,
 }
 
-type Writer<const N: usize, S> = store::Writer<N, Known<N>, S>;
+type Writer<const N: usize, S> = store::Writer<N, WriterState<N>, S>;
 
 impl<const N: usize, S: Structure<N>> Deref for Table<N, S> {
-    type Target = Store<N, Known<N>, S>;
+    type Target = Store<N, WriterState<N>, S>;
 
     fn deref(&self) -> &Self::Target {
         &self.0
@@ -35,20 +35,20 @@ impl<const N: usize, S: Structure<N>> Deref for Table<N, S> {
 
 /// Selection of next hops by gateway (`None`: those without a gateway), and by port if it is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Which {
+pub struct HopSelector {
     /// Gateway; `None` for next hops without one.
     pub gateway: Option<IpAddr>,
     /// Port; `None` for all ports.
     pub port: Option<u16>,
 }
 
-impl Which {
+impl HopSelector {
     /// True if this selection contains all next hops of `other`.
-    fn covers(&self, other: &Which) -> bool {
+    fn covers(&self, other: &HopSelector) -> bool {
         self.gateway == other.gateway && (self.port.is_none() || self.port == other.port)
     }
 
-    fn holds(&self, member: &Member) -> bool {
+    fn matches(&self, member: &Member) -> bool {
         member.gateway == self.gateway && self.port.is_none_or(|port| port == member.port)
     }
 }
@@ -57,18 +57,18 @@ impl Which {
 pub type Refused = (usize, String);
 
 impl<const N: usize, S: Structure<N>> Table<N, S> {
-    /// Adds the routes of a configuration, `most` at most, to an empty table. The last route to a prefix counts.
+    /// Adds the routes of a configuration, `limit` at most, to an empty table. The last route to a prefix counts.
     pub fn configure(
         &self,
-        most: usize,
+        limit: usize,
         mut routes: Vec<(Prefix<N>, Hops)>,
     ) -> Result<(), Refused> {
         let commands = routes.iter().map(|(p, h)| Command::Set(*p, Arc::clone(h)));
-        self.apply_within(most, &commands.collect::<Vec<_>>(), |_| String::new())?;
+        self.apply_within(limit, &commands.collect::<Vec<_>>(), |_| String::new())?;
         routes.reverse();
         routes.sort_by_key(|(prefix, _)| *prefix); // stable: the last one comes first now
         routes.dedup_by_key(|(prefix, _)| *prefix);
-        self.lock().more.configured = routes;
+        self.lock().table_state.configured = routes;
         Ok(())
     }
 
@@ -78,9 +78,9 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     ///
     /// Memory for the lookup structure ran out.
     pub fn new(bound: Arc<RouteBound>) -> Result<Table<N, S>, NoMemory> {
-        let known = Known {
+        let known = WriterState {
             configured: Vec::new(),
-            said: Vec::new(),
+            commands: Vec::new(),
             bound,
         };
         Store::new(known).map(Table)
@@ -92,19 +92,19 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
         commands: &[Command<N>],
         show: impl Fn(Prefix<N>) -> String,
     ) -> Result<(), Refused> {
-        let most = self.lock().more.bound.get();
+        let most = self.lock().table_state.bound.get();
         self.apply_within(most, commands, show)
     }
 
-    /// Executes all commands or none, with at most `most` routes in the table.
+    /// Executes all commands or none, with at most `limit` routes in the table.
     fn apply_within(
         &self,
-        most: usize,
+        limit: usize,
         commands: &[Command<N>],
         show: impl Fn(Prefix<N>) -> String,
     ) -> Result<(), Refused> {
         let mut writer = self.lock();
-        writer.settle();
+        writer.free_retired();
         let groups = writer.groups.len();
         let ids = writer.intern(commands);
         if writer.groups.len() != groups {
@@ -113,13 +113,13 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
             writer.follow_said();
             self.groups().replace(writer.groups.groups());
         }
-        writer.change(most, commands, &ids?, show)
+        writer.change(limit, commands, &ids?, show)
     }
 
     /// Removes all routes.
     pub fn flush(&self) {
         let mut writer = self.lock();
-        writer.settle();
+        writer.free_retired();
         let all: Vec<Prefix<N>> = writer.rib.iter().map(|(p, _)| p).collect();
         let ids = all.into_iter().filter_map(|p| writer.rib.stage_remove(p));
         let ids = ids.collect();
@@ -128,20 +128,23 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Marks the selected next hops up or down. Returns the number of groups changed.
-    pub fn set_up(&self, up: bool, which: Which) -> usize {
+    pub fn set_up(&self, up: bool, which: HopSelector) -> usize {
         let mut writer = self.lock();
-        writer.more.said.retain(|(before, _)| !which.covers(before));
+        writer
+            .table_state
+            .commands
+            .retain(|(before, _)| !which.covers(before));
         // Entry "up" is recorded only if an entry for a wider selection exists.
         if !up
             || writer
-                .more
-                .said
+                .table_state
+                .commands
                 .iter()
                 .any(|(before, _)| before.covers(&which))
         {
-            writer.more.said.push((which, up));
+            writer.table_state.commands.push((which, up));
         }
-        let changed = writer.groups.set_up(up, |member| which.holds(member));
+        let changed = writer.groups.set_up(up, |member| which.matches(member));
         self.groups().replace(writer.groups.groups());
         changed
     }
@@ -162,7 +165,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
     }
 
     /// Calls `see` for each route.
-    pub fn each(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
+    pub fn for_each(&self, mut see: impl FnMut(Prefix<N>, &[Member])) {
         let writer = self.lock();
         for (prefix, id) in writer.rib.iter() {
             see(prefix, &writer.hops(id));
@@ -185,7 +188,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
                 see(prefix, &hops);
             }
         }
-        for (prefix, _) in &writer.more.configured {
+        for (prefix, _) in &writer.table_state.configured {
             if writer.rib.get(prefix).is_none() {
                 see(*prefix, &[]);
             }
@@ -256,12 +259,12 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
                 commands.push(Command::Set(prefix, Arc::clone(hops)));
             }
         }
-        for (prefix, _) in &writer.more.configured {
+        for (prefix, _) in &writer.table_state.configured {
             if stays(prefix) && old.rib.get(prefix).is_none() {
                 commands.push(Command::Remove(*prefix, None));
             }
         }
-        let said = old.more.said.clone();
+        let said = old.table_state.commands.clone();
         drop((old, writer));
         // All routes fit, because the new table has at most as many as the old one. The bound does not apply to routes
         // taken over.
@@ -270,7 +273,7 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
             let port = which.port.map(&port);
             if port != Some(None) {
                 let port = port.flatten();
-                self.set_up(up, Which { port, ..which });
+                self.set_up(up, HopSelector { port, ..which });
             }
         }
     }
@@ -279,10 +282,10 @@ impl<const N: usize, S: Structure<N>> Table<N, S> {
 impl<const N: usize, S: Structure<N>> Writer<N, S> {
     fn configured(&self, prefix: &Prefix<N>) -> Option<&Hops> {
         let at = self
-            .more
+            .table_state
             .configured
             .binary_search_by_key(prefix, |(p, _)| *p);
-        at.ok().map(|at| &self.more.configured[at].1)
+        at.ok().map(|at| &self.table_state.configured[at].1)
     }
 
     /// Acquires a group id for the next hops of each command that has some.
@@ -317,14 +320,14 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
 
     /// Applies the recorded up and down states to the next hops of new groups.
     fn follow_said(&mut self) {
-        for (which, up) in &self.more.said {
-            self.groups.set_up(*up, |member| which.holds(member));
+        for (which, up) in &self.table_state.commands {
+            self.groups.set_up(*up, |member| which.matches(member));
         }
     }
 
     fn change(
         &mut self,
-        most: usize,
+        limit: usize,
         commands: &[Command<N>],
         ids: &[Option<GroupId>],
         show: impl Fn(Prefix<N>) -> String,
@@ -343,9 +346,9 @@ impl<const N: usize, S: Structure<N>> Writer<N, S> {
         }
         // A table beyond a lowered bound may still lose routes.
         let has = self.rib.len();
-        if wrong.is_none() && has > had && has > most {
+        if wrong.is_none() && has > had && has > limit {
             let why = format!(
-                "each table of the router may have {most} routes at most (`routes`), and this makes {has}"
+                "each table of the router may have {limit} routes at most (`routes`), and this makes {has}"
             );
             wrong = Some((commands.len() - 1, why));
         }
@@ -452,8 +455,8 @@ mod tests {
 
     /// Waits until no reader of this process blocks, and takes a free id then.
     fn id_of(writer: &mut Writer<4, Fib<4>>, n: u8) -> GroupId {
-        testkit::until("readers to be past it", || {
-            writer.settle();
+        testkit::wait_until("readers to be past it", || {
+            writer.free_retired();
             !writer.unsettled()
         });
         let ids = writer.intern(&[set(n)]).expect("there are ids");

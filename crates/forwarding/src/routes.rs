@@ -1,6 +1,6 @@
 //! The kernel's routes, as control changes them and workers read them.
 
-use super::listed::Listed;
+use super::address_sets::Listed;
 use super::store::{Store, Writer};
 use super::{Full, GroupError, GroupId, LOCAL, Member, NoMemory, Prefix};
 use std::collections::BTreeSet;
@@ -12,8 +12,8 @@ use tables::fib::Fib;
 use tables::groups::Groups;
 
 /// Polling interval, and number of polls, for which the writer waits until workers leave retired memory.
-const LOOK: Duration = Duration::from_micros(100);
-const LOOKS: usize = 10_000;
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
+const POLLS_MAX: usize = 10_000;
 
 /// Routes with addresses of `N` bytes. Each route refers to a group of next hops. The caller owns the groups and counts
 /// their routes.
@@ -21,20 +21,20 @@ const LOOKS: usize = 10_000;
 /// Link-local destinations are always local: multicast and broadcast (224.0.0.0/4, 255.255.255.255, ff00::/8), and
 /// link-local addresses (fe80::/10). Routes within these prefixes are ignored.
 pub struct Routes<const N: usize> {
-    store: Store<N, More>,
+    store: Store<N, WriterState>,
     /// IPv4 addresses whose routes lead to the router itself: its own, and broadcasts of its networks.
-    own: Published<Listed>,
+    local_sources: Published<Listed>,
 }
 
 /// Writer's state besides routes and groups.
 #[derive(Default)]
-pub struct More {
+pub struct WriterState {
     /// True if the latest groups are not yet published to workers.
     unseen: bool,
     /// True if staged routes could not be published because the table was full.
     full: bool,
-    /// Addresses in [`Routes::own`].
-    own: BTreeSet<Ipv4Addr>,
+    /// Addresses in [`Routes::local_sources`].
+    local_addresses: BTreeSet<Ipv4Addr>,
 }
 
 impl<const N: usize> Routes<N> {
@@ -45,8 +45,8 @@ impl<const N: usize> Routes<N> {
     /// Memory for the table ran out.
     pub fn new() -> Result<Routes<N>, NoMemory> {
         let routes = Routes {
-            store: Store::new(More::default())?,
-            own: Published::new(domain(), Listed::default()),
+            store: Store::new(WriterState::default())?,
+            local_sources: Published::new(domain(), Listed::default()),
         };
         let here = Member {
             gateway: None,
@@ -56,7 +56,7 @@ impl<const N: usize> Routes<N> {
         };
         let mut writer = routes.store.lock();
         if let Ok(id) = writer.groups.add(&[here]) {
-            writer.more.unseen = true;
+            writer.table_state.unseen = true;
             routes.show_groups(&mut writer);
             for prefix in on_link() {
                 writer.rib.stage_insert(prefix, id);
@@ -71,14 +71,14 @@ impl<const N: usize> Routes<N> {
     /// Adds a group whose members are all up. Equal groups are not merged.
     pub fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         let mut writer = self.store.lock();
-        writer.settle();
+        writer.free_retired();
         let mut added = writer.groups.add(members);
-        if added == Err(GroupError::NoIds) {
+        if added == Err(GroupError::OutOfIds) {
             // The ids of removed groups become free once workers have passed their epoch.
             wait_for_workers(&mut writer);
             added = writer.groups.add(members);
         }
-        writer.more.unseen |= added.is_ok();
+        writer.table_state.unseen |= added.is_ok();
         added
     }
 
@@ -96,7 +96,7 @@ impl<const N: usize> Routes<N> {
         let mut result = Ok(());
         for (id, members) in changes {
             match writer.groups.change(id, members) {
-                Ok(changed) => writer.more.unseen |= changed,
+                Ok(changed) => writer.table_state.unseen |= changed,
                 Err(wrong) => result = Err(wrong),
             }
         }
@@ -107,7 +107,11 @@ impl<const N: usize> Routes<N> {
     /// Removes a group without routes. Its id is reused once no worker can hold it.
     pub fn remove_group(&self, id: GroupId) {
         let mut writer = self.store.lock();
-        let told = if writer.more.full { Err(Full) } else { Ok(()) };
+        let told = if writer.table_state.full {
+            Err(Full)
+        } else {
+            Ok(())
+        };
         writer.part_with(vec![id], told);
     }
 
@@ -119,7 +123,7 @@ impl<const N: usize> Routes<N> {
     /// others if there is room.
     pub fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
         let mut writer = self.store.lock();
-        writer.settle();
+        writer.free_retired();
         // Groups are published before routes, so that workers know the id of every route.
         self.show_groups(&mut writer);
         let own = on_link();
@@ -134,15 +138,15 @@ impl<const N: usize> Routes<N> {
         }
         if own_changes {
             let mut list = Listed::default();
-            list.extend(writer.more.own.iter().copied());
-            self.own.replace(list);
+            list.extend(writer.table_state.local_addresses.iter().copied());
+            self.local_sources.replace(list);
         }
         let mut published = writer.rib.publish();
         if published == Err(Full) {
             wait_for_workers(&mut writer);
             published = writer.rib.publish();
         }
-        writer.more.full = published.is_err();
+        writer.table_state.full = published.is_err();
         writer.part_with(Vec::new(), published);
         published
     }
@@ -213,8 +217,8 @@ impl<const N: usize> Routes<N> {
 
     /// Sources that no packet from outside has: addresses of the router itself, and broadcasts of its networks.
     #[inline]
-    pub fn own(&self) -> &Published<Listed> {
-        &self.own
+    pub fn local_sources(&self) -> &Published<Listed> {
+        &self.local_sources
     }
 
     /// Groups of next hops, as workers read them.
@@ -223,14 +227,14 @@ impl<const N: usize> Routes<N> {
         self.store.groups()
     }
 
-    fn show_groups(&self, writer: &mut Writer<N, More>) {
-        if std::mem::take(&mut writer.more.unseen) {
+    fn show_groups(&self, writer: &mut Writer<N, WriterState>) {
+        if std::mem::take(&mut writer.table_state.unseen) {
             self.store.groups().replace(writer.groups.groups());
         }
     }
 }
 
-impl<const N: usize> Writer<N, More> {
+impl<const N: usize> Writer<N, WriterState> {
     /// Notes a change of a route of IPv4 to one address; true if the router's own addresses change.
     fn note_own(&mut self, prefix: &Prefix<N>, group: Option<GroupId>) -> bool {
         let address = prefix.address();
@@ -240,8 +244,8 @@ impl<const N: usize> Writer<N, More> {
         let leads_here = |id| self.groups.members(id).any(|(hop, _)| hop.port == LOCAL);
         let address = Ipv4Addr::new(*a, *b, *c, *d);
         match group.is_some_and(leads_here) {
-            true => self.more.own.insert(address),
-            false => self.more.own.remove(&address),
+            true => self.table_state.local_addresses.insert(address),
+            false => self.table_state.local_addresses.remove(&address),
         }
     }
 }
@@ -259,15 +263,15 @@ fn on_link<const N: usize>() -> [Prefix<N>; 2] {
     }
 }
 
-/// Waits until workers have left retired memory and ids, at most `LOOKS` times `LOOK`.
-fn wait_for_workers<const N: usize>(writer: &mut Writer<N, More>) {
+/// Waits until workers have left retired memory and ids, at most `POLLS_MAX` times `POLL_INTERVAL`.
+fn wait_for_workers<const N: usize>(writer: &mut Writer<N, WriterState>) {
     writer.retire(Vec::new());
-    for _ in 0..LOOKS {
-        writer.settle();
+    for _ in 0..POLLS_MAX {
+        writer.free_retired();
         if !writer.unsettled() {
             break;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
@@ -378,7 +382,7 @@ mod tests {
         let [here, away] = [here, hop(1)].map(|hop| routes.add_group(&[hop]).expect("an id"));
         let host = |n| Prefix::new([10, 0, 0, n], 32);
         let own = || {
-            let list = routes.own().snapshot();
+            let list = routes.local_sources().snapshot();
             [1, 2, 255].map(|n| list.contains(Ipv4Addr::new(10, 0, 0, n)))
         };
         assert_eq!(own(), [false; 3]);

@@ -26,7 +26,7 @@ pub struct Writer<const N: usize, W, S: Structure<N> = Fib<N>> {
     /// The groups of next hops.
     pub groups: GroupTable,
     /// Table-specific state besides routes and groups.
-    pub more: W,
+    pub table_state: W,
     retired: VecDeque<(Epoch, Limbo, Vec<GroupId>)>,
     /// Ids without a route that readers may still find, because their removal is not published yet for lack of room.
     untold: Vec<GroupId>,
@@ -38,7 +38,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
     /// # Errors
     ///
     /// Memory for the lookup structure ran out.
-    pub fn new(more: W) -> Result<Self, NoMemory> {
+    pub fn new(table_state: W) -> Result<Self, NoMemory> {
         let rib = Rib::try_new()?;
         Ok(Store {
             fib: Arc::clone(rib.fib()),
@@ -46,7 +46,7 @@ impl<const N: usize, W, S: Structure<N>> Store<N, W, S> {
             writer: Lock::new(Writer {
                 rib,
                 groups: GroupTable::new(),
-                more,
+                table_state,
                 retired: VecDeque::new(),
                 untold: Vec::new(),
             }),
@@ -83,9 +83,9 @@ impl<const N: usize, W, S: Structure<N>> Writer<N, W, S> {
     }
 
     /// Frees retired memory and ids that no worker can reach.
-    pub fn settle(&mut self) {
+    pub fn free_retired(&mut self) {
         while let Some((epoch, ..)) = self.retired.front()
-            && domain().passed(*epoch)
+            && domain().has_passed(*epoch)
             && let Some((_, limbo, ids)) = self.retired.pop_front()
         {
             self.rib.release(limbo);

@@ -24,7 +24,7 @@ pub(crate) struct Directive {
     /// The configuration string, without its parentheses.
     pub(crate) config: Span,
     /// The last token of the statement.
-    pub(crate) last: Span,
+    pub(crate) last_token: Span,
 }
 
 /// `a, b -> c => d`; a declaration is a chain without arrows.
@@ -49,7 +49,7 @@ pub(crate) struct Arrow {
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) inputs: Option<Ports>,
-    pub(crate) what: What,
+    pub(crate) what: ItemKind,
     pub(crate) outputs: Option<Ports>,
     /// Place of the item without its ports.
     pub(crate) span: Span,
@@ -63,7 +63,7 @@ pub(crate) struct Ports {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum ItemKind {
     /// An element declared elsewhere, or an anonymous one of this class.
     Name(Ident),
     Declaration {

@@ -1,15 +1,15 @@
 //! Chains of connections: resolves which port is connected to which.
 
-use crate::ast::{Arrow, Chain, Item, Ports, What};
+use crate::ast::{Arrow, Chain, Item, ItemKind, Ports};
 use crate::diagnostic::{Diagnostic, count};
+use crate::name_resolution::{Builder, LINKS_MAX, Owner};
 use crate::names::List;
-use crate::scope::{Builder, LINKS_MAX, Owner};
 use crate::source::Span;
 use crate::template::{NodeId, NodeKind};
 use std::collections::HashSet;
 
 /// An item of a chain with its element.
-struct Place {
+struct PlacedItem {
     /// The element that connections enter, and the one that they leave; they differ for a group.
     enter: NodeId,
     leave: NodeId,
@@ -78,8 +78,8 @@ impl Builder<'_, '_> {
         let mut names = Vec::new();
         for item in items {
             match &item.what {
-                What::Name(name) => names.push(name),
-                What::Declaration {
+                ItemKind::Name(name) => names.push(name),
+                ItemKind::Declaration {
                     name,
                     class,
                     config,
@@ -138,7 +138,7 @@ impl Builder<'_, '_> {
     }
 
     fn not_implicit(&mut self, item: &Item) {
-        if matches!(item.what, What::Implicit(_)) {
+        if matches!(item.what, ItemKind::Implicit(_)) {
             self.report(
                 Diagnostic::error("syntax", "an element is missing between two arrows")
                     .at(item.span)
@@ -148,7 +148,7 @@ impl Builder<'_, '_> {
     }
 
     /// The places of a list of items; `next` is the token behind it.
-    fn places(&mut self, items: &[Item], first: bool, next: Span) -> Vec<Place> {
+    fn places(&mut self, items: &[Item], first: bool, next: Span) -> Vec<PlacedItem> {
         let list = self.list(next);
         let place = |item| self.place(item, first, list);
         items.iter().map(place).collect()
@@ -159,16 +159,16 @@ impl Builder<'_, '_> {
         List { next, nodes }
     }
 
-    fn place(&mut self, item: &Item, first: bool, list: List) -> Place {
+    fn place(&mut self, item: &Item, first: bool, list: List) -> PlacedItem {
         let next = list.next;
         self.read_to = next;
         let (mut group, mut title) = (None, String::new());
         let (enter, leave) = match &item.what {
-            What::Name(name) => {
+            ItemKind::Name(name) => {
                 let node = self.named(name, next);
                 (node, node)
             }
-            What::Declaration {
+            ItemKind::Declaration {
                 name,
                 class,
                 config,
@@ -176,15 +176,15 @@ impl Builder<'_, '_> {
                 let node = self.declare(name, class, *config, list);
                 (node, node)
             }
-            What::Anonymous { class, config } => {
+            ItemKind::Anonymous { class, config } => {
                 let node = self.anonymous(class, *config, next);
                 (node, node)
             }
-            What::Implicit(found) => {
+            ItemKind::Implicit(found) => {
                 let node = self.implicit(item, found, first);
                 (node, node)
             }
-            What::Group(statements) => {
+            ItemKind::Group(statements) => {
                 title = format!("@{}", self.scope().count + 1);
                 // Click numbers the group itself, its `input` and its `output`.
                 self.scope().count += 3;
@@ -207,7 +207,7 @@ impl Builder<'_, '_> {
                 (input, output)
             }
         };
-        Place {
+        PlacedItem {
             enter,
             leave,
             group,
@@ -245,11 +245,14 @@ impl Builder<'_, '_> {
         node
     }
 
-    fn connect(&mut self, arrow: Arrow, left: &[Place], right: &[Place]) {
+    fn connect(&mut self, arrow: Arrow, left: &[PlacedItem], right: &[PlacedItem]) {
         if self.links > LINKS_MAX {
             return; // reported when the first surplus link was made
         }
-        let sides = (self.side(arrow, left, true), self.side(arrow, right, false));
+        let sides = (
+            self.arrow_side(arrow, left, true),
+            self.arrow_side(arrow, right, false),
+        );
         let (Some(mut left), Some(mut right)) = sides else {
             return;
         };
@@ -333,7 +336,7 @@ impl Builder<'_, '_> {
     }
 
     /// The ports at one side of an arrow; `None` if the items have no such ports.
-    fn side(&mut self, arrow: Arrow, places: &[Place], is_left: bool) -> Option<Side> {
+    fn arrow_side(&mut self, arrow: Arrow, places: &[PlacedItem], is_left: bool) -> Option<Side> {
         let (first, last) = (places.first()?, places.last()?);
         let mut side = Side {
             ends: Vec::new(),
@@ -399,7 +402,13 @@ impl Builder<'_, '_> {
     }
 
     /// Checks a group's ports: exactly the listed ones must exist.
-    fn group_ports(&mut self, place: &Place, ports: &Ports, own: usize, is_left: bool) -> bool {
+    fn group_ports(
+        &mut self,
+        place: &PlacedItem,
+        ports: &Ports,
+        own: usize,
+        is_left: bool,
+    ) -> bool {
         let side = if is_left { "output" } else { "input" };
         let listed: HashSet<u32> = ports.ports.iter().copied().collect();
         let text = if let Some(port) = ports.ports.iter().find(|&&port| port as usize >= own) {
@@ -422,7 +431,7 @@ impl Builder<'_, '_> {
     }
 
     /// Notes a wrong direction: from inside, `input` has no inputs and `output` no outputs.
-    fn check_direction(&mut self, place: &Place, is_left: bool) {
+    fn check_direction(&mut self, place: &PlacedItem, is_left: bool) {
         let wrong = match self.scope().tunnels.last() {
             Some(&(input, _)) if !is_left && place.group.is_none() && place.enter == input => input,
             Some(&(_, output)) if is_left && place.group.is_none() && place.leave == output => {

@@ -58,7 +58,7 @@ impl Config {
     }
 
     /// The place in a file of a range of bytes of [`Config::text`].
-    pub fn place(&self, range: Range<usize>) -> Span {
+    pub fn span_of(&self, range: Range<usize>) -> Span {
         let last = range.end.max(range.start + 1) - 1;
         match (self.byte(range.start), self.byte(last)) {
             (Some(first), Some(last)) => {
@@ -79,7 +79,8 @@ impl Config {
 
     /// Position of the variable's value that was substituted at `range`; `None` if there was no variable.
     pub fn origin(&self, range: Range<usize>) -> Option<Span> {
-        self.piece(range.start).and_then(|(_, piece)| piece.origin)
+        self.piece_at(range.start)
+            .and_then(|(_, piece)| piece.origin)
     }
 
     /// Names written like variables but without a definition, with their ranges. Click leaves them in the text
@@ -88,7 +89,7 @@ impl Config {
         &self.undefined
     }
 
-    fn piece(&self, at: usize) -> Option<(usize, &Piece)> {
+    fn piece_at(&self, at: usize) -> Option<(usize, &Piece)> {
         let index = self.pieces.partition_point(|piece| piece.end <= at);
         let start = match index {
             0 => 0,
@@ -98,7 +99,7 @@ impl Config {
     }
 
     fn byte(&self, at: usize) -> Option<Span> {
-        let (start, piece) = self.piece(at)?;
+        let (start, piece) = self.piece_at(at)?;
         if !piece.is_exact(start) {
             return Some(piece.span);
         }
@@ -129,7 +130,7 @@ impl Config {
     pub fn slice(&self, range: Range<usize>) -> Config {
         let text = self.text.get(range.clone()).unwrap_or("").to_owned();
         let mut part = Config {
-            span: self.place(range.clone()),
+            span: self.span_of(range.clone()),
             text,
             pieces: Vec::new(),
             undefined: Vec::new(),

@@ -25,14 +25,14 @@ pub enum Severity {
 
 /// The element that a mistake concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct About {
+pub struct Subject {
     /// Name and class: `ttl :: DecIPTTL`.
     pub title: String,
     /// Place of the declaration.
-    pub place: Span,
+    pub declared_at: Span,
     /// Phase in which the mistake was found (`configuring`, `initializing`); `None` if the message names the element
     /// itself.
-    pub doing: Option<&'static str>,
+    pub phase: Option<&'static str>,
 }
 
 /// A mistake or note in a configuration.
@@ -45,7 +45,7 @@ pub struct Diagnostic {
     /// Description of the mistake, in one line.
     pub message: String,
     /// The element concerned, if the diagnostic is about one.
-    pub about: Option<About>,
+    pub subject: Option<Subject>,
     /// Place, if known.
     pub span: Option<Span>,
     /// A few words behind the underline.
@@ -69,7 +69,7 @@ impl Diagnostic {
             severity: Severity::Error,
             code,
             message: message.into(),
-            about: None,
+            subject: None,
             span: None,
             label: None,
             notes: Vec::new(),
@@ -93,25 +93,25 @@ impl Diagnostic {
         self
     }
 
-    /// Names the element that is concerned; `doing` as in [`About::doing`].
+    /// Names the element that is concerned; `phase` as in [`Subject::phase`].
     pub fn about(
         mut self,
         title: impl Into<String>,
-        place: Span,
-        doing: Option<&'static str>,
+        declared_at: Span,
+        phase: Option<&'static str>,
     ) -> Diagnostic {
-        self.about = Some(About {
+        self.subject = Some(Subject {
             title: title.into(),
-            place,
-            doing,
+            declared_at,
+            phase,
         });
         self
     }
 
     /// The message, prefixed with the element unless it names the element itself.
     pub fn text(&self) -> String {
-        let text = match &self.about {
-            Some(about) if about.doing.is_some() => {
+        let text = match &self.subject {
+            Some(about) if about.phase.is_some() => {
                 format!("in `{}`: {}", about.title, self.message)
             }
             _ => self.message.clone(),
@@ -138,7 +138,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the advice: what to do.
+    /// Sets the remedy.
     pub fn help(mut self, text: impl Into<String>) -> Diagnostic {
         self.help = Some(text.into());
         self
@@ -315,11 +315,11 @@ fn excerpt(line: &str, start: usize, end: usize) -> (String, usize, usize) {
     }
     let from = from.unwrap_or(column);
     let to = to.unwrap_or(column).max(from);
-    narrow(shown, from, to)
+    clip_line(shown, from, to)
 }
 
 /// Cuts a very long line around the underline.
-fn narrow(shown: String, from: usize, to: usize) -> (String, usize, usize) {
+fn clip_line(shown: String, from: usize, to: usize) -> (String, usize, usize) {
     let count = shown.chars().count();
     if count <= EXCERPT_COLUMNS_MAX {
         return (shown, from, to - from);

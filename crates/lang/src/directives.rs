@@ -4,8 +4,8 @@ use crate::args;
 use crate::ast::Directive;
 use crate::diagnostic::Diagnostic;
 use crate::graph::Requirement;
+use crate::name_resolution::Builder;
 use crate::parser::parse_text;
-use crate::scope::Builder;
 use crate::source::{FileId, Span};
 use crate::template::Define;
 use std::ops::Range;
@@ -15,7 +15,7 @@ impl Builder<'_, '_> {
     pub(crate) fn read(&mut self, file: FileId) {
         let tree = parse_text(file, self.map.shared_text(file));
         self.map.set_directives(file, tree.directives);
-        self.lost.extend(tree.lost);
+        self.unparsed.extend(tree.unparsed);
         self.declare_ahead(&tree.statements);
         self.statements(&tree.statements);
         self.diagnostics.extend(tree.diagnostics);
@@ -24,12 +24,19 @@ impl Builder<'_, '_> {
     /// The arguments of a configuration string, each with its place.
     fn arguments(&self, config: Span) -> Vec<(String, Span)> {
         let text = self.map.slice(config);
-        let argument = |range: Range<usize>| (text[range.clone()].to_owned(), part(config, range));
+        let argument =
+            |range: Range<usize>| (text[range.clone()].to_owned(), subspan(config, range));
         args::split(text).into_iter().map(argument).collect()
     }
 
     /// `define($a 1, $b 2)`
-    pub(crate) fn define(&mut self, Directive { config, last }: Directive) {
+    pub(crate) fn define(
+        &mut self,
+        Directive {
+            config,
+            last_token: last,
+        }: Directive,
+    ) {
         self.read_to = last;
         for (text, span) in self.arguments(config) {
             let words = args::words(&text);
@@ -43,16 +50,16 @@ impl Builder<'_, '_> {
                         .click("bad `define` declaration: not a variable")
                         .at(words
                             .first()
-                            .map_or(config, |word| part(span, word.clone())))
+                            .map_or(config, |word| subspan(span, word.clone())))
                         .help("write `define($NAME value, $OTHER value)`"),
                 );
                 continue;
             };
             let value = words.get(1).map_or(text.len(), |word| word.start);
-            let name_span = part(span, words[0].clone());
+            let name_span = subspan(span, words[0].clone());
             let define = Define {
                 name: name.to_owned(),
-                value: part(span, value..text.len()),
+                value: subspan(span, value..text.len()),
             };
             let first = self.scope().variables.get(name).copied();
             match first {
@@ -75,7 +82,13 @@ impl Builder<'_, '_> {
     }
 
     /// `require(package a, library b.click)`
-    pub(crate) fn require(&mut self, Directive { config, last }: Directive) {
+    pub(crate) fn require(
+        &mut self,
+        Directive {
+            config,
+            last_token: last,
+        }: Directive,
+    ) {
         for (text, span) in self.arguments(config) {
             self.read_to = last;
             let words = args::words(&text);
@@ -155,7 +168,7 @@ impl Builder<'_, '_> {
     }
 }
 
-fn part(whole: Span, range: Range<usize>) -> Span {
+fn subspan(whole: Span, range: Range<usize>) -> Span {
     let start = whole.start as usize;
     Span::new(whole.file, start + range.start..start + range.end)
 }

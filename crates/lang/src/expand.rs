@@ -2,15 +2,15 @@
 
 use crate::config::Config;
 use crate::diagnostic::{Diagnostic, count_in_words};
-use crate::formals;
 use crate::graph::{Element, Router};
-use crate::scope::DEFINITIONS_MAX;
+use crate::name_resolution::DEFINITIONS_MAX;
+use crate::parameters;
 use crate::source::Span;
 use crate::template::{
     ClassRef, INPUT, Node, NodeId, NodeKind, OUTPUT, Program, Template, TemplateId,
 };
 use crate::tunnel::{End, TooMany, Wire, Wires};
-use crate::vars::{FrameId, Variables};
+use crate::variables::{FrameId, Variables};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -52,7 +52,7 @@ struct Expander<'a> {
     tunnels: usize,
     opened: usize,
     /// Names, places and tunnels of compound elements without connections.
-    loose: Vec<(String, Span, (usize, usize))>,
+    unconnected: Vec<(String, Span, (usize, usize))>,
     name_bytes: usize,
     /// Compound elements that are not opened yet, the next one last.
     pending: Vec<Pending<'a>>,
@@ -77,7 +77,7 @@ pub(crate) fn expand<'a>(
         wires: Vec::new(),
         tunnels: 0,
         opened: 0,
-        loose: Vec::new(),
+        unconnected: Vec::new(),
         name_bytes: 0,
         pending: Vec::new(),
         diagnostics: Vec::new(),
@@ -91,10 +91,10 @@ pub(crate) fn expand<'a>(
     diagnostics.append(&mut expander.variables.diagnostics);
     let requirements = program.requirements.clone();
     let all = Wires::new(&expander.wires);
-    let loose = expander.loose.into_iter();
+    let loose = expander.unconnected.into_iter();
     let connect = || {
         let connections = all.connect()?;
-        let loose = loose.map(|(name, span, tunnels)| all.ends(name, span, tunnels));
+        let loose = loose.map(|(name, span, tunnels)| all.inner_ends(name, span, tunnels));
         Ok((connections, loose.collect::<Result<_, TooMany>>()?))
     };
     let connected = match expander.full {
@@ -109,7 +109,7 @@ pub(crate) fn expand<'a>(
     match connected {
         Ok((connections, loose)) => {
             router.elements = expander.router.elements;
-            (router.connections, router.loose) = (connections, loose);
+            (router.connections, router.unconnected) = (connections, loose);
         }
         // If a part is missing, further mistakes of such a large text are not reported.
         Err(complaint) => diagnostics.extend(complaint),
@@ -160,7 +160,7 @@ impl<'a> Expander<'a> {
     }
 
     /// True if there is room for one more element.
-    fn room(&mut self, name: &str, span: Span) -> bool {
+    fn has_room(&mut self, name: &str, span: Span) -> bool {
         self.opened += 1;
         self.name_bytes += name.len();
         if self.opened > ELEMENTS_MAX {
@@ -182,10 +182,10 @@ impl<'a> Expander<'a> {
         }
     }
 
-    fn too_large(&mut self, most: String, span: Span) {
+    fn too_large(&mut self, limit: String, span: Span) {
         if !self.full {
             self.diagnostics.push(
-                Diagnostic::error("too-large", format!("the router has more than {most}"))
+                Diagnostic::error("too-large", format!("the router has more than {limit}"))
                     .at(span)
                     .help("compound elements multiply what is inside them; use fewer of them in each other"),
             );
@@ -231,7 +231,7 @@ impl<'a> Expander<'a> {
                 NodeKind::Broken => (End::Nowhere, End::Nowhere),
                 NodeKind::Element { class, config } => {
                     let name = format!("{prefix}{}", node.name);
-                    if !self.room(&name, node.span) {
+                    if !self.has_room(&name, node.span) {
                         return;
                     }
                     match class {
@@ -254,7 +254,7 @@ impl<'a> Expander<'a> {
                                 id: number,
                                 tunnels: (0, 0),
                             };
-                            let arguments = formals::arguments(&pending.config);
+                            let arguments = parameters::arguments(&pending.config);
                             match self.choose(&pending, &arguments) {
                                 Ok(Choice::Base(class)) => {
                                     let Pending { name, config, .. } = pending;
@@ -333,7 +333,7 @@ impl<'a> Expander<'a> {
                 self.note_unused(&pending, template);
                 if (node.inputs, node.outputs) == (0, 0) && template.inputs > 0 {
                     let name = pending.name.clone();
-                    self.loose.push((name, node.span, pending.tunnels));
+                    self.unconnected.push((name, node.span, pending.tunnels));
                 }
                 let parent = template.parent.unwrap_or(0);
                 let parent = self.variables.frame_of(pending.frame, parent);
@@ -366,7 +366,7 @@ impl<'a> Expander<'a> {
                 }
                 let template = &self.program.templates[id];
                 tried.push(template);
-                match formals::bind(&template.formals, arguments) {
+                match parameters::bind(&template.formals, arguments) {
                     Err(misfit) => misfits.push((template, misfit)),
                     Ok(values) => {
                         let node = pending.node;
@@ -377,20 +377,20 @@ impl<'a> Expander<'a> {
                     }
                 }
             }
-            match &set.otherwise {
+            match &set.fallback_class {
                 Some(next) => class = next,
                 None if loose.is_some() && tried.len() == 1 => return loose.ok_or(None),
                 None => {
                     let node = pending.node;
                     let error = match loose {
-                        None => formals::complain(node, &set.name, arguments, &misfits),
+                        None => parameters::report_mismatch(node, &set.name, arguments, &misfits),
                         Some(_) => no_ports(node, &set.name),
                     };
                     if self.diagnostics.len() >= ERRORS_MAX {
                         return Err(None);
                     }
                     let many = arguments.len();
-                    let error = formals::no_match(
+                    let error = parameters::no_match(
                         error,
                         node,
                         &set.name,
@@ -495,7 +495,7 @@ fn no_ports(node: &Node, class: &str) -> Diagnostic {
         "" => "this compound element".to_owned(),
         class => format!("`{class}`"),
     };
-    let used = formals::ports(node.inputs, node.outputs);
+    let used = parameters::ports(node.inputs, node.outputs);
     let text = format!("no definition of {class} takes these arguments and has {used}");
     Diagnostic::error("compound-port", text)
         .at(node.span)

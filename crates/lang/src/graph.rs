@@ -17,14 +17,14 @@ pub struct Router {
     /// Names of the variables that a definition can give a value.
     pub variables: BTreeSet<String>,
     /// Compound elements that the file declares but does not connect.
-    pub loose: Vec<Loose>,
+    pub unconnected: Vec<Unconnected>,
     /// Unused ports of compound elements. Only `ashlar click` reports them.
     pub unused: Vec<Diagnostic>,
 }
 
 /// An unconnected compound element, with the inner ends of its ports for a later connection.
 #[derive(Clone, Debug)]
-pub struct Loose {
+pub struct Unconnected {
     /// Name of the compound element.
     pub name: String,
     /// Place of its declaration.

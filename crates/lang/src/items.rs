@@ -1,6 +1,6 @@
 //! Parser for the items between arrows, and error texts for unexpected tokens.
 
-use crate::ast::{ClassExpr, Item, Ports, What};
+use crate::ast::{ClassExpr, Item, ItemKind, Ports};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{Lexeme, Token};
 use crate::parser::{Broken, KEYWORDS, Parsed, Parser, is_arrow};
@@ -29,11 +29,11 @@ impl Parser {
             Token::OpenBrace => {
                 let class = ClassExpr::Compound(self.compound()?);
                 let config = self.config();
-                What::Anonymous { class, config }
+                ItemKind::Anonymous { class, config }
             }
             Token::OpenParen => self.group()?,
             _ if (inputs.is_some() || !listed) && self.may_be_implicit(first, next) => {
-                What::Implicit(self.near(next))
+                ItemKind::Implicit(self.click_text(next))
             }
             _ => {
                 if listed {
@@ -48,9 +48,9 @@ impl Parser {
                 return Err(self.unexpected("an element"));
             }
         };
-        let mut span = next.span.to(self.behind());
+        let mut span = next.span.to(self.after_last_token());
         let mut outputs = None;
-        if matches!(what, What::Implicit(_)) {
+        if matches!(what, ItemKind::Implicit(_)) {
             span = inputs.as_ref().map_or(next.span.before(), |p| p.span);
             if first {
                 // In `[0] -> x` the port belongs to an omitted `input`.
@@ -79,13 +79,13 @@ impl Parser {
         ends || (self.at_keyword() && next.starts_line)
     }
 
-    fn named(&mut self) -> Parsed<What> {
+    fn named(&mut self) -> Parsed<ItemKind> {
         let name = self.ident()?;
         if self.eat(Token::Colons).is_some() {
             let class = match self.class("a class after `::`") {
                 Ok(class) => class,
                 Err(broken) => {
-                    self.reword([
+                    self.set_click_wording([
                         "missing element type in declaration".to_owned(),
                         format!("unknown element class `{}`", name.name),
                     ]);
@@ -93,18 +93,18 @@ impl Parser {
                 }
             };
             let config = self.config();
-            return Ok(What::Declaration {
+            return Ok(ItemKind::Declaration {
                 name,
                 class,
                 config,
             });
         }
         Ok(match self.config() {
-            Some(config) => What::Anonymous {
+            Some(config) => ItemKind::Anonymous {
                 class: ClassExpr::Named(name),
                 config: Some(config),
             },
-            None => What::Name(name),
+            None => ItemKind::Name(name),
         })
     }
 
@@ -162,7 +162,7 @@ impl Parser {
             );
             return Err(Broken);
         }
-        let span = open.to(self.behind());
+        let span = open.to(self.after_last_token());
         Ok(Some(Ports { ports, span }))
     }
 
@@ -225,11 +225,11 @@ impl Parser {
         let next = self.peek();
         let found = self.describe(next);
         let mut span = next.span;
-        let near = self.near(next);
+        let near = self.click_text(next);
         let mut error = Diagnostic::error("syntax", format!("expected {expected}, found {found}"))
             .click(format!("syntax error near {near}"));
         if next.token == Token::End {
-            span = self.behind();
+            span = self.after_last_token();
         }
         if let Some(help) = self.advice(next) {
             error = error.help(help);
@@ -239,7 +239,7 @@ impl Parser {
     }
 
     /// A token in Click's messages.
-    pub(crate) fn near(&self, found: Lexeme) -> String {
+    pub(crate) fn click_text(&self, found: Lexeme) -> String {
         match found.token {
             Token::Ident => format!("`{}`", self.text(found.span)),
             Token::End => "``".to_owned(),
@@ -260,7 +260,7 @@ impl Parser {
 
     /// Advice for characters that are not part of the language but often used.
     fn advice(&mut self, found: Lexeme) -> Option<String> {
-        let touches = found.span.start == self.behind().start && found.span.start > 0;
+        let touches = found.span.start == self.after_last_token().start && found.span.start > 0;
         let text = match found.token {
             Token::Minus | Token::Bad('.') if touches => {
                 "names have letters, digits, `_`, `@` and `/`; nothing else may stand in them"

@@ -20,34 +20,34 @@
 
 pub mod args;
 mod ast;
-mod bodies;
+mod brackets;
 mod chain;
 mod config;
 mod diagnostic;
 mod directives;
 mod expand;
-mod formals;
 mod graph;
 mod items;
 mod lexer;
+mod name_resolution;
 mod names;
+mod parameters;
 mod parser;
 mod print;
-mod scope;
 mod secret;
 mod source;
 mod template;
 #[cfg(test)]
 mod tests;
 mod tunnel;
-mod vars;
+mod variables;
 
 pub use config::Config;
 pub use diagnostic::{
-    About, Diagnostic, Severity, click_quotes, count, render, render_all, render_click, sort,
+    Diagnostic, Severity, Subject, click_quotes, count, render, render_all, render_click, sort,
     sort_as_read, to_json,
 };
-pub use graph::{Connection, Element, Loose, Port, Requirement, Router};
+pub use graph::{Connection, Element, Port, Requirement, Router, Unconnected};
 pub use print::print;
 pub use secret::masked;
 pub use source::{FileId, Location, SourceMap, Span, TEXT_BYTES_MAX};
@@ -96,18 +96,18 @@ fn read(
     map: &mut SourceMap,
     file: FileId,
     definitions: &[(String, String)],
-    loader: Option<scope::Loader<'_>>,
+    loader: Option<name_resolution::Loader<'_>>,
     is_class: Option<&dyn Fn(&str) -> bool>,
 ) -> (Router, Vec<Diagnostic>) {
-    let mut builder = scope::Builder::new(map, loader, is_class);
+    let mut builder = name_resolution::Builder::new(map, loader, is_class);
     builder.file(file);
     let (program, mut diagnostics) = (builder.program, builder.diagnostics);
     let definitions = command_line(map, definitions, &mut diagnostics);
     let errors = diagnostics.iter().filter(|d| d.is_error());
     let errors: Vec<Span> = errors.filter_map(|d| d.span).collect();
-    let variables = vars::Variables::new(map);
+    let variables = variables::Variables::new(map);
     let (mut router, more) = expand::expand(&program, variables, &definitions, &errors);
-    router.variables = vars::variables(map, &program);
+    router.variables = variables::variables(map, &program);
     diagnostics.extend(more);
     (router, diagnostics)
 }

@@ -2,7 +2,7 @@
 
 use crate::ast::{ClassExpr, Ident};
 use crate::diagnostic::Diagnostic;
-use crate::scope::{Builder, ClassUse};
+use crate::name_resolution::{Builder, ClassUse};
 use crate::source::Span;
 use crate::template::{ClassRef, Node, NodeId, NodeKind};
 
@@ -206,7 +206,7 @@ impl Builder<'_, '_> {
     /// parsed.
     fn is_out_of_reach(&mut self, ident: &Ident) -> bool {
         let name = ident.name.as_str();
-        if !self.reads_as_click() && self.lost.contains(name) {
+        if !self.reads_as_click() && self.unparsed.contains(name) {
             return true;
         }
         let outer = self.scopes.iter().rev().skip(1);

@@ -13,7 +13,7 @@ pub(crate) struct Tree {
     pub(crate) directives: Vec<LineDirective>,
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Names of elements whose declarations could not be parsed.
-    pub(crate) lost: Vec<String>,
+    pub(crate) unparsed: Vec<String>,
 }
 
 /// Parses a whole text.
@@ -23,8 +23,8 @@ pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
         ahead: VecDeque::new(),
         open: Vec::new(),
         diagnostics: Vec::new(),
-        last: Span::new(file, 0..0),
-        lost: Vec::new(),
+        last_token: Span::new(file, 0..0),
+        unparsed: Vec::new(),
         listed: 0,
     };
     let statements = parser.statements();
@@ -34,7 +34,7 @@ pub(crate) fn parse_text(file: FileId, text: Arc<str>) -> Tree {
         statements,
         directives: parser.lexer.directives,
         diagnostics,
-        lost: parser.lost,
+        unparsed: parser.unparsed,
     }
 }
 
@@ -51,8 +51,8 @@ pub(crate) struct Parser {
     pub(crate) open: Vec<Open>,
     diagnostics: Vec<Diagnostic>,
     /// The token read last.
-    pub(crate) last: Span,
-    lost: Vec<String>,
+    pub(crate) last_token: Span,
+    unparsed: Vec<String>,
     /// Number of ports that bracketed lists have named so far.
     pub(crate) listed: usize,
 }
@@ -81,7 +81,7 @@ impl Parser {
     pub(crate) fn bump(&mut self) -> Lexeme {
         let next = self.peek();
         self.ahead.pop_front();
-        self.last = next.span;
+        self.last_token = next.span;
         next
     }
 
@@ -94,12 +94,12 @@ impl Parser {
     }
 
     pub(crate) fn behind_comma(&self) -> bool {
-        self.text(self.last) == ","
+        self.text(self.last_token) == ","
     }
 
     /// The place right behind the last token.
-    pub(crate) fn behind(&self) -> Span {
-        self.last.after()
+    pub(crate) fn after_last_token(&self) -> Span {
+        self.last_token.after()
     }
 
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
@@ -108,7 +108,7 @@ impl Parser {
     }
 
     /// Gives the last mistake Click's words, one text a line.
-    pub(crate) fn reword(&mut self, words: impl IntoIterator<Item = String>) {
+    pub(crate) fn set_click_wording(&mut self, words: impl IntoIterator<Item = String>) {
         if let Some(last) = self.diagnostics.last_mut() {
             last.click = Some(words.into_iter().map(|line| (None, line)).collect());
         }
@@ -118,7 +118,7 @@ impl Parser {
     pub(crate) fn config(&mut self) -> Option<Span> {
         let open = self.eat(Token::OpenParen)?;
         let config = self.lexer.config(open);
-        self.last = self.lexer.read_to(config);
+        self.last_token = self.lexer.read_to(config);
         Some(config)
     }
 
@@ -150,7 +150,7 @@ impl Parser {
             }
             if let Err(Broken) = self.statement(&mut statements) {
                 self.recover(next.span);
-                self.remember_lost(next.span.to(self.last));
+                self.remember_lost(next.span.to(self.last_token));
             }
         }
     }
@@ -224,7 +224,7 @@ impl Parser {
                     names.push(lexer.text(next.span).to_owned());
                 }
                 Token::Comma => {}
-                Token::Colons => self.lost.append(&mut names),
+                Token::Colons => self.unparsed.append(&mut names),
                 _ => names.clear(),
             }
             last = next.token;
@@ -270,10 +270,10 @@ impl Parser {
             Token::OpenParen if !self_contained => return Err(self.stray_parenthesis(next.span)),
             token if self.starts_item(token) => {
                 // After `]` an error was reported already: a port without an arrow.
-                let port = self.text(self.last) == "]";
+                let port = self.text(self.last_token) == "]";
                 if !next.starts_line && !self_contained && !port {
                     let text = self.text(next.span).to_owned();
-                    let place = self.behind();
+                    let place = self.after_last_token();
                     self.report(
                         Diagnostic::warning(
                             "missing-semicolon",
@@ -309,7 +309,7 @@ impl Parser {
                 "define" => "define($NAME value)".to_owned(),
                 _ => format!("{word}(package NAME)"),
             };
-            let place = self.behind();
+            let place = self.after_last_token();
             self.report(
                 Diagnostic::error("syntax", format!("`{word}` needs arguments in parentheses"))
                     .at(place)
@@ -318,13 +318,16 @@ impl Parser {
             );
             return Err(Broken);
         };
-        let mut last = self.behind();
+        let mut last = self.after_last_token();
         let next = self.peek();
         // Click reads on to a semicolon before it looks at requirements.
         if word == "require" && next.token == Token::Semicolon {
             last = next.span;
         }
-        let directive = Directive { config, last };
+        let directive = Directive {
+            config,
+            last_token: last,
+        };
         Ok(match word.as_str() {
             "define" => Some(Statement::Define(directive)),
             "require" => Some(Statement::Require(directive)),
@@ -335,13 +338,13 @@ impl Parser {
     fn element_class(&mut self) -> Parsed<Statement> {
         let next = self.peek();
         if next.token != Token::Ident || self.at_keyword() {
-            let near = self.near(next);
+            let near = self.click_text(next);
             let broken = self.unexpected("the name of the new class");
             let mut words = vec!["expected element type name".to_owned()];
             if next.token != Token::OpenBrace {
                 words.push(format!("syntax error near {near}"));
             }
-            self.reword(words);
+            self.set_click_wording(words);
             return Err(broken);
         }
         let name = self.ident()?;

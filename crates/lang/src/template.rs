@@ -70,7 +70,7 @@ pub(crate) struct ClassSet {
     pub(crate) name: String,
     pub(crate) definitions: Vec<TemplateId>,
     /// Class that `...` refers to.
-    pub(crate) otherwise: Option<ClassRef>,
+    pub(crate) fallback_class: Option<ClassRef>,
     /// Number of definitions, including those of `...`.
     pub(crate) count: usize,
 }

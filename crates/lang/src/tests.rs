@@ -279,7 +279,7 @@ fn every_byte_of_a_configuration_leads_back_to_the_file() {
     let config = &router.elements[0].config;
     let place = |what: &str| {
         let at = config.text.find(what).expect("it is in the text");
-        map.slice(config.place(at..at + what.len()))
+        map.slice(config.span_of(at..at + what.len()))
     };
     assert_eq!(config.text, "eth0  , BURST 32");
     assert_eq!(place("BURST 32"), "BURST 32");
@@ -292,9 +292,9 @@ fn every_byte_of_a_configuration_leads_back_to_the_file() {
     );
     assert_eq!(config.origin(9..11), None);
     let end = config.text.len();
-    assert_eq!(config.place(end..end).start as usize, text.len() - 1);
+    assert_eq!(config.span_of(end..end).start as usize, text.len() - 1);
     let part = config.slice(8..end);
-    assert_eq!(map.slice(part.place(6..8)), "32");
+    assert_eq!(map.slice(part.span_of(6..8)), "32");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Connections through the ports of compound elements and groups, joined end to end.
 
 use crate::diagnostic::Diagnostic;
-use crate::graph::{Connection, Loose, Port};
+use crate::graph::{Connection, Port, Unconnected};
 use crate::source::Span;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -110,13 +110,13 @@ impl<'w> Wires<'w> {
     }
 
     /// Inner ends of the ports of a compound element, given the tunnels of its inputs and outputs.
-    pub(crate) fn ends(
+    pub(crate) fn inner_ends(
         &self,
         name: String,
         span: Span,
         (input, output): (usize, usize),
-    ) -> Result<Loose, TooMany> {
-        Ok(Loose {
+    ) -> Result<Unconnected, TooMany> {
+        Ok(Unconnected {
             name,
             span,
             inputs: self.follow(input, &self.out_of, |wire| wire.to)?,
@@ -172,18 +172,18 @@ fn check_ports(connections: &[Connection]) -> Result<(), TooMany> {
 
 /// Error: the router exceeds a limit.
 pub(crate) struct TooMany {
-    most: usize,
+    limit: usize,
     what: &'static str,
     span: Span,
 }
 
-fn too_many(most: usize, what: &'static str, span: Span) -> TooMany {
-    TooMany { most, what, span }
+fn too_many(limit: usize, what: &'static str, span: Span) -> TooMany {
+    TooMany { limit, what, span }
 }
 
 impl From<TooMany> for Diagnostic {
-    fn from(TooMany { most, what, span }: TooMany) -> Diagnostic {
-        Diagnostic::error("too-large", format!("the router has more than {most} {what}"))
+    fn from(TooMany { limit, what, span }: TooMany) -> Diagnostic {
+        Diagnostic::error("too-large", format!("the router has more than {limit} {what}"))
             .at(span)
             .help("compound elements multiply the connections to their ports; use fewer of them in each other")
     }

@@ -46,7 +46,7 @@ fn read(text: &str) -> (Router, Vec<Diagnostic>) {
         let config = &element.config;
         check_span(&map, config.span());
         for (at, _) in config.text.char_indices() {
-            check_span(&map, config.place(at..config.text.len()));
+            check_span(&map, config.span_of(at..config.text.len()));
         }
         for argument in lang::args::split(&config.text) {
             let part = config.slice(argument.clone());

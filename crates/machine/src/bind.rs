@@ -59,7 +59,7 @@ impl Machine {
         if device.driver.as_deref() == Some(driver) {
             return Ok(format!("{address} is bound to {driver} already\n"));
         }
-        self.may_go(&device, force)?;
+        self.check_unused(&device, force)?;
         if !self.files.exists(&format!("sys/bus/pci/drivers/{driver}")) {
             load(driver)?;
         }
@@ -100,7 +100,7 @@ impl Machine {
                 "{address} is bound to Linux's driver {driver} already\n"
             ));
         }
-        if let Some(holder) = self.holder(&device) {
+        if let Some(holder) = self.group_holder(&device) {
             // The kernel would wait for the program, and nothing could interrupt that.
             return Err(format!("{holder} has {address}: end it first"));
         }
@@ -115,7 +115,7 @@ impl Machine {
     }
 
     /// Fails if an interface of the device is in use.
-    fn may_go(&self, device: &Device, force: bool) -> Result<(), String> {
+    fn check_unused(&self, device: &Device, force: bool) -> Result<(), String> {
         let all = self.interfaces();
         let own = all.iter().filter(|i| device.interfaces.contains(&i.name));
         for interface in own.filter(|_| !force) {

@@ -64,7 +64,7 @@ fn ethtool<T>(interface: &str, question: &mut T) -> bool {
 }
 
 /// Result of a command that returns one number (`struct ethtool_value`).
-fn value(interface: &str, command: u32) -> u32 {
+fn ethtool_value(interface: &str, command: u32) -> u32 {
     let mut question = [command, 0];
     match ethtool(interface, &mut question) {
         true => question[1],
@@ -109,9 +109,9 @@ impl Kernel for Live {
         ];
         let on = simple
             .into_iter()
-            .filter(|(command, _)| value(interface, *command) != 0);
+            .filter(|(command, _)| ethtool_value(interface, *command) != 0);
         let mut all: Vec<Offload> = on.map(|(_, offload)| offload).collect();
-        let flags = value(interface, GET_FLAGS);
+        let flags = ethtool_value(interface, GET_FLAGS);
         let more = [
             (LRO, Offload::Lro),
             (RX_VLAN, Offload::RxVlan),

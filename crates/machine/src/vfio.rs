@@ -87,11 +87,11 @@ impl Machine {
     /// Description of the program that has a device open, as far as this user may see it.
     pub fn user_of(&self, device: &Device) -> Option<String> {
         let by_group = device.driver.as_deref() == Some(crate::bind::VFIO);
-        by_group.then(|| self.holder(device)).flatten()
+        by_group.then(|| self.group_holder(device)).flatten()
     }
 
     /// Description of the process that has a device's group open.
-    pub(crate) fn holder(&self, device: &Device) -> Option<String> {
+    pub(crate) fn group_holder(&self, device: &Device) -> Option<String> {
         let file = self.group_file(device)?;
         let file = format!("/{file}");
         let processes = self.files.list("proc").into_iter();

@@ -99,7 +99,7 @@ impl Key {
 
 /// Position of a datagram's transport header.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TransportPosition {
     /// Offset of the transport header in bytes.
     pub at: usize,
     /// IP protocol number.
@@ -122,11 +122,11 @@ fn be32(bytes: &[u8], at: usize) -> u32 {
 
 /// Finds the transport header of a datagram; `None` if the IP header is invalid.
 #[inline]
-pub fn place(datagram: &[u8]) -> Option<Place> {
+pub fn locate_transport(datagram: &[u8]) -> Option<TransportPosition> {
     let first = *datagram.first()?;
     let at = usize::from(first & 0xf) * 4;
     let sound = first >> 4 == 4 && at >= ipv4::MIN_LEN && at <= datagram.len();
-    sound.then(|| Place {
+    sound.then(|| TransportPosition {
         at,
         protocol: datagram[9],
         first: be16(datagram, 6) & ipv4::OFFSET_MASK == 0,
@@ -136,7 +136,7 @@ pub fn place(datagram: &[u8]) -> Option<Place> {
 /// Flow key of a datagram; `None` if rewriters of this kind do not rewrite it. For [`Kind::Address`], the key of the
 /// source address.
 #[inline]
-pub fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Option<Key> {
+pub fn key(kind: Kind, datagram: &[u8], place: TransportPosition, space: u16) -> Option<Key> {
     let key = Key {
         src: be32(datagram, 12),
         dst: be32(datagram, 16),
@@ -183,7 +183,7 @@ pub fn key(kind: Kind, datagram: &[u8], place: Place, space: u16) -> Option<Key>
 /// Replaces the fields of key `from` in a datagram by those of `to`, and updates the checksums that the packet
 /// contains.
 #[inline]
-pub fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Kind) {
+pub fn rewrite(datagram: &mut [u8], place: TransportPosition, from: &Key, to: &Key, kind: Kind) {
     let (mut src, mut dst) = (to.src, to.dst);
     let (old_src, old_dst) = (be32(datagram, 12), be32(datagram, 16));
     if kind == Kind::Address {
@@ -226,7 +226,7 @@ pub fn rewrite(datagram: &mut [u8], place: Place, from: &Key, to: &Key, kind: Ki
 
 /// Updates the checksum of a TCP or UDP header, if present, after the sum of the covered bytes has changed from `old`
 /// to `new`.
-pub(crate) fn patch(datagram: &mut [u8], place: Place, old: u64, new: u64) {
+pub(crate) fn patch(datagram: &mut [u8], place: TransportPosition, old: u64, new: u64) {
     let udp = place.protocol == proto::UDP;
     let at = place.at + if udp { 6 } else { 16 };
     if datagram.len() < at + 2 {

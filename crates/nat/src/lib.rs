@@ -1,9 +1,9 @@
 //! Network address translation without packets: patterns and specifications, mappings, and free places for new ones.
 //!
-//! [`spec`] reads what an input does with flows that have no mapping. [`set`] holds the mappings of rewriters, [`free`]
-//! the addresses and ports that they have not taken. [`key`] and [`tcp`] change headers by a mapping.
+//! [`spec`] reads what an input does with flows that have no mapping. [`set`] holds the mappings of rewriters,
+//! [`free_values`] the addresses and ports that they have not taken. [`key`] and [`tcp`] change headers by a mapping.
 
-pub mod free;
+pub mod free_values;
 pub mod key;
 pub mod pattern;
 pub mod set;

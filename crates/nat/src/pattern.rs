@@ -1,6 +1,6 @@
 //! Patterns: the rewritten form that a new mapping gives a flow.
 
-use super::free::{Free, Place, Range, Value};
+use super::free_values::{AllocationScope, FreeTracker, Range, Value};
 use super::key::{Key, Kind};
 use arguments::Args;
 use arguments::units::FromArg;
@@ -136,7 +136,7 @@ impl Pattern {
 
     /// Looks up the pattern `name` of an IPRewriterPatterns element.
     fn named(name: &str, args: &Args) -> Result<Pattern, String> {
-        match args.once(NamedPatterns::new).0.get(name) {
+        match args.memoize(NamedPatterns::new).0.get(name) {
             None => Err(format!("no pattern is named '{name}'")),
             Some((words, _)) if words.len() == 1 => Err("bad pattern spec".to_owned()),
             Some((words, _)) => Pattern::parse(words, &format!("pattern {name}"), args),
@@ -194,7 +194,7 @@ impl Pattern {
         &self,
         state: &PatternState,
         (key, kind): (Key, Kind),
-        (free, bucket, flows): (&mut Free, u16, usize),
+        (free, bucket, flows): (&mut FreeTracker, u16, usize),
         mut look: impl FnMut(&Key) -> Value,
         mut random: impl FnMut() -> u32,
     ) -> Option<Key> {
@@ -215,12 +215,12 @@ impl Pattern {
             Some(range) => range,
             None => return Some(to),
         };
-        let place = Place::new(to, (range, top), bucket);
+        let place = AllocationScope::new(to, (range, top), bucket);
         if let (Order::Own, Range::Ports(low)) = (self.order, range)
             && let Some(own) = u32::from(key.sport).checked_sub(low).filter(|&v| v <= top)
-            && look(&place.with(own)) == Value::Free
+            && look(&place.key_for(own)) == Value::Free
         {
-            return Some(place.with(own));
+            return Some(place.key_for(own));
         }
         let in_order = self.order == Order::Sequential;
         let first = match self.order {
@@ -230,7 +230,7 @@ impl Pattern {
         let first = if first > top { 0 } else { first };
         let value = free.find(&place, (first, in_order), flows, look, random)?;
         state.next.set(value.saturating_add(1));
-        Some(place.with(value))
+        Some(place.key_for(value))
     }
 
     /// Text form of the pattern, as handlers show it.

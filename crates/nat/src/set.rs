@@ -1,6 +1,6 @@
 //! The flows of one rewriter, or of several that share a capacity.
 
-use super::free::Free;
+use super::free_values::FreeTracker;
 use super::key::{Key, Kind};
 use super::tcp::{BothShifts, Progress};
 use engine::clock::Time;
@@ -24,7 +24,7 @@ pub struct Mapping {
     space: u16,
     bucket: u16,
     /// Creation sequence number.
-    born: u64,
+    creation_number: u64,
     /// Shifts of sequence numbers.
     pub shifts: BothShifts,
 }
@@ -53,13 +53,13 @@ pub struct FlowSet {
     /// Shares of the rewriters.
     pub spaces: Vec<Space>,
     born: u64,
-    free: Free,
+    free: FreeTracker,
     /// True if a mapping whose time is over counts until it is reaped, as in Click.
     pub until_reaped: bool,
 }
 
 /// A mapping in transit from one worker's flow set to another's.
-pub struct Moving {
+pub struct MappingInTransit {
     /// Name of the rewriter.
     space: String,
     /// Index of the flow class in the rewriter.
@@ -102,7 +102,7 @@ impl Default for FlowSet {
             flows: Flows::new(usize::MAX),
             spaces: Vec::new(),
             born: 0,
-            free: Free::default(),
+            free: FreeTracker::default(),
             until_reaped: false,
         }
     }
@@ -195,7 +195,7 @@ impl FlowSet {
             input: input as u16,
             space: key.space,
             bucket,
-            born: self.born,
+            creation_number: self.born,
             shifts: None,
         };
         let class = self.spaces[usize::from(key.space)].classes[class];
@@ -210,7 +210,7 @@ impl FlowSet {
     }
 
     /// Removes up to `max` expired mappings. Returns true if more may remain.
-    pub fn reap(&mut self, now: Time, max: usize) -> bool {
+    pub fn remove_expired(&mut self, now: Time, max: usize) -> bool {
         self.flows.expire(now.0, max, gone!(self))
     }
 
@@ -230,13 +230,13 @@ impl FlowSet {
     }
 
     /// The flow table, and the free values tracked for new flows.
-    pub(crate) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut Free) {
+    pub(crate) fn free_values(&mut self) -> (&Flows<Key, Mapping>, &mut FreeTracker) {
         (&self.flows, &mut self.free)
     }
 
     /// Removes the mappings of a bucket and returns them for another worker's set. The time is linear in the bucket's
     /// mappings.
-    pub fn give(&mut self, bucket: u16) -> Vec<Moving> {
+    pub fn remove_bucket(&mut self, bucket: u16) -> Vec<MappingInTransit> {
         let mut all: Vec<Flow> = self.flows.of_group(bucket).collect();
         // The receiving set adds mappings in their order of creation.
         all.reverse();
@@ -250,7 +250,7 @@ impl FlowSet {
                 counts.mappings = counts.mappings.saturating_sub(1);
             }
             let class = space.classes.iter().position(|&c| c == class);
-            Moving {
+            MappingInTransit {
                 space: space.name.clone(),
                 class: class.unwrap_or(0),
                 bucket,
@@ -263,12 +263,12 @@ impl FlowSet {
     }
 
     /// Inserts mappings that another worker's set has given up.
-    pub fn take(&mut self, moving: Vec<Moving>) {
+    pub fn take(&mut self, moving: Vec<MappingInTransit>) {
         for mut one in moving {
             let space = self.space(&one.space);
             one.keys.iter_mut().for_each(|key| key.space = space);
             self.born += 1;
-            (one.mapping.space, one.mapping.born) = (space, self.born);
+            (one.mapping.space, one.mapping.creation_number) = (space, self.born);
             let input = usize::from(one.mapping.input);
             let class = self.spaces[usize::from(space)].classes[one.class];
             let place = (class, one.bucket);
@@ -301,7 +301,7 @@ impl FlowSet {
         let own =
             all.filter(|(_, keys, m)| m.space == space && (proto == 0 || keys[0].proto == proto));
         let mut own: Vec<_> = own.collect();
-        own.sort_unstable_by_key(|(_, _, mapping)| mapping.born);
+        own.sort_unstable_by_key(|(_, _, mapping)| mapping.creation_number);
         let mut text = String::new();
         for (_, keys, mapping) in own {
             let [f, r] = mapping.outputs;

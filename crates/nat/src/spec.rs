@@ -1,10 +1,10 @@
 //! Input specifications: what happens to packets that have no mapping.
 
-use super::free::Value;
+use super::free_values::Value;
 use super::key::{Key, Kind};
 use super::pattern::{self, Pattern, PatternState};
 use super::set::{self, FlowSet, REAP};
-use arguments::units::whole;
+use arguments::units::whole_number;
 use arguments::{Arg, Args, Peer};
 use engine::clock::Time;
 use engine::shared::Shared;
@@ -24,14 +24,14 @@ pub enum Spec {
     /// Makes a mapping that leaves the flow's addresses and ports unchanged.
     Keep([u8; 2]),
     /// Makes a mapping from a pattern.
-    Pattern(Choice),
+    Pattern(PatternChoice),
     /// Makes a mapping from a pattern that another element chooses.
     Mapper(Mapper),
 }
 
 /// A pattern, and the outputs for a flow and for its replies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct PatternChoice {
     /// The pattern.
     pub pattern: Pattern,
     /// Output of the flow, and output of its replies.
@@ -88,18 +88,18 @@ impl Service {
 pub struct Mapper {
     name: String,
     pick: Pick,
-    choices: Vec<Choice>,
+    choices: Vec<PatternChoice>,
     /// Output for flows that match no pattern; `None` drops them.
-    otherwise: Option<u8>,
+    fallback_output: Option<u8>,
 }
 
 /// Parses `PATTERN... FOUTPUT ROUTPUT`.
-fn choice(words: &[String], name: &str, args: &Args) -> Result<Choice, String> {
+fn choice(words: &[String], name: &str, args: &Args) -> Result<PatternChoice, String> {
     let split = words.len().saturating_sub(2);
     let (pattern, outputs) = words.split_at(split);
     let outputs = outputs_of(outputs)?;
     let pattern = Pattern::parse(pattern, name, args)?;
-    Ok(Choice { pattern, outputs })
+    Ok(PatternChoice { pattern, outputs })
 }
 
 fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
@@ -107,8 +107,8 @@ fn outputs_of(words: &[String]) -> Result<[u8; 2], String> {
         return Err("bad forward port".to_owned());
     };
     Ok([
-        whole(forward).ok_or("bad forward port")?,
-        whole(reply).ok_or("bad reply port")?,
+        whole_number(forward).ok_or("bad forward port")?,
+        whole_number(reply).ok_or("bad reply port")?,
     ])
 }
 
@@ -128,7 +128,7 @@ pub fn parse(arg: &Arg, input: usize, args: &Args) -> Result<Spec, String> {
             [] => Spec::Pass(0),
             [output] => {
                 let wrong = || format!("syntax error, expected '{word} [OUTPUT]'");
-                Spec::Pass(whole(output).ok_or_else(wrong)?)
+                Spec::Pass(whole_number(output).ok_or_else(wrong)?)
             }
             _ => return Err(format!("syntax error, expected '{word} [OUTPUT]'")),
         },
@@ -170,7 +170,7 @@ fn mapper(peer: Peer) -> Option<Result<Mapper, String>> {
                 name: name.clone(),
                 pick,
                 choices,
-                otherwise,
+                fallback_output: otherwise,
             }),
     )
 }
@@ -187,7 +187,7 @@ pub fn report(args: &mut Args, (place, wrong): Wrong) {
 }
 
 /// Parses the patterns of a mapper element.
-pub fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
+pub fn choices(args: &mut Args) -> Result<Vec<PatternChoice>, Wrong> {
     let patterns = args.rest(
         "PATTERN",
         "SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
@@ -199,14 +199,14 @@ pub fn choices(args: &mut Args) -> Result<Vec<Choice>, Wrong> {
     patterns_of(&patterns, args)
 }
 
-fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<Choice>, Wrong> {
+fn patterns_of(patterns: &[Arg], args: &Args) -> Result<Vec<PatternChoice>, Wrong> {
     let each = patterns.iter().enumerate();
     each.map(|(i, arg)| nth_choice(i, arg, &pattern_words(arg), args))
         .collect()
 }
 
 /// Parses the words of a mapper's pattern number `i`, which stands in `arg`.
-fn nth_choice(i: usize, arg: &Arg, words: &[String], args: &Args) -> Result<Choice, Wrong> {
+fn nth_choice(i: usize, arg: &Arg, words: &[String], args: &Args) -> Result<PatternChoice, Wrong> {
     let name = format!("{}[{i}]", args.element());
     choice(words, &name, args).map_err(|wrong| wrong_pattern(i, arg, &wrong))
 }
@@ -230,7 +230,7 @@ fn pattern_words(arg: &Arg) -> Vec<String> {
 
 /// Parses the seed and the patterns of a SourceIPHashMapper. Rendezvous hashing ranks the patterns for each flow, so
 /// the number of nodes is ignored. If a pattern with a number is added or removed, only its flows move.
-pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
+pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<PatternChoice>), Wrong> {
     let all = args.rest(
         "NNODES SEED, PATTERN",
         "a number and a seed, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT NODE",
@@ -242,7 +242,11 @@ pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
     if patterns.is_empty() {
         return Err(no_patterns());
     }
-    let numbers: Option<Vec<u32>> = first.words().iter().map(|word| whole(word)).collect();
+    let numbers: Option<Vec<u32>> = first
+        .words()
+        .iter()
+        .map(|word| whole_number(word))
+        .collect();
     let Some(&[_, seed]) = numbers.as_deref() else {
         let wrong = "NNODES SEED must be two numbers".to_owned();
         return Err((Some(first.clone()), wrong));
@@ -253,7 +257,7 @@ pub fn hash_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>), Wrong> {
 
 /// Parses patterns whose outputs may be followed by the number of a node, and the numbers. A pattern without one has
 /// its place in the list.
-fn numbered(patterns: &[Arg], args: &Args) -> Result<(Vec<u64>, Vec<Choice>), Wrong> {
+fn numbered(patterns: &[Arg], args: &Args) -> Result<(Vec<u64>, Vec<PatternChoice>), Wrong> {
     let (mut nodes, mut choices) = (Vec::new(), Vec::new());
     for (i, arg) in patterns.iter().enumerate() {
         let mut words = pattern_words(arg);
@@ -264,7 +268,9 @@ fn numbered(patterns: &[Arg], args: &Args) -> Result<(Vec<u64>, Vec<Choice>), Wr
             None
         };
         nodes.push(match node {
-            Some(node) => whole(&node).ok_or_else(|| wrong_pattern(i, arg, "bad node number"))?,
+            Some(node) => {
+                whole_number(&node).ok_or_else(|| wrong_pattern(i, arg, "bad node number"))?
+            }
             None => i as u64,
         });
         choices.push(nth_choice(i, arg, &words, args)?);
@@ -273,7 +279,7 @@ fn numbered(patterns: &[Arg], args: &Args) -> Result<(Vec<u64>, Vec<Choice>), Wr
 }
 
 /// Parses the services and patterns of a PortIPMapper, and the output for all other flows.
-pub fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>), Wrong> {
+pub fn service_choices(args: &mut Args) -> Result<(Pick, Vec<PatternChoice>, Option<u8>), Wrong> {
     let all = args.rest(
         "SERVICE",
         "tcp or udp, a port or a range, then SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT",
@@ -287,7 +293,7 @@ pub fn service_choices(args: &mut Args) -> Result<(Pick, Vec<Choice>, Option<u8>
             // An empty argument, such as a variable without a value, is ignored.
             words if words.iter().all(String::is_empty) => {}
             [pass, output] if pass == "pass" && i + 1 == all.len() => {
-                let number = whole(output).ok_or_else(|| wrong("bad output".to_owned()))?;
+                let number = whole_number(output).ok_or_else(|| wrong("bad output".to_owned()))?;
                 otherwise = Some(number);
             }
             [protocol, ports, pattern @ ..] if pattern.len() > 2 => {
@@ -314,7 +320,7 @@ impl Spec {
             Spec::Pattern(choice) => choice.outputs.to_vec(),
             Spec::Mapper(m) => {
                 let outputs = m.choices.iter().flat_map(|c| c.outputs);
-                outputs.chain(m.otherwise).collect()
+                outputs.chain(m.fallback_output).collect()
             }
         }
     }
@@ -347,7 +353,7 @@ impl Spec {
         choices.any(|choice| choice.pattern.sets_destination())
     }
 
-    fn choices(&self) -> &[Choice] {
+    fn choices(&self) -> &[PatternChoice] {
         match self {
             Spec::Pattern(choice) => std::slice::from_ref(choice),
             Spec::Mapper(mapper) => &mapper.choices,
@@ -365,7 +371,7 @@ pub struct Input {
 }
 
 /// Bucket in which a new mapping must keep its flow and its replies.
-pub struct Home<'a> {
+pub struct BucketConstraint<'a> {
     /// Bucket function; `None` if this worker handles the packets of all buckets.
     pub bucket_of: Option<&'a dyn Fn(&FlowKey) -> u16>,
     /// Bucket of the packet that makes the mapping. All packets of the flow, and its replies, have this bucket.
@@ -373,7 +379,7 @@ pub struct Home<'a> {
 }
 
 /// Result for a packet without a mapping.
-pub enum Made {
+pub enum MappingResult {
     /// A new mapping: the side that matches the packet.
     Mapping(Side),
     /// No mapping: the packet passes unchanged to this output.
@@ -408,7 +414,7 @@ impl Input {
     }
 
     /// Output for packets that pass unchanged; `None` for any other specification.
-    pub fn passes(&self) -> Option<u8> {
+    pub fn pass_output(&self) -> Option<u8> {
         match self.spec {
             Spec::Pass(output) => Some(output),
             _ => None,
@@ -416,29 +422,33 @@ impl Input {
     }
 
     /// Makes a mapping for a flow that has none. `number` is this input's index.
-    pub fn make(
+    pub fn make_mapping(
         &self,
         set: &mut FlowSet,
         (key, kind): (Key, Kind),
         number: usize,
         (class, now): (usize, Time),
-        home: &Home,
+        home: &BucketConstraint,
         mut random: impl FnMut() -> u32,
-    ) -> Made {
+    ) -> MappingResult {
         let order = match &self.spec {
-            Spec::Drop => return Made::Unwanted,
-            Spec::Pass(output) => return Made::Pass(*output),
+            Spec::Drop => return MappingResult::Unwanted,
+            Spec::Pass(output) => return MappingResult::Pass(*output),
             Spec::Keep(_) | Spec::Pattern(_) => 0..1,
             Spec::Mapper(mapper) => match self.order(mapper, (&key, kind)) {
                 Some(order) => order,
-                None => return mapper.otherwise.map_or(Made::Unwanted, Made::Pass),
+                None => {
+                    return mapper
+                        .fallback_output
+                        .map_or(MappingResult::Unwanted, MappingResult::Pass);
+                }
             },
         };
         let mut chosen = self.choose(&order, set, (key, kind), (home, &mut random), now);
         while chosen.is_none() && !set.until_reaped {
             // Expired mappings are removed first, which frees their values.
             let before = set.count();
-            set.reap(now, REAP);
+            set.remove_expired(now, REAP);
             if set.count() == before {
                 break;
             }
@@ -455,9 +465,9 @@ impl Input {
             }
         }
         match made {
-            Some(end) => Made::Mapping(end),
-            None if found => Made::Full,
-            None => Made::Failed,
+            Some(end) => MappingResult::Mapping(end),
+            None if found => MappingResult::Full,
+            None => MappingResult::Failed,
         }
     }
 
@@ -468,7 +478,7 @@ impl Input {
         order: &Range<usize>,
         set: &mut FlowSet,
         (key, kind): (Key, Kind),
-        (home, random): (&Home, &mut impl FnMut() -> u32),
+        (home, random): (&BucketConstraint, &mut impl FnMut() -> u32),
         now: Time,
     ) -> Option<(Key, [u8; 2])> {
         if let Spec::Keep(outputs) = &self.spec {
@@ -488,11 +498,11 @@ impl Input {
 
     fn try_choice(
         &self,
-        choice: &Choice,
+        choice: &PatternChoice,
         index: usize,
         set: &mut FlowSet,
         flow: (Key, Kind),
-        (home, random): (&Home, &mut impl FnMut() -> u32),
+        (home, random): (&BucketConstraint, &mut impl FnMut() -> u32),
         now: Time,
     ) -> Option<Key> {
         let now = set.time_of_ends(now);
@@ -501,7 +511,7 @@ impl Input {
             let reply = to.reversed();
             let bucket_of = home.bucket_of;
             if bucket_of.is_some_and(|of| of(&reply.flow()) != home.bucket) {
-                Value::Elsewhere
+                Value::OtherBucket
             } else if set::find(flows, &reply, now).is_some() {
                 Value::Taken
             } else {

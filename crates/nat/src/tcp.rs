@@ -1,6 +1,6 @@
 //! State of a connection, and shifts of its sequence numbers.
 
-use super::key::{Place, patch};
+use super::key::{TransportPosition, patch};
 use wire::{checksum, tcp};
 
 /// Packets seen from each side of a mapping. TCP uses the low four bits. UDP uses the low two as flags, and the top two
@@ -20,7 +20,7 @@ pub mod class {
     /// TCP that has ended.
     pub const DONE: usize = 2;
     /// UDP, and protocols without connections.
-    pub const PLAIN: usize = 3;
+    pub const CONNECTIONLESS: usize = 3;
     /// UDP in both directions, at least three packets.
     pub const STREAMING: usize = 4;
 }
@@ -60,7 +60,7 @@ impl Progress {
         if self.0 == 0xc3 {
             class::STREAMING
         } else {
-            class::PLAIN
+            class::CONNECTIONLESS
         }
     }
 }
@@ -88,14 +88,14 @@ impl Shifts {
     pub fn add(&mut self, from: u32, by: i32) {
         // A retransmitted segment contains the same command: its step is replaced.
         self.steps.retain(|&(f, _)| f != from);
-        let shift = self.at(from).wrapping_add(by);
+        let shift = self.shift_at(from).wrapping_add(by);
         self.steps.push((from, shift));
         if self.steps.len() > STEPS {
             self.before = self.steps.remove(0).1;
         }
     }
 
-    fn at(&self, number: u32) -> i32 {
+    fn shift_at(&self, number: u32) -> i32 {
         let step = self.steps.iter().rev().find(|s| reached(number, s.0));
         step.map_or(self.before, |s| s.1)
     }
@@ -111,12 +111,12 @@ impl Shifts {
     }
 
     /// Rewritten form of a sequence number.
-    pub fn forth(&self, number: u32) -> u32 {
-        number.wrapping_add_signed(self.at(number))
+    pub fn to_rewritten(&self, number: u32) -> u32 {
+        number.wrapping_add_signed(self.shift_at(number))
     }
 
     /// Original form of a rewritten sequence number, such as one that the peer acknowledges.
-    pub fn back(&self, number: u32) -> u32 {
+    pub fn to_original(&self, number: u32) -> u32 {
         let seen = |s: &&(u32, i32)| reached(number, s.0.wrapping_add_signed(s.1));
         let shift = self
             .steps
@@ -132,7 +132,7 @@ impl Shifts {
 pub type BothShifts = Option<Box<[Shifts; 2]>>;
 
 /// Shifts the sequence numbers of a segment from `side`, and its acknowledgement and SACK blocks (RFC 2018).
-pub fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shifts; 2]) {
+pub fn shift(datagram: &mut [u8], place: TransportPosition, side: usize, shifts: &mut [Shifts; 2]) {
     let segment = &mut datagram[place.at..];
     let len = segment.get(12).map_or(0, |o| usize::from(o >> 4) * 4);
     if !(tcp::MIN_LEN..=segment.len()).contains(&len) {
@@ -143,13 +143,13 @@ pub fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shift
     if let Some(number) = header[4..].first_chunk() {
         shifts[side].age(u32::from_be_bytes(*number));
     }
-    change(header, 4, |n| shifts[side].forth(n));
-    change(header, 8, |n| shifts[1 - side].back(n));
+    change(header, 4, |n| shifts[side].to_rewritten(n));
+    change(header, 8, |n| shifts[1 - side].to_original(n));
     let mut at = tcp::MIN_LEN;
     while let Some((kind, len)) = option(header, at) {
         if kind == tcp::OPT_SACK {
             let edges = (at + 2..at + len).step_by(4).filter(|e| e + 4 <= at + len);
-            edges.for_each(|edge| change(header, edge, |n| shifts[1 - side].back(n)));
+            edges.for_each(|edge| change(header, edge, |n| shifts[1 - side].to_original(n)));
         }
         at += len;
     }
@@ -158,12 +158,12 @@ pub fn shift(datagram: &mut [u8], place: Place, side: usize, shifts: &mut [Shift
 }
 
 /// Restores the original sequence numbers in the header of a segment from `side`, which an ICMP error quotes.
-pub fn unshift(datagram: &mut [u8], place: Place, side: usize, shifts: &[Shifts; 2]) {
+pub fn unshift(datagram: &mut [u8], place: TransportPosition, side: usize, shifts: &[Shifts; 2]) {
     let end = datagram.len().min(place.at + 12);
     let header = &mut datagram[place.at..end];
     let old = checksum::sum(header);
-    change(header, 4, |n| shifts[side].back(n));
-    change(header, 8, |n| shifts[1 - side].forth(n));
+    change(header, 4, |n| shifts[side].to_original(n));
+    change(header, 8, |n| shifts[1 - side].to_rewritten(n));
     let new = checksum::sum(header);
     patch(datagram, place, old, new);
 }
@@ -195,13 +195,19 @@ mod tests {
         let mut shifts = Shifts::default();
         shifts.add(30, -12);
         shifts.add(30, -12);
-        assert_eq!([1, 29, 30, 36].map(|n| shifts.forth(n)), [1, 29, 18, 24]);
         assert_eq!(
-            [1, 10, 17, 18, 20].map(|n| shifts.back(n)),
+            [1, 29, 30, 36].map(|n| shifts.to_rewritten(n)),
+            [1, 29, 18, 24]
+        );
+        assert_eq!(
+            [1, 10, 17, 18, 20].map(|n| shifts.to_original(n)),
             [1, 10, 17, 30, 32]
         );
         shifts.add(100, 5);
-        assert_eq!((shifts.forth(100), shifts.back(93)), (93, 100));
+        assert_eq!(
+            (shifts.to_rewritten(100), shifts.to_original(93)),
+            (93, 100)
+        );
     }
 
     #[test]
@@ -210,9 +216,9 @@ mod tests {
         for i in 1..=20 {
             shifts.add(i * 1000, 1);
         }
-        assert_eq!(shifts.forth(20_000), 20_020);
-        assert_eq!(shifts.back(20_020), 20_000);
-        assert_eq!(shifts.forth(0), 12);
+        assert_eq!(shifts.to_rewritten(20_000), 20_020);
+        assert_eq!(shifts.to_original(20_020), 20_000);
+        assert_eq!(shifts.to_rewritten(0), 12);
         assert!(shifts.steps.len() <= STEPS);
     }
 
@@ -222,10 +228,13 @@ mod tests {
         shifts.add(30, -12);
         shifts.add(60, -12);
         shifts.age(1_000_000_000);
-        assert_eq!((shifts.forth(0), shifts.back(0)), (0, 0));
+        assert_eq!((shifts.to_rewritten(0), shifts.to_original(0)), (0, 0));
         shifts.age(1_100_000_000);
-        assert_eq!((shifts.forth(100), shifts.back(76)), (76, 100));
-        assert_eq!((shifts.forth(24), shifts.back(0)), (0, 24));
+        assert_eq!(
+            (shifts.to_rewritten(100), shifts.to_original(76)),
+            (76, 100)
+        );
+        assert_eq!((shifts.to_rewritten(24), shifts.to_original(0)), (0, 24));
     }
 
     #[test]
@@ -252,11 +261,11 @@ mod tests {
     #[test]
     fn three_packets_in_both_directions_are_a_stream() {
         let mut p = Progress::default();
-        assert_eq!(p.plain(0), class::PLAIN);
-        assert_eq!(p.plain(0), class::PLAIN);
+        assert_eq!(p.plain(0), class::CONNECTIONLESS);
+        assert_eq!(p.plain(0), class::CONNECTIONLESS);
         assert_eq!(p.plain(1), class::STREAMING);
         assert_eq!(p.plain(1), class::STREAMING);
         let mut p = Progress::default();
-        assert!((0..300).all(|_| p.plain(0) == class::PLAIN));
+        assert!((0..300).all(|_| p.plain(0) == class::CONNECTIONLESS));
     }
 }

@@ -70,13 +70,13 @@ impl Batch {
     #[inline]
     pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, Packet> {
         let n = n.min(self.len());
-        self.changing().drain(..n)
+        self.packets_mut().drain(..n)
     }
 
     /// Removes and returns all packets after the first `n`.
     pub fn split_off(&mut self, n: usize) -> Batch {
         let n = n.min(self.len());
-        Batch::from(self.changing().split_off(n))
+        Batch::from(self.packets_mut().split_off(n))
     }
 
     /// Frees all packets.
@@ -95,7 +95,7 @@ impl Batch {
     /// Packets in order, mutable.
     #[inline]
     pub fn iter_mut(&mut self) -> std::slice::IterMut<'_, Packet> {
-        self.changing().iter_mut()
+        self.packets_mut().iter_mut()
     }
 
     /// Packets in order, mutable except for their length: the cached number of bytes stays valid.
@@ -148,7 +148,7 @@ impl Batch {
 
     /// The packets, mutable; the cached number of bytes is forgotten.
     #[inline]
-    pub fn changing(&mut self) -> &mut Vec<Packet> {
+    pub fn packets_mut(&mut self) -> &mut Vec<Packet> {
         self.bytes.set(UNKNOWN);
         &mut self.packets
     }
@@ -173,7 +173,7 @@ impl From<Vec<Packet>> for Batch {
 
 impl Extend<Packet> for Batch {
     fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
-        self.changing().extend(packets);
+        self.packets_mut().extend(packets);
     }
 }
 

@@ -40,7 +40,7 @@ static BUFFER_BYTES: AtomicUsize = AtomicUsize::new(HEADROOM + 2048);
 /// Maximum number of heap buffers.
 static LIMIT: AtomicUsize = AtomicUsize::new(256 * 1024);
 /// Number of existing heap buffers.
-static MADE: AtomicUsize = AtomicUsize::new(0);
+static HEAP_BUFFERS: AtomicUsize = AtomicUsize::new(0);
 /// Free heap buffers of the common list.
 static FREE: Lock<Vec<Buffer>> = Lock::new(Vec::new());
 
@@ -178,19 +178,19 @@ fn refill(free: &mut Vec<Buffer>) {
     if !free.is_empty() {
         return;
     }
-    make(free, MADE.load(Relaxed) + CHUNK);
+    make(free, HEAP_BUFFERS.load(Relaxed) + CHUNK);
 }
 
 /// Allocates heap buffers into `free` until it has `count`, or the limit is reached. The caller holds the lock.
 fn make(free: &mut Vec<Buffer>, count: usize) {
-    let made = MADE.load(Relaxed);
+    let made = HEAP_BUFFERS.load(Relaxed);
     let more = count.min(LIMIT.load(Relaxed)).saturating_sub(made);
     let lines = (HEADER + BUFFER_BYTES.load(Relaxed)).div_ceil(64);
     for _ in 0..more {
         // The memory is filled with ones: zeroed memory would be mapped only later, by page faults of a worker.
         free.push(Buffer::format(Vec::leak(vec![Line([!0; 64]); lines])));
     }
-    MADE.store(made + more, Relaxed);
+    HEAP_BUFFERS.store(made + more, Relaxed);
 }
 
 /// Allocates up to `count` heap buffers in advance, within the limit, so that workers need not wait for memory. Does
@@ -213,10 +213,10 @@ pub fn balance() -> isize {
 }
 
 /// Number of heap buffers made so far, and their limit; with an external pool, the number of its buffers in use.
-pub fn made() -> usize {
+pub fn heap_buffers() -> usize {
     EXTERNAL
         .get()
-        .map_or_else(|| MADE.load(Relaxed), |pool| (pool.in_use)())
+        .map_or_else(|| HEAP_BUFFERS.load(Relaxed), |pool| (pool.in_use)())
 }
 
 /// Size in bytes of a heap buffer, and their maximum number.
@@ -230,5 +230,5 @@ fn buffer_bytes() -> usize {
 
 /// Number of bytes that the heap pool holds.
 pub fn memory_bytes() -> usize {
-    MADE.load(Relaxed) * buffer_bytes() + large().1 * (HEADER + LARGE_BYTES)
+    HEAP_BUFFERS.load(Relaxed) * buffer_bytes() + large().1 * (HEADER + LARGE_BYTES)
 }

@@ -144,7 +144,7 @@ impl Packet {
 
     /// Appends the segments of a super-frame, with its annotations. Returns false if no buffer is free or the
     /// super-frame is malformed; earlier segments have been appended.
-    fn cut(&self, into: &mut Batch) -> bool {
+    fn segment(&self, into: &mut Batch) -> bool {
         let Some(shape) = Shape::of(self) else {
             return false;
         };
@@ -176,7 +176,7 @@ pub fn cut_all(batch: &mut Batch, mut failed: impl FnMut(Packet)) {
     for packet in std::mem::take(batch).drain() {
         if !packet.is_super_frame() {
             batch.push(packet);
-        } else if !packet.cut(batch) {
+        } else if !packet.segment(batch) {
             failed(packet);
         }
     }

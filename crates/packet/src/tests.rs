@@ -240,13 +240,13 @@ fn split_keeps_order_on_both_sides() {
 fn a_packet_that_is_held_may_be_another_afterwards_also_after_a_panic() {
     let before = pool::balance();
     let mut held = packet(&[1]);
-    let said = held.held(|p| {
+    let said = held.with_local(|p| {
         *p = packet(&[2]);
         p.len()
     });
     assert_eq!((said, held.data()), (1, &[2][..]));
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        held.held(|p| {
+        held.with_local(|p| {
             *p = packet(&[3]);
             panic!("on purpose");
         })

@@ -6,11 +6,11 @@ use lang::Router;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 use std::collections::{HashMap, HashSet};
 
-/// Key for the comparison of two configurations: name without numbers, class, configuration. So named elements stay
-/// where they are, and elements between the same neighbours are compared.
+/// Key of an element for the comparison of two configurations: name without numbers, class, configuration string. Named
+/// elements match by name, and anchor the anonymous elements between them.
 type Key<'a> = (String, &'a str, &'a str);
 
-/// Gives the anonymous elements of a configuration the names that they had in the plan to be replaced.
+/// Gives anonymous elements the names that they have in the running plan.
 pub(super) fn keep_names(router: &mut Router, running: &Plan) {
     let old: Vec<Key> = running
         .elements
@@ -54,7 +54,7 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
     let mut names: HashMap<String, String> = HashMap::new();
     for (old, new) in pairs {
         let (old, new) = (&running.elements[old].name, &router.elements[new].name);
-        for (old, new) in heads(old).zip(heads(new)) {
+        for (old, new) in prefixes(old).zip(prefixes(new)) {
             if is_anonymous(new) {
                 names
                     .entry(new.to_owned())
@@ -65,26 +65,26 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
     let mut taken: HashSet<String> = running
         .elements
         .iter()
-        .flat_map(|e| heads(&e.name))
+        .flat_map(|e| prefixes(&e.name))
         .map(str::to_owned)
         .collect();
     taken.extend(
         router
             .elements
             .iter()
-            .flat_map(|e| heads(&e.name))
+            .flat_map(|e| prefixes(&e.name))
             .filter(|name| !is_anonymous(name))
             .map(str::to_owned),
     );
     for element in &mut router.elements {
         let whole = element.name.clone();
         let mut now = String::new();
-        for head in heads(&whole) {
+        for head in prefixes(&whole) {
             now = match names.get(head) {
                 Some(name) => name.clone(),
-                None if !is_anonymous(head) => join(&now, last(head)),
+                None if !is_anonymous(head) => join(&now, last_component(head)),
                 None => {
-                    let name = free(&join(&now, last(head)), &taken);
+                    let name = unused_name(&join(&now, last_component(head)), &taken);
                     taken.insert(name.clone());
                     names.insert(head.to_owned(), name.clone());
                     name
@@ -96,12 +96,12 @@ pub(super) fn keep_names(router: &mut Router, running: &Plan) {
 }
 
 /// The prefixes of `a/b/c`: `a`, `a/b`, `a/b/c`.
-fn heads(name: &str) -> impl Iterator<Item = &str> {
+fn prefixes(name: &str) -> impl Iterator<Item = &str> {
     let ends = name.match_indices('/').map(|(at, _)| at);
     ends.chain([name.len()]).map(|end| &name[..end])
 }
 
-fn last(name: &str) -> &str {
+fn last_component(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
@@ -114,7 +114,9 @@ fn join(scope: &str, own: &str) -> String {
 
 /// True if the last part of a name is a class and a number.
 fn is_anonymous(name: &str) -> bool {
-    let number = last(name).rsplit_once('@').map(|(_, number)| number);
+    let number = last_component(name)
+        .rsplit_once('@')
+        .map(|(_, number)| number);
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
@@ -130,7 +132,7 @@ fn without_numbers(name: &str) -> String {
 }
 
 /// A free name: the name itself, or with the next free number. A new element must not continue the state of another.
-fn free(name: &str, taken: &HashSet<String>) -> String {
+fn unused_name(name: &str, taken: &HashSet<String>) -> String {
     let Some((class, number)) = name.rsplit_once('@') else {
         return name.to_owned();
     };
@@ -147,13 +149,13 @@ mod tests {
     #[test]
     fn names_are_taken_apart() {
         assert_eq!(
-            heads("a/b@1/c").collect::<Vec<_>>(),
+            prefixes("a/b@1/c").collect::<Vec<_>>(),
             ["a", "a/b@1", "a/b@1/c"]
         );
         assert_eq!(without_numbers("Port@3/q/Counter@12"), "Port@/q/Counter@");
         assert_eq!(without_numbers("x@y/z"), "x@y/z");
         let taken = HashSet::from(["a/Q@2".to_owned(), "a/Q@3".to_owned()]);
-        assert_eq!(free("a/Q@2", &taken), "a/Q@4");
-        assert_eq!(free("a/Q@1", &taken), "a/Q@1");
+        assert_eq!(unused_name("a/Q@2", &taken), "a/Q@4");
+        assert_eq!(unused_name("a/Q@1", &taken), "a/Q@1");
     }
 }

@@ -1,18 +1,18 @@
-//! Data-flow analysis: derives from the contracts of classes what holds for packets at each element.
+//! Data-flow analysis: derives properties of the packets at each element from the contracts of classes.
 //!
-//! One fixed point finds all of it. Each element starts with the best case; a step propagates the states at both ends
-//! of one connection, forward and backward. Steps only remove facts and set flags, so the iteration ends.
+//! All properties are computed as one fixed point. Each element starts with the best case; a step propagates the states
+//! at both ends of one connection, forward and backward. Steps only remove facts and set flags, so the iteration ends.
 //!
-//! - **Facts** go forward: those that hold on all paths are known, and are compared with the needs of elements.
+//! - **Facts** go forward. Facts that hold on all paths to an element are compared with the element's needs.
 //! - **Annotations** go backward: they are live at an element if it reads them, or an element downstream does. Receive
-//!   ports skip initialising dead annotations, which are in the packet's second cache line. Packets that are captured
-//!   or traced get them all the same. A class that initialises annotations itself ([`Annotates`]) hides later readers
-//!   from the devices before it, if its packets carry no annotations from elsewhere.
+//!   ports skip initialising dead annotations, which are in the packet's second cache line. Captured or traced packets
+//!   always have initialised annotations. A class that initialises annotations itself ([`Annotates`]) hides later
+//!   readers from the devices before it, if its packets carry no annotations from elsewhere.
 //! - **Super-frames** go forward where a path of elements that process them leads to a port. Everywhere else they are
 //!   segmented before the first element that does not process them.
 
 use super::title;
-use super::to_do::ToDo;
+use super::work_list::WorkList;
 use engine::element::{Annotates, Facts, Silent};
 use engine::placement::Device;
 use engine::plan::{Edge, Plan, PlanElement};
@@ -20,21 +20,21 @@ use engine::port::PortDirectory;
 use lang::{Diagnostic, Router};
 use std::cell::OnceCell;
 
-/// Knowledge about packets at the inputs of an element. Steps only remove facts and set flags.
+/// Properties of packets at the inputs of an element. Steps only remove facts and set flags.
 #[derive(Clone, Copy, PartialEq)]
 struct State {
     /// Facts that hold on all paths to the element.
     facts: Facts,
     /// True if a source sends packets that reach the element.
-    reached: bool,
+    is_reached: bool,
     /// True if a class downstream changes facts.
-    handled: bool,
+    facts_change: bool,
     /// True if annotations are live.
-    reads: bool,
+    annotations_live: bool,
     /// True if packets may carry annotations that an earlier element has set.
     annotated: bool,
     /// True if a super-frame can reach a port from here through elements that process super-frames.
-    leads: bool,
+    leads_to_port: bool,
     /// True if the element receives super-frames from its device.
     delivers: bool,
     /// True if packets may be super-frames.
@@ -45,10 +45,10 @@ struct State {
 struct Properties {
     annotates: bool,
     changes_facts: bool,
-    carries: bool,
+    carries_super_frames: bool,
     device: Option<Device>,
     /// True if the element's device delivers super-frames. The port is queried only if a path leads to another port.
-    brings: OnceCell<bool>,
+    delivers_super_frames: OnceCell<bool>,
 }
 
 impl Properties {
@@ -56,7 +56,7 @@ impl Properties {
         self.device.as_ref().filter(|device| device.receives)
     }
 
-    fn sends(&self) -> Option<&Device> {
+    fn tx_device(&self) -> Option<&Device> {
         self.device.as_ref().filter(|device| !device.receives)
     }
 }
@@ -79,9 +79,9 @@ impl<'p> DataFlow<'p> {
                     .gives
                     .iter()
                     .any(|gives| *gives != Facts::NONE),
-            carries: !plan.as_click && element.carries_super_frames(),
+            carries_super_frames: !plan.as_click && element.carries_super_frames(),
             device: element.device(),
-            brings: OnceCell::new(),
+            delivers_super_frames: OnceCell::new(),
         });
         let mut flow = DataFlow {
             ports,
@@ -103,19 +103,19 @@ impl<'p> DataFlow<'p> {
             self.ports
                 .is_some_and(|p| p.keeps_annotations(&device.name))
         };
-        let (receives, sends) = (properties.receives(), properties.sends());
+        let (receives, sends) = (properties.receives(), properties.tx_device());
         State {
-            facts: match plan.edges.to(number).next() {
+            facts: match plan.edges.edges_to(number).next() {
                 Some(_) => Facts::ALL,
                 None => Facts::NONE,
             },
-            reached: ports.inputs.is_empty()
+            is_reached: ports.inputs.is_empty()
                 && !ports.outputs.is_empty()
                 && element.class.extension::<Silent>().is_none(),
-            handled: false,
-            reads: element.class.reads_annotations || sends.is_some_and(keeps),
+            facts_change: false,
+            annotations_live: element.class.reads_annotations || sends.is_some_and(keeps),
             annotated: receives.is_some_and(|device| device.notes || keeps(device)),
-            leads: sends.is_some() && properties.carries,
+            leads_to_port: sends.is_some() && properties.carries_super_frames,
             delivers: false,
             super_frames: false,
         }
@@ -123,9 +123,9 @@ impl<'p> DataFlow<'p> {
 
     /// Repeats steps until none changes a state.
     fn solve(&mut self, plan: &Plan) {
-        let mut to_do = ToDo::new(plan.order.iter().copied(), plan.elements.len());
+        let mut to_do = WorkList::new(plan.order.iter().copied(), plan.elements.len());
         while let Some(element) = to_do.next() {
-            for edge in plan.edges.from(element).chain(plan.edges.to(element)) {
+            for edge in plan.edges.from(element).chain(plan.edges.edges_to(element)) {
                 let (from, to) = (edge.from.0, edge.to.0);
                 let after = self.forward(plan, edge);
                 if std::mem::replace(&mut self.states[to], after) != after {
@@ -151,12 +151,13 @@ impl<'p> DataFlow<'p> {
     fn forward(&self, plan: &Plan, edge: &Edge) -> State {
         let (from, mut to) = (self.states[edge.from.0], self.states[edge.to.0]);
         to.facts = to.facts.common(self.facts(plan, edge));
-        to.reached |= from.reached;
-        to.annotated |= from.annotated || from.reads;
-        let carried = from.super_frames && self.properties[edge.from.0].carries;
+        to.is_reached |= from.is_reached;
+        to.annotated |= from.annotated || from.annotations_live;
+        let carried = from.super_frames && self.properties[edge.from.0].carries_super_frames;
         to.super_frames |= !edge.pull && (from.delivers || carried);
         // Segmenting a super-frame reads annotations.
-        to.reads |= to.super_frames || to.annotated && self.properties[edge.to.0].annotates;
+        to.annotations_live |=
+            to.super_frames || to.annotated && self.properties[edge.to.0].annotates;
         to
     }
 
@@ -164,27 +165,31 @@ impl<'p> DataFlow<'p> {
     fn backward(&self, edge: &Edge) -> State {
         let (mut from, to) = (self.states[edge.from.0], self.states[edge.to.0]);
         let properties = &self.properties[edge.from.0];
-        from.handled |= to.handled || self.properties[edge.to.0].changes_facts;
-        from.leads |= !edge.pull && to.leads && properties.carries;
-        from.delivers |= !edge.pull && to.leads && self.brings(properties);
+        from.facts_change |= to.facts_change || self.properties[edge.to.0].changes_facts;
+        from.leads_to_port |= !edge.pull && to.leads_to_port && properties.carries_super_frames;
+        from.delivers |= !edge.pull && to.leads_to_port && self.delivers_super_frames(properties);
         from.super_frames |= from.delivers;
-        from.reads |= from.super_frames || to.reads && !properties.annotates;
+        from.annotations_live |= from.super_frames || to.annotations_live && !properties.annotates;
         from
     }
 
     /// True if the element's device delivers super-frames.
-    fn brings(&self, properties: &Properties) -> bool {
+    fn delivers_super_frames(&self, properties: &Properties) -> bool {
         let probe = || {
             let device = properties.receives();
             let info = device.and_then(|device| self.ports?.probe(&device.name).ok());
             info.is_some_and(|info| info.super_frames)
         };
-        *properties.brings.get_or_init(probe)
+        *properties.delivers_super_frames.get_or_init(probe)
     }
 
     /// Reports needs that are not met, at connections that packets can reach.
     pub(super) fn prove(&self, plan: &Plan, router: &Router, errors: &mut Vec<Diagnostic>) {
-        for edge in plan.edges.iter().filter(|e| self.states[e.from.0].reached) {
+        for edge in plan
+            .edges
+            .iter()
+            .filter(|e| self.states[e.from.0].is_reached)
+        {
             let needed = plan.elements[edge.to.0].class.needs_at(edge.to.1);
             for (what, remedy) in needed.missing(self.facts(plan, edge)) {
                 let (from, to) = (&router.elements[edge.from.0], &router.elements[edge.to.0]);
@@ -208,22 +213,24 @@ impl<'p> DataFlow<'p> {
         for (number, state) in self.states.iter().enumerate() {
             let element: &mut PlanElement = &mut elements[number];
             element.super_frames = state.super_frames;
-            element.handled = state.handled;
-            element.bare = !state.reads && self.properties[number].receives().is_some();
+            element.facts_change = state.facts_change;
+            element.bare = !state.annotations_live && self.properties[number].receives().is_some();
             if element.bare {
                 work.push(number);
             }
         }
         while let Some(from) = work.pop() {
             for to in edges.from(from).map(|edge| edge.to.0) {
-                if !self.states[to].reads && !std::mem::replace(&mut elements[to].bare, true) {
+                if !self.states[to].annotations_live
+                    && !std::mem::replace(&mut elements[to].bare, true)
+                {
                     work.push(to);
                 }
             }
         }
         for edge in edges.iter() {
             let (from, output) = edge.from;
-            if elements[from].bare && self.states[edge.to.0].reads {
+            if elements[from].bare && self.states[edge.to.0].annotations_live {
                 elements[from].annotated.push(output);
             }
         }

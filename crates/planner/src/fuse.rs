@@ -1,17 +1,17 @@
 //! Pass for fused loops: finds sequences of elements that are connected as a fused loop requires.
 //!
-//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, by exactly one path:
-//! if two outputs lead to the next class, neither is the main path. If outputs have names of their own, a loop
-//! continues by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of several
-//! loops that begin at an element, the longest is taken. Loops may overlap; the loop that runs depends on the element
-//! at which a packet arrives.
+//! A fused loop begins wherever its classes are connected in sequence, push output to input 0, by exactly one path: if
+//! two outputs lead to the next class, neither is the main path. If outputs have names of their own, a loop continues
+//! by output 0. Elements that only count ([`Counts`](crate::fused::Counts)) may stand between. Of several loops that
+//! begin at an element, the longest is used. Loops may overlap; the loop that runs depends on the element at which a
+//! packet arrives.
 
 use engine::element::Verdict;
 use engine::fused::{CountsOfClass, FusedLoop};
 use engine::plan::{Edge, PlacedLoop, PlanEdges, PlanElement};
 
-/// Maximum number of counting elements in a loop. A longer chain of them is not searched, because each loop before the
-/// chain would walk it again.
+/// Maximum number of counting elements in a loop. Longer chains are not searched, because every loop before a chain
+/// would walk the chain again.
 const COUNTERS_MAX: usize = 16;
 
 /// An element on the path of a loop.
@@ -46,22 +46,22 @@ pub(super) fn find(
                 let counts: Option<&CountsOfClass> = elements[node].class.extension();
                 counts.is_some() && !elements[node].cuts()
             };
-            let mut ways = Vec::new();
+            let mut paths = Vec::new();
             let first = Step {
                 node,
                 output: 0,
                 counts: false,
             };
-            let mut way = vec![first];
-            spread(&mut way, kinds.len(), &is, &counts, &outputs, &mut ways);
-            let [way] = <[Vec<Step>; 1]>::try_from(ways).ok()?;
+            let mut path = vec![first];
+            extend_path(&mut path, kinds.len(), &is, &counts, &outputs, &mut paths);
+            let [path] = <[Vec<Step>; 1]>::try_from(paths).ok()?;
             let mut placed = PlacedLoop {
                 code,
                 nodes: Vec::new(),
                 on: Vec::new(),
                 counters: Vec::new(),
             };
-            for step in way {
+            for step in path {
                 if step.counts {
                     let behind = placed.nodes.len() - 1;
                     placed.counters.push((behind, step.node));
@@ -94,7 +94,7 @@ fn forward(edge: &Edge, elements: &[PlanElement], rank: &[usize]) -> bool {
 
 /// Extends the path `way` along edges, and collects paths of `len` elements; elements that only count are not
 /// included in `len`.
-fn spread(
+fn extend_path(
     way: &mut Vec<Step>,
     len: usize,
     is: &dyn Fn(Step, usize) -> bool,
@@ -122,7 +122,7 @@ fn spread(
             output: 0,
             counts: counts(edge.to.0),
         });
-        spread(way, len, is, counts, outputs, ways);
+        extend_path(way, len, is, counts, outputs, ways);
         way.pop();
     }
 }

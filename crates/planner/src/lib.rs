@@ -1,7 +1,7 @@
 //! Compiles parsed text to a plan: finds classes, parses configurations, resolves push and pull, proves needs, and
 //! places every element on workers. The planner is pure: it opens no device and no file descriptor.
 //!
-//! A plan that [`make`] returns without errors can be built and run; building cannot fail.
+//! A plan that [`compile`] returns without errors can be built and run; building cannot fail.
 
 mod anonymous;
 mod dataflow;
@@ -15,18 +15,18 @@ mod placement;
 mod ports;
 mod processing;
 mod queues;
-mod to_do;
+mod work_list;
 
 use arguments::near::nearest;
 use arguments::router_wide::RouterWide;
 use arguments::text_file::Seen;
-use arguments::{Args, Around, Names};
+use arguments::{Args, Names, RouterView};
 use dataflow::DataFlow;
 use engine::element::{AnyConfig, Attached, Class};
 use engine::fused::FusedLoop;
 use engine::graph::call;
 use engine::handler::Use;
-use engine::plan::{Looked, Pass, Plan, PlanEdges, PlanElement};
+use engine::plan::{NamedElements, Pass, Plan, PlanEdges, PlanElement};
 use engine::port::PortDirectory;
 use lang::{Diagnostic, Router};
 use std::collections::HashMap;
@@ -150,7 +150,7 @@ const SUGGESTIONS_MAX: usize = 100;
 const CHANGED_MAX: usize = 100;
 
 /// Compiles a router to a plan. Returns `None` if there is an error among the diagnostics; all mistakes are reported.
-pub fn make(
+pub fn compile(
     router: &Router,
     registry: &Registry,
     options: &Options,
@@ -164,7 +164,7 @@ pub fn make(
     let wrong: Vec<Diagnostic> = wrong.collect();
     let (mut plan, mut errors, crossings) = make_once(&router, registry, options);
     if !crossings.is_empty() {
-        owner::cross(&mut router, &crossings);
+        owner::insert_queues(&mut router, &crossings);
         (plan, errors, _) = make_once(&router, registry, options);
     }
     if wrong.iter().any(Diagnostic::is_error) {
@@ -185,7 +185,7 @@ pub fn reconfigure(
     registry: &Registry,
     options: &Options,
 ) -> Result<Arc<Plan>, Vec<Diagnostic>> {
-    let (plan, mut said) = make(router, registry, options);
+    let (plan, mut said) = compile(router, registry, options);
     let before = options.previous;
     let mut made = plan.and_then(|plan| Arc::try_unwrap(plan).ok());
     if let (Some(plan), Some(before)) = (&mut made, before) {
@@ -213,9 +213,9 @@ pub fn reconfigure(
 
 /// Result of planning: the plan, the diagnostics, and elements that still need a queue for packets from other
 /// workers.
-type Made = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
+type PlanningResult = (Option<Arc<Plan>>, Vec<Diagnostic>, Vec<(usize, usize)>);
 
-fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
+fn make_once(router: &Router, registry: &Registry, options: &Options) -> PlanningResult {
     let mut errors = Vec::new();
     let wanted = router.requirements.iter().filter(|r| r.kind == "package");
     errors.extend(wanted.filter(|r| !registry.provides(&r.name)).map(missing));
@@ -255,25 +255,25 @@ fn make_once(router: &Router, registry: &Registry, options: &Options) -> Made {
             class: known[i],
             text: element.config.text.clone(),
             config: config.config,
-            looked: config.looked,
+            named_elements: config.named_elements,
             files: config.files,
             span: element.span,
             inputs: flows.inputs[i].clone(),
             outputs: flows.outputs[i].clone(),
             runs: known[i].runs,
             workers: Vec::new(),
-            home: 0,
+            task_worker: 0,
             pushers: Vec::new(),
             pullers: Vec::new(),
             bare: false,
-            handled: true,
+            facts_change: true,
             annotated: Vec::new(),
             super_frames: false,
             split: None,
             attached: Attached::default(),
             queues: Vec::new(),
             signals: Vec::new(),
-            rooms: Vec::new(),
+            room_signals: Vec::new(),
             listeners: Vec::new(),
             fillers: Vec::new(),
         });
@@ -421,7 +421,7 @@ fn anonymous(element: &lang::Element) -> bool {
 /// Result of configuring an element.
 struct Configured {
     config: AnyConfig,
-    looked: Looked,
+    named_elements: NamedElements,
     files: Vec<Seen>,
 }
 
@@ -436,7 +436,7 @@ fn configure(
     errors: &mut Vec<Diagnostic>,
 ) -> (Vec<Configured>, Vec<Calls>) {
     let mut calls = Vec::new();
-    let around = Around::new(router);
+    let around = RouterView::new(router);
     let changed = previous.map_or_else(Vec::new, |plan| names.changed_since(&plan.names));
     // A changed name can only affect texts that mention it.
     let few = changed.len() <= CHANGED_MAX;
@@ -456,13 +456,13 @@ fn configure(
             (old.class.name == class.name).then_some(old)
         });
         let same = |old: &&PlanElement| {
-            let text = old.text == element.config.text && old.looked.is_none();
+            let text = old.text == element.config.text && old.named_elements.is_none();
             text && !old.files.iter().any(Seen::has_changed)
         };
         if let Some(old) = before.filter(|old| same(old) && same_names(&old.text)) {
             return Configured {
                 config: Arc::clone(&old.config),
-                looked: None,
+                named_elements: None,
                 files: old.files.clone(),
             };
         }
@@ -480,7 +480,7 @@ fn configure(
         args.as_click = as_click;
         args.set_around(&around, at);
         let mut config = (class.configure)(&mut args);
-        let (looked, files) = (args.looked(), args.files());
+        let (named_elements, files) = (args.named_elements(), args.files());
         calls.push((at, std::mem::take(&mut args.calls)));
         let wrong = args.finish();
         if !wrong.iter().any(Diagnostic::is_error)
@@ -491,7 +491,7 @@ fn configure(
         errors.extend(wrong);
         Configured {
             config: config.share(),
-            looked,
+            named_elements,
             files,
         }
     };
@@ -500,7 +500,7 @@ fn configure(
         Some(class) => parse(at, class),
         None => Configured {
             config: Arc::new(()),
-            looked: None,
+            named_elements: None,
             files: Vec::new(),
         },
     });

@@ -7,8 +7,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 /// Checks that the memory of all elements is available: reserves it and releases it. Memory of the previous plan is
-/// already allocated. Memory that this plan's configurations have allocated is counted twice, which errs on the safe
-/// side.
+/// already allocated. Memory that parsing this plan's configurations has allocated is counted twice: the estimate is
+/// too high rather than too low.
 pub(super) fn check(
     plan: &Plan,
     router: &Router,
@@ -32,7 +32,7 @@ pub(super) fn check(
         );
         let wrong = Diagnostic::error("no-memory", message).at(written.span);
         let wrong = wrong.about(title(written), written.span, Some("initializing"));
-        let help = "ask for less, or let the process have more (`ulimit -v`)";
+        let help = "request less memory, or raise the process's limit (`ulimit -v`)";
         errors.push(wrong.help(help));
     }
     black_box(all); // keeps the compiler from removing the allocations

@@ -32,7 +32,7 @@ pub struct TooLong<'p> {
 
 impl TooLong<'_> {
     /// Description of the mistake, and its remedy.
-    pub fn words(&self, plan: &Plan) -> (String, String) {
+    pub fn describe(&self, plan: &Plan) -> (String, String) {
         let TooLong {
             longest,
             device,
@@ -83,7 +83,7 @@ fn limits_before(plan: &Plan, element: usize) -> Vec<(usize, usize)> {
     let (mut limits, mut seen) = (Vec::new(), HashSet::new());
     let mut to_do = VecDeque::from([element]);
     while let Some(at) = to_do.pop_front() {
-        for edge in plan.edges.to(at) {
+        for edge in plan.edges.edges_to(at) {
             let (from, output) = edge.from;
             if seen.len() == STEPS_MAX || !seen.insert(from) {
                 continue;
@@ -102,10 +102,10 @@ fn limits_before(plan: &Plan, element: usize) -> Vec<(usize, usize)> {
     limits
 }
 
-/// Warns of such elements, for devices whose MTU is known.
+/// Warns of elements whose longest packets exceed the known MTU of a device downstream.
 pub(super) fn check(plan: &Plan, ports: &dyn PortDirectory, errors: &mut Vec<Diagnostic>) {
     for one in too_long(plan, |device| ports.probe(device).ok().map(|info| info.mtu)) {
-        let (text, help) = one.words(plan);
+        let (text, help) = one.describe(plan);
         let warning = Diagnostic::warning("mtu", text).at(plan.elements[one.element].span);
         errors.push(warning.help(help));
     }

@@ -15,7 +15,7 @@ pub(super) fn connect(plan: &mut Plan) {
             add(&mut plan.elements[n].fillers, i);
         }
         plan.elements[i].signals = signals;
-        plan.elements[i].rooms = rooms;
+        plan.elements[i].room_signals = rooms;
     }
 }
 

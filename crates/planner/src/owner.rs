@@ -8,24 +8,24 @@ use lang::{Config, Connection, Element, Port, Router};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Capacity, in packets, of the queue that carries packets to an owner, per input.
-const CROSSING: usize = 4096;
+const CROSSING_QUEUE_PACKETS: usize = 4096;
 
-/// Elements that need queues before their inputs, each with its owner.
+/// Elements that need queues before their inputs, each with the worker that owns it.
 pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
     let owned = |&i: &usize| plan.elements[i].class.copies == Copies::Owner;
     let all: Vec<usize> = (0..plan.elements.len()).filter(owned).collect();
     // The lowest element number represents a group.
-    let mut heads: Vec<usize> = (0..plan.elements.len()).collect();
+    let mut roots: Vec<usize> = (0..plan.elements.len()).collect();
     for &i in &all {
-        let partners = plan.elements[i].looked.iter().flatten().copied();
+        let partners = plan.elements[i].named_elements.iter().flatten().copied();
         for partner in partners.filter(owned) {
-            let (a, b) = (head(&mut heads, i), head(&mut heads, partner));
-            heads[a.max(b)] = a.min(b);
+            let (a, b) = (find_root(&mut roots, i), find_root(&mut roots, partner));
+            roots[a.max(b)] = a.min(b);
         }
     }
     let mut groups: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for &i in &all {
-        groups.entry(head(&mut heads, i)).or_default().push(i);
+        groups.entry(find_root(&mut roots, i)).or_default().push(i);
     }
     let mut found = Vec::new();
     for members in groups.into_values() {
@@ -50,16 +50,16 @@ pub(super) fn crossings(plan: &Plan) -> Vec<(usize, usize)> {
 }
 
 /// Representative of an element's group (union-find, with path compression).
-fn head(heads: &mut [usize], mut at: usize) -> usize {
-    while heads[at] != at {
-        heads[at] = heads[heads[at]];
-        at = heads[at];
+fn find_root(roots: &mut [usize], mut at: usize) -> usize {
+    while roots[at] != at {
+        roots[at] = roots[roots[at]];
+        at = roots[at];
     }
     at
 }
 
 /// Inserts the queues into the router.
-pub(super) fn cross(router: &mut Router, crossings: &[(usize, usize)]) {
+pub(super) fn insert_queues(router: &mut Router, crossings: &[(usize, usize)]) {
     // Connections that lead to each input.
     let mut reaches: BTreeMap<Port, Vec<usize>> = BTreeMap::new();
     for (at, connection) in router.connections.iter().enumerate() {
@@ -75,7 +75,7 @@ pub(super) fn cross(router: &mut Router, crossings: &[(usize, usize)]) {
                 element,
                 &format!("queue{input}"),
                 "Queue",
-                CROSSING.to_string(),
+                CROSSING_QUEUE_PACKETS.to_string(),
             );
             let cores = format!("CORES {owner}");
             let unqueue = add(

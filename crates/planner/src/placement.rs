@@ -2,7 +2,7 @@
 //! run where their packets are (RouteBricks: one packet, one core), up to the next queue.
 
 use super::queues::{self, wrong_in};
-use super::to_do::ToDo;
+use super::work_list::WorkList;
 use super::{Options, title};
 use engine::element::{Class, Copies, Runs};
 use engine::graph::call;
@@ -32,7 +32,7 @@ pub(super) fn place(
     if options.as_click {
         for (element, placement) in plan.elements.iter_mut().zip(&mut asked) {
             let named = placement.workers.take();
-            element.home = named.and_then(|w| w.first().copied()).unwrap_or(0);
+            element.task_worker = named.and_then(|w| w.first().copied()).unwrap_or(0);
         }
     }
     let infos = probe(&asked, router, options, errors);
@@ -44,7 +44,7 @@ pub(super) fn place(
     let leaves: Vec<Option<Workers>> = gathers
         .map(|(workers, asked)| workers.clone().filter(|_| asked.gathers))
         .collect();
-    let mut active = spread(plan, &fixed, &leaves, &upstream);
+    let mut active = propagate_activity(plan, &fixed, &leaves, &upstream);
     // A sender with fewer transmit queues than cores that reach it gets one owner instead.
     for (&i, up) in &upstream {
         let room = transmit_room(&asked[i], &infos);
@@ -52,11 +52,11 @@ pub(super) fn place(
             fixed[i] = Some(Workers::from([owner(plan, i, up, &active)]));
         }
     }
-    active = spread(plan, &fixed, &leaves, &upstream);
+    active = propagate_activity(plan, &fixed, &leaves, &upstream);
     store(plan, &active, &leaves);
     for element in &mut plan.elements {
         if !options.as_click {
-            element.home = home(element);
+            element.task_worker = task_worker(element);
         } else if element.workers.is_empty() {
             // The element gets no packets, but its handlers may be used.
             (element.workers, element.pullers) = (vec![0], vec![0]);
@@ -139,13 +139,13 @@ fn elements_named(plan: &Plan, by: usize, name: &str) -> Vec<usize> {
 }
 
 fn probe(
-    asked: &[Placement],
+    placements: &[Placement],
     router: &Router,
     options: &Options,
     errors: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, PortInfo> {
     let mut infos = BTreeMap::new();
-    for (i, device) in asked
+    for (i, device) in placements
         .iter()
         .enumerate()
         .filter_map(|(i, p)| Some((i, p.device.as_ref()?)))
@@ -173,23 +173,22 @@ fn probe(
 }
 
 /// For each receiver whose queues may move: the workers that own queues at the start.
-type Homes = Vec<Option<Vec<usize>>>;
+type InitialOwners = Vec<Option<Vec<usize>>>;
 
-/// Workers of sources, and of pulling elements that request a worker. A receiver whose packets an element distributes
-/// to workers has a copy on every worker, so that its queues can move; its homes are the workers with queues at the
-/// start.
+/// Workers of sources, and of pulling elements that request a worker. A receiver whose packets are steered has a copy
+/// on every worker, so that its queues can move; its initial owners are the workers with queues at the start.
 fn fixed(
     plan: &Plan,
-    asked: &[Placement],
+    placements: &[Placement],
     infos: &BTreeMap<String, PortInfo>,
     router: &Router,
     errors: &mut Vec<Diagnostic>,
-) -> (Vec<Option<Workers>>, Homes) {
+) -> (Vec<Option<Workers>>, InitialOwners) {
     let mut next_single = 0;
-    let mut homes: Homes = vec![None; plan.elements.len()];
+    let mut homes: InitialOwners = vec![None; plan.elements.len()];
     let mut place = |i: usize| -> Option<Workers> {
         let element = &plan.elements[i];
-        let wish = asked[i].workers.as_ref().map(|w| {
+        let wish = placements[i].workers.as_ref().map(|w| {
             w.iter()
                 .copied()
                 .filter(|&w| w < plan.workers)
@@ -201,10 +200,10 @@ fn fixed(
         if element.inputs.iter().any(|&pull| pull) {
             return wish;
         }
-        if asked[i].gathers {
+        if placements[i].gathers {
             return Some(wish.unwrap_or_else(|| (0..plan.workers).collect()));
         }
-        let Some(device) = asked[i].device.as_ref().filter(|d| d.receives) else {
+        let Some(device) = placements[i].device.as_ref().filter(|d| d.receives) else {
             return Some(wish.unwrap_or_else(|| Workers::from([0])));
         };
         let offers = infos
@@ -234,7 +233,7 @@ fn fixed(
         // Devices with fewer queues than workers are assigned to the workers in turn.
         let workers: Workers = (0..n).map(|k| (next_single + k) % plan.workers).collect();
         next_single += n;
-        if is_gathered(plan, i, asked) {
+        if is_gathered(plan, i, placements) {
             homes[i] = Some(workers.into_iter().collect());
             return Some((0..plan.workers).collect());
         }
@@ -246,17 +245,17 @@ fn fixed(
 
 /// True if every packet of a source reaches an element that distributes packets to workers, through elements that
 /// pass packets on immediately.
-fn is_gathered(plan: &Plan, source: usize, asked: &[Placement]) -> bool {
+fn is_gathered(plan: &Plan, source: usize, placements: &[Placement]) -> bool {
     let mut seen = BTreeSet::from([source]);
     let mut to_do = vec![source];
     let mut gathered = false;
     while let Some(from) = to_do.pop() {
         for edge in plan.edges.from(from) {
             let (to, element) = (edge.to.0, &plan.elements[edge.to.0]);
-            if asked[to].gathers {
+            if placements[to].gathers {
                 gathered = true;
             } else if edge.pull
-                || asked[to].device.is_some()
+                || placements[to].device.is_some()
                 || element.runs == Runs::AsTask
                 || element.class.copies != Copies::PerCore
                 || element.outputs.contains(&true)
@@ -280,9 +279,9 @@ fn pullers(plan: &Plan) -> Vec<usize> {
 /// Elements that a pulling element reaches upstream through pull connections.
 struct Upstream {
     /// Elements that provide packets to pull.
-    leaves: Vec<usize>,
+    pull_sources: Vec<usize>,
     /// True if some element upstream cannot be copied.
-    single: bool,
+    not_copyable: bool,
 }
 
 fn upstream(plan: &Plan, puller: usize) -> Upstream {
@@ -291,7 +290,7 @@ fn upstream(plan: &Plan, puller: usize) -> Upstream {
     let mut to_do = vec![puller];
     let mut single = false;
     while let Some(element) = to_do.pop() {
-        for edge in plan.edges.to(element).filter(|e| e.pull) {
+        for edge in plan.edges.edges_to(element).filter(|e| e.pull) {
             let up = edge.from.0;
             if seen.insert(up) {
                 single |= plan.elements[up].class.copies != Copies::PerCore;
@@ -304,20 +303,20 @@ fn upstream(plan: &Plan, puller: usize) -> Upstream {
         }
     }
     Upstream {
-        leaves: found.into_iter().collect(),
-        single,
+        pull_sources: found.into_iter().collect(),
+        not_copyable: single,
     }
 }
 
 /// True if each worker may have its own copy of a pulling element and its queue: there is only one queue, and no
 /// element in between keeps an order across workers.
 fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
-    upstream.leaves.len() == 1
-        && !upstream.single
+    upstream.pull_sources.len() == 1
+        && !upstream.not_copyable
         && plan.elements[puller].class.copies == Copies::PerCore
         && plan
             .edges
-            .from(upstream.leaves[0])
+            .from(upstream.pull_sources[0])
             .filter(|e| e.pull)
             .count()
             == 1
@@ -327,7 +326,7 @@ fn can_be_cloned(plan: &Plan, puller: usize, upstream: &Upstream) -> bool {
 /// on one worker; otherwise it is chosen by the element's number.
 fn owner(plan: &Plan, puller: usize, upstream: &Upstream, active: &[Workers]) -> usize {
     let mut tied = upstream
-        .leaves
+        .pull_sources
         .iter()
         .filter(|&&q| plan.elements[q].class.copies != Copies::PerCore);
     tied.find_map(|&q| active[q].first().copied())
@@ -343,11 +342,11 @@ fn transmit_room(placement: &Placement, infos: &BTreeMap<String, PortInfo>) -> u
 
 /// For each element, the workers on which it is active. Activity spreads downstream along push connections from
 /// elements where packets start, and upstream along pull connections from elements that pull. Packets leave the
-/// elements in `leaves` only on the workers given there.
-fn spread(
+/// elements in `pull_sources` only on the workers given there.
+fn propagate_activity(
     plan: &Plan,
     fixed: &[Option<Workers>],
-    leaves: &[Option<Workers>],
+    pull_sources: &[Option<Workers>],
     upstream: &BTreeMap<usize, Upstream>,
 ) -> Vec<Workers> {
     let n = plan.elements.len();
@@ -357,7 +356,7 @@ fn spread(
         .collect();
     let mut pushers: Vec<Workers> = vec![Workers::new(); n];
     let is_reached = |i: usize| {
-        let pushed = plan.edges.to(i).any(|e| !e.pull);
+        let pushed = plan.edges.edges_to(i).any(|e| !e.pull);
         pushed || plan.edges.from(i).any(|e| e.pull)
     };
     for i in (0..n).filter(|&i| !is_reached(i) && plan.elements[i].runs != Runs::AsTask) {
@@ -369,20 +368,20 @@ fn spread(
         .iter()
         .filter(|(puller, _)| fixed[**puller].is_none());
     for (&puller, up) in free.clone() {
-        let leaves = up.leaves.iter();
-        leaves.for_each(|&leaf| cloned.entry(leaf).or_default().push(puller));
+        let pull_sources = up.pull_sources.iter();
+        pull_sources.for_each(|&leaf| cloned.entry(leaf).or_default().push(puller));
     }
-    let mut to_do = ToDo::new(0..n, n);
+    let mut to_do = WorkList::new(0..n, n);
     let mut idle = 0;
     loop {
         while let Some(element) = to_do.next() {
             let workers = active[element].clone();
-            for edge in plan.edges.to(element).filter(|e| e.pull) {
+            for edge in plan.edges.edges_to(element).filter(|e| e.pull) {
                 if add(&mut active[edge.from.0], &workers) {
                     to_do.add(edge.from.0);
                 }
             }
-            let leaving = leaves[element].as_ref().unwrap_or(&workers);
+            let leaving = pull_sources[element].as_ref().unwrap_or(&workers);
             for edge in plan.edges.from(element).filter(|e| !e.pull) {
                 let to = edge.to.0;
                 if add(&mut pushers[to], leaving) | add(&mut active[to], leaving) {
@@ -448,7 +447,12 @@ fn store(plan: &mut Plan, active: &[Workers], leaves: &[Option<Workers>]) {
     }
 }
 
-fn check_copies(plan: &Plan, asked: &[Placement], router: &Router, errors: &mut Vec<Diagnostic>) {
+fn check_copies(
+    plan: &Plan,
+    placements: &[Placement],
+    router: &Router,
+    errors: &mut Vec<Diagnostic>,
+) {
     let list = |w: &[usize]| {
         w.iter()
             .map(usize::to_string)
@@ -470,15 +474,15 @@ fn check_copies(plan: &Plan, asked: &[Placement], router: &Router, errors: &mut 
                     .help(help),
             );
         }
-        let most = asked[i].workers_max.unwrap_or(usize::MAX);
-        if let Some(worker) = element.workers.iter().find(|&&worker| worker >= most) {
+        let limit = placements[i].workers_max.unwrap_or(usize::MAX);
+        if let Some(worker) = element.workers.iter().find(|&&worker| worker >= limit) {
             let message = format!(
-                "`{}` tells {most} workers apart, and is reached from worker {worker}",
+                "`{}` tells {limit} workers apart, and is reached from worker {worker}",
                 title(&router.elements[i])
             );
             let help = format!(
-                "run with --workers {most} or fewer, or give its sources CORES 0-{}",
-                most.saturating_sub(1)
+                "run with --workers {limit} or fewer, or give its sources CORES 0-{}",
+                limit.saturating_sub(1)
             );
             let wrong = Diagnostic::error("placement", message).at(element.span);
             errors.push(wrong.help(help));
@@ -503,7 +507,7 @@ fn check_copies(plan: &Plan, asked: &[Placement], router: &Router, errors: &mut 
 }
 
 /// The worker that runs an element's task, or its first copy.
-fn home(element: &PlanElement) -> usize {
+fn task_worker(element: &PlanElement) -> usize {
     let workers = match element.runs {
         Runs::OnPackets => &element.workers,
         _ => &element.pullers,

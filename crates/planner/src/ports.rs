@@ -42,19 +42,19 @@ pub(super) fn count(
         let port_count = |class: &ResourcesOfClass| (class.port_count)(&configs[i].config);
         let (least_in, least_out) = resources.map_or((None, None), port_count);
         let element = &router.elements[i];
-        let side = |name, names, used, configured| Side {
+        let side = |name, names, used, configured| PortSide {
             name,
             names,
             used,
             configured,
-            gaps: !options.as_click,
+            may_skip: !options.as_click,
         };
         let input = side("input", class.ports.inputs, inputs, least_in);
         let output = side("output", class.ports.outputs, outputs, least_out);
         let n_in = check_side(element, &input, errors);
         let n_out = check_side(element, &output, errors);
         counts.push((n_in, n_out));
-        limits.push((input.most(), output.most()));
+        limits.push((input.ports_max(), output.ports_max()));
     }
     if options.as_click {
         check_each(router, &limits, errors);
@@ -93,7 +93,7 @@ fn mark(used: &mut Vec<bool>, port: usize) {
 }
 
 /// The inputs or the outputs of an element.
-struct Side<'a> {
+struct PortSide<'a> {
     /// `input` or `output`.
     name: &'static str,
     names: &'static [&'static str],
@@ -101,13 +101,13 @@ struct Side<'a> {
     /// Number of ports that the configuration asks for.
     configured: Option<usize>,
     /// True if optional ports below a used one may stay unused, which Click refuses.
-    gaps: bool,
+    may_skip: bool,
 }
 
-impl Side<'_> {
+impl PortSide<'_> {
     /// Maximum number of ports. `+` stands for exactly as many ports as the configuration requests, `*` for at least
     /// as many.
-    fn most(&self) -> usize {
+    fn ports_max(&self) -> usize {
         let (_, most) = Ports::range(self.names);
         self.configured.filter(|_| !self.is_open()).unwrap_or(most)
     }
@@ -117,16 +117,16 @@ impl Side<'_> {
     }
 }
 
-fn check_side(element: &lang::Element, side: &Side<'_>, errors: &mut Vec<Diagnostic>) -> usize {
-    let Side {
+fn check_side(element: &lang::Element, side: &PortSide<'_>, errors: &mut Vec<Diagnostic>) -> usize {
+    let PortSide {
         names,
         used,
         configured,
-        gaps,
+        may_skip: gaps,
         ..
     } = *side;
     let (least, _) = Ports::range(names);
-    let (open, most) = (side.is_open(), side.most());
+    let (open, most) = (side.is_open(), side.ports_max());
     let mut wrong = |message: String, help: String| {
         errors.push(
             Diagnostic::error("ports", message)

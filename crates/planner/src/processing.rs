@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 /// True if each port is pull.
-pub(super) struct Flows {
+pub(super) struct PortProcessing {
     pub(super) inputs: Vec<Vec<bool>>,
     pub(super) outputs: Vec<Vec<bool>>,
 }
 
-impl Flows {
+impl PortProcessing {
     pub(super) fn edges(&self, router: &Router) -> Vec<Edge> {
         let edge = |c: &lang::Connection| Edge {
             from: (c.from.element, c.from.port),
@@ -72,7 +72,7 @@ pub(super) fn resolve(
     classes: &[&'static Class],
     counts: &[(usize, usize)],
     errors: &mut Vec<Diagnostic>,
-) -> Flows {
+) -> PortProcessing {
     let (numbers, total) = Numbering::new(counts);
     let mut flow = vec![Flow::Agnostic; total];
     for (i, class) in classes.iter().enumerate() {
@@ -97,7 +97,7 @@ pub(super) fn resolve(
         };
         (0..classes.len()).map(ports).collect()
     };
-    Flows {
+    PortProcessing {
         inputs: each(Numbering::input, |c| c.0),
         outputs: each(Numbering::output, |c| c.1),
     }

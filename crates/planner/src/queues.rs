@@ -13,7 +13,7 @@ const QUEUES_MAX: usize = 4096;
 /// Distributes the queues of every device over the copies of the elements that use it.
 pub(super) fn assign(
     plan: &mut Plan,
-    asked: &[Placement],
+    placements: &[Placement],
     infos: &BTreeMap<String, PortInfo>,
     homes: &[Option<Vec<usize>>],
     router: &Router,
@@ -21,7 +21,7 @@ pub(super) fn assign(
 ) {
     let mut requests: BTreeMap<String, PortRequest> = BTreeMap::new();
     let mut receiver: BTreeMap<String, usize> = BTreeMap::new();
-    for (i, placement) in asked.iter().enumerate() {
+    for (i, placement) in placements.iter().enumerate() {
         let Some(device) = &placement.device else {
             continue;
         };
@@ -36,8 +36,8 @@ pub(super) fn assign(
                 .map_or(usize::MAX, |p| p.max_rx_queues);
             // Excessive requests are reported below; for a missing device the number of queues is unknown.
             let queues = device.queues.unwrap_or(copies).min(offers).min(QUEUES_MAX);
-            if let Some(asked) = device.queues {
-                check(i, device, (asked, copies, offers), router, errors);
+            if let Some(placements) = device.queues {
+                check(i, device, (placements, copies, offers), router, errors);
             }
             if let Some(&first) = receiver.get(&device.name) {
                 let message = format!(

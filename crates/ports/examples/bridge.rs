@@ -7,7 +7,7 @@
 use engine::packet::Batch;
 use engine::port::{OpenPort, PortDirectory, PortRequest, RxQueue, TxQueue};
 use ports::Directory;
-use ports::waiter::{Waiter, Woken};
+use ports::waiter::{Waiter, WakeReason};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -112,7 +112,7 @@ fn work(
         }
         if !busy {
             empty += 1;
-            if !poll && waiter.wait(Duration::from_millis(100)) == Woken::Called {
+            if !poll && waiter.wait(Duration::from_millis(100)) == WakeReason::WakerCalled {
                 break;
             }
         }

@@ -26,21 +26,21 @@ fn name_of(device: &str) -> String {
     format!("ashlar/device/{device}")
 }
 
-/// Result of claiming a device.
-pub(crate) enum Claimed {
+/// Result of a claim.
+pub(crate) enum ClaimResult {
     /// This process has the device until the claim is dropped.
-    Now(Claim),
+    Granted(Claim),
     /// This process has claimed the device before.
-    Before,
+    AlreadyClaimed,
     /// A program that cannot have the device claims it; a text for people.
-    Spoilt(String),
+    TakenByOther(String),
 }
 
 /// Claims a device of the calling thread's network namespace.
 ///
 /// # Errors
 /// A sentence: another program has it.
-pub(crate) fn device(device: &str) -> Result<Claimed, String> {
+pub(crate) fn device(device: &str) -> Result<ClaimResult, String> {
     let name = name_of(device);
     let address = SocketAddr::from_abstract_name(&name);
     let listener = match address.and_then(|address| UnixListener::bind_addr(&address)) {
@@ -48,13 +48,13 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
         Err(e) if e.kind() == ErrorKind::AddrInUse => {
             let holder = holder(&name);
             return match holder {
-                Some(holder) if holder.is_this() => Ok(Claimed::Before),
+                Some(holder) if holder.is_this() => Ok(ClaimResult::AlreadyClaimed),
                 Some(holder) if holder.may_have_devices() => Err(format!(
                     "{} has {device}, and each would get all of its frames: end that one, or have both by \
                      --share-devices",
-                    holder.words()
+                    holder.describe()
                 )),
-                _ => Ok(Claimed::Spoilt(format!(
+                _ => Ok(ClaimResult::TakenByOther(format!(
                     "{device}: a program that has no right to open it has claimed it; another router on it would not \
                      be noticed"
                 ))),
@@ -62,7 +62,7 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
         }
         Err(e) => return Err(format!("cannot claim {device}: {e}")),
     };
-    Ok(Claimed::Now(Claim {
+    Ok(ClaimResult::Granted(Claim {
         _listener: listener,
     }))
 }
@@ -71,7 +71,7 @@ pub(crate) fn device(device: &str) -> Result<Claimed, String> {
 /// that routers make are claimed as `tap:NAME`.
 pub fn user_of(device: &str) -> Option<String> {
     let holder = holder(&name_of(device))?;
-    Some(holder.words())
+    Some(holder.describe())
 }
 
 /// Process and user that listen at an abstract address.
@@ -149,7 +149,7 @@ impl Holder {
         theirs.is_some() && theirs == of("self") && rights.is_some_and(|r| r & CAP_NET_RAW != 0)
     }
 
-    fn words(&self) -> String {
+    fn describe(&self) -> String {
         let Some(pid) = self.pid else {
             return format!("a process of user {} that this one cannot see", self.user);
         };
@@ -164,17 +164,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_claimed_once_and_is_free_when_the_claim_is() {
+    fn device_is_claimed_once_until_the_claim_is_dropped() {
         let own = format!("test-{}", process::id());
         let first = device(&own).expect("nobody has it");
-        assert!(matches!(first, Claimed::Now(_)));
+        assert!(matches!(first, ClaimResult::Granted(_)));
         let holder = holder(&name_of(&own)).expect("it listens");
         assert!(holder.is_this());
         assert!(user_of(&own).is_some_and(|words| words.contains(&process::id().to_string())));
         // Use by this process is detected by other means.
-        assert!(matches!(device(&own), Ok(Claimed::Before)));
+        assert!(matches!(device(&own), Ok(ClaimResult::AlreadyClaimed)));
         drop(first);
-        assert!(matches!(device(&own), Ok(Claimed::Now(_))));
+        assert!(matches!(device(&own), Ok(ClaimResult::Granted(_))));
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         });
         let _all: Vec<_> = connections.take(100_000).collect();
         assert_eq!(connected(&name_of(&own)), None, "the queue is full");
-        assert!(matches!(device(&own), Ok(Claimed::Before)));
+        assert!(matches!(device(&own), Ok(ClaimResult::AlreadyClaimed)));
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! Ports by name: which kind of port a name means, and which ports are open.
+//! Directory of ports by name: resolves names to kinds of ports, and keeps the open ports.
 
 mod lookup;
 
-use crate::claim::{self, Claim, Claimed};
+use crate::claim::{self, Claim, ClaimResult};
 use crate::dpdk::DpdkSizes;
 use crate::events::Events;
 use crate::interface::Interface;
-use crate::joint::{Joint, Joints};
 use crate::memory::{Memories, Memory};
 use crate::netns::Namespace;
-use crate::scheme::{self, Inner, Parts, Resource, Scheme, Site};
+use crate::scheme::{self, Inner, Parts, PortContext, Resource, Scheme};
+use crate::shared_port::{SharedPart, SharedPorts};
 use crate::tap::{Tap, Taps};
 use crate::{dpdk, memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
@@ -20,39 +20,44 @@ use std::sync::Arc;
 use sync::Lock;
 
 /// Prefix of a TAP interface's name in claims.
-const TAP: &str = "tap:";
+const TAP_PREFIX: &str = "tap:";
 
 /// Function of an embedding program that opens a port and returns its receive and transmit queues.
-type Maker = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;
+type PortFactory = Box<dyn Fn(&PortRequest) -> Queues + Send + Sync>;
 
 /// Receive queues and transmit queues.
 pub type Queues = (Vec<Box<dyn RxQueue>>, Vec<Box<dyn TxQueue>>);
 
 /// Ports of an embedding program, by name.
 #[derive(Default)]
-struct Embedded(BTreeMap<String, (PortInfo, Maker)>);
+struct Embedded(BTreeMap<String, (PortInfo, PortFactory)>);
 
 impl Embedded {
-    fn get(&self, name: &str) -> Result<&(PortInfo, Maker), String> {
+    fn get(&self, name: &str) -> Result<&(PortInfo, PortFactory), String> {
         let port = self.0.get(name);
         port.ok_or_else(|| format!("there is no port {name}"))
     }
 }
 
 impl Scheme for Embedded {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "NAME"
     }
 
-    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
+    fn strip_scheme<'n>(&self, name: &'n str) -> Option<&'n str> {
         self.0.contains_key(name).then_some(name)
     }
 
-    fn probe(&self, name: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, name: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         Ok(self.get(name)?.0.clone())
     }
 
-    fn open(&self, name: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        name: &str,
+        request: &PortRequest,
+        _: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let (info, open) = self.get(name)?;
         let (rx, tx) = open(request);
         let port = Arc::new(info.clone());
@@ -79,26 +84,26 @@ pub struct Directory {
     /// The router's name, where there are several.
     router: Option<String>,
     /// Shared ports and links between routers of the process.
-    joints: Option<Arc<Joints>>,
+    shared_ports: Option<Arc<SharedPorts>>,
     /// Names of open ports that are a part of a shared port or a link.
-    joined: Lock<BTreeSet<String>>,
-    /// Open devices of the process's routers, by [identity](Self::identity): the router that has each, and how often.
-    taken: Arc<Lock<BTreeMap<String, (String, usize)>>>,
-    /// True if other programs that have a device keep it.
-    claims: bool,
+    open_parts: Lock<BTreeSet<String>>,
+    /// Open devices of the process's routers, by [identity](Self::identity): the router that has the device, and its
+    /// number of open ports.
+    open_devices: Arc<Lock<BTreeMap<String, (String, usize)>>>,
+    /// True if devices that another program has claimed are refused.
+    uses_claims: bool,
     /// The claims of devices, and how many open ports each is for: a device has several names, and is open by two of
     /// them while a reload goes from one to the other.
-    claimed: Lock<BTreeMap<String, (Option<Claim>, usize)>>,
+    claims: Lock<BTreeMap<String, (Option<Claim>, usize)>>,
 }
 
 impl Directory {
-    /// A directory with no port open.
+    /// A directory without open ports.
     pub fn new() -> Directory {
         Directory::default()
     }
 
-    /// A directory whose DPDK ports share other sizes than the usual ones. The first DPDK port of
-    /// the process decides.
+    /// A directory with other sizes for DPDK ports. The first DPDK port of the process fixes the sizes.
     pub fn with_dpdk_sizes(sizes: DpdkSizes) -> Directory {
         let mut directory = Directory::default();
         directory.dpdk = dpdk::Devices(sizes);
@@ -149,7 +154,7 @@ impl Directory {
 
     /// Refuses Linux interfaces that another program has opened by claim.
     pub fn with_claims(mut self) -> Directory {
-        self.claims = true;
+        self.uses_claims = true;
         self
     }
 
@@ -167,38 +172,38 @@ impl Directory {
     }
 
     /// Lets routers of the process share ports and be linked.
-    pub fn with_joints(mut self, joints: Arc<Joints>) -> Directory {
-        self.joints = Some(joints);
+    pub fn with_shared_ports(mut self, shared_ports: Arc<SharedPorts>) -> Directory {
+        self.shared_ports = Some(shared_ports);
         self
     }
 
     /// Shared ports and links between routers of the process.
-    pub fn joints(&self) -> Option<&Arc<Joints>> {
-        self.joints.as_ref()
+    pub fn shared_ports(&self) -> Option<&Arc<SharedPorts>> {
+        self.shared_ports.as_ref()
     }
 
     /// True if the name is a port of the machine, not a share of one or a link between routers.
     pub fn is_of_machine(&self, name: &str) -> bool {
-        matches!(self.joint(name), Ok(None))
+        matches!(self.shared_part(name), Ok(None))
     }
 
     /// The shared port or link of this name; `None` if it is a port of this router alone.
     ///
     /// # Errors
     /// The router has no part in the shared port or link of this name; a sentence.
-    fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
-        match (&self.joints, &self.router) {
-            (Some(joints), Some(router)) => joints.find(router, name),
+    fn shared_part(&self, name: &str) -> Result<Option<SharedPart>, String> {
+        match (&self.shared_ports, &self.router) {
+            (Some(shared_ports), Some(router)) => shared_ports.find(router, name),
             _ => Ok(None),
         }
     }
 
-    /// True if the names of open ports have the same meaning as when they were opened: a port of this router alone, or
-    /// a part of a shared one.
-    pub fn means_the_same(&self) -> bool {
-        let joined = self.joined.lock().clone();
-        let is_joint = |name: &String| !matches!(self.joint(name), Ok(None));
-        let same = |name: &String| is_joint(name) == joined.contains(name);
+    /// True if all names of open ports still denote the same ports: a port of this router alone, or a part of a shared
+    /// port.
+    pub fn names_are_unchanged(&self) -> bool {
+        let joined = self.open_parts.lock().clone();
+        let is_shared = |name: &String| !matches!(self.shared_part(name), Ok(None));
+        let same = |name: &String| is_shared(name) == joined.contains(name);
         self.names().iter().all(same)
     }
 
@@ -233,9 +238,9 @@ impl Directory {
         own.namespace = namespace;
         own.taps = self.taps.of_router(router);
         own.router = Some(router.to_owned());
-        own.joints = self.joints.clone();
-        own.taken = Arc::clone(&self.taken);
-        own.claims = self.claims;
+        own.shared_ports = self.shared_ports.clone();
+        own.open_devices = Arc::clone(&self.open_devices);
+        own.uses_claims = self.uses_claims;
         own
     }
 
@@ -256,7 +261,7 @@ impl Directory {
         let Some((port, router)) = self.claim(name) else {
             return Ok(());
         };
-        let mut taken = self.taken.lock();
+        let mut taken = self.open_devices.lock();
         let (owner, times) = taken.entry(port).or_insert((router.to_owned(), 0));
         if owner != router {
             return Err(format!(
@@ -269,30 +274,30 @@ impl Directory {
 
     /// Claims a port's network interface, if the port has one and no other program uses it. The error is a sentence.
     fn claim_device(&self, name: &str) -> Result<(), String> {
-        let device = match self.claims {
+        let device = match self.uses_claims {
             true => self.linux_interface(name),
             false => None,
         };
         let Some(device) = device else {
             return Ok(());
         };
-        let mut all = self.claimed.lock();
+        let mut all = self.claims.lock();
         if let Some((_, ports)) = all.get_mut(&device) {
             *ports += 1;
             return Ok(());
         }
         let claimed = match &self.namespace {
-            Some(namespace) if device.starts_with(TAP) => {
+            Some(namespace) if device.starts_with(TAP_PREFIX) => {
                 let device = device.clone();
-                namespace.within(move || claim::device(&device))
+                namespace.run(move || claim::device(&device))
             }
             _ => claim::device(&device),
         };
         let claim = match claimed? {
-            Claimed::Now(claim) => Some(claim),
-            Claimed::Before => None,
-            Claimed::Spoilt(why) => {
-                self.events.say(why);
+            ClaimResult::Granted(claim) => Some(claim),
+            ClaimResult::AlreadyClaimed => None,
+            ClaimResult::TakenByOther(why) => {
+                self.events.add(why);
                 None
             }
         };
@@ -305,7 +310,7 @@ impl Directory {
         let Some(device) = self.linux_interface(name) else {
             return;
         };
-        let mut all = self.claimed.lock();
+        let mut all = self.claims.lock();
         if let Some((_, ports)) = all.get_mut(&device) {
             *ports -= 1;
             if *ports == 0 {
@@ -319,22 +324,22 @@ impl Directory {
     fn linux_interface(&self, name: &str) -> Option<String> {
         match self.resource(name) {
             Resource::Interface(name) | Resource::Xdp(name) => Some(name),
-            Resource::Tap(name) => Some(format!("{TAP}{name}")),
+            Resource::Tap(name) => Some(format!("{TAP_PREFIX}{name}")),
             _ => None,
         }
     }
 
     fn give_back(&self, name: &str) {
         self.give_device_back(name);
-        self.leave(name);
+        self.release(name);
     }
 
     /// Releases a port that [`take`](Self::take) has taken.
-    fn leave(&self, name: &str) {
+    fn release(&self, name: &str) {
         let Some((port, _)) = self.claim(name) else {
             return;
         };
-        let mut taken = self.taken.lock();
+        let mut taken = self.open_devices.lock();
         if let Some((_, times)) = taken.get_mut(&port) {
             *times -= 1;
             if *times == 0 {
@@ -356,7 +361,7 @@ impl Directory {
         self
     }
 
-    /// Closes the queues given to [`with_queues`](Self::with_queues) that no port has taken up; the names.
+    /// Closes the queues of [`with_queues`](Self::with_queues) that no port has taken over. Returns their names.
     pub fn close_queues_left(&self) -> Vec<String> {
         self.taps.close_inherited()
     }
@@ -371,7 +376,7 @@ impl Directory {
         self.taps.get(name)
     }
 
-    /// Makes a TAP interface again that [is gone](Tap::is_gone).
+    /// Recreates a deleted TAP interface ([`Tap::is_gone`]).
     ///
     /// # Errors
     /// The interface cannot be made; a sentence says why.
@@ -380,13 +385,13 @@ impl Directory {
             None => tap.restore(),
             Some(namespace) => {
                 let tap = Arc::clone(tap);
-                namespace.within(move || tap.restore())
+                namespace.run(move || tap.restore())
             }
         };
         done.map_err(|e| tap::failed("tap", tap.name(), &e))
     }
 
-    /// Events of ports since the last call, one sentence each, oldest first.
+    /// Port events since the last call, one sentence each, oldest first.
     pub fn events(&self) -> Vec<String> {
         std::mem::take(&mut *self.events.0.lock())
     }
@@ -412,31 +417,33 @@ impl PortDirectory for Directory {
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
         let mut ports = self.open.lock();
         if let Some(open) = ports.get(name) {
-            return enough(name, "open with", (open.rx.len(), open.tx.len()), request)
+            return serves_request(name, "open with", (open.rx.len(), open.tx.len()), request)
                 .map(|()| open.clone());
         }
         let info = Lookup::new(self).probe(name)?;
-        enough(
+        serves_request(
             name,
             "made for",
             (info.max_rx_queues, info.max_tx_queues),
             request,
         )?;
         self.take(name)?;
-        self.claim_device(name).inspect_err(|_| self.leave(name))?;
+        self.claim_device(name)
+            .inspect_err(|_| self.release(name))?;
         let opened = Lookup::new(self).open(name, request);
         let opened = opened.and_then(|parts| {
             // Some devices report their number of queues only once they are open. Dropping the parts here closes the
             // device.
-            enough(name, "open with", (parts.rx.len(), parts.tx.len()), request).map(|()| parts)
+            serves_request(name, "open with", (parts.rx.len(), parts.tx.len()), request)
+                .map(|()| parts)
         });
         let mut parts = opened.inspect_err(|_| self.give_back(name))?;
-        if let (Some(joints), Some(router)) = (&self.joints, &self.router) {
-            match self.joint(name) {
-                Ok(None) => self.joined.lock().remove(name),
-                _ => self.joined.lock().insert(name.to_owned()),
+        if let (Some(shared_ports), Some(router)) = (&self.shared_ports, &self.router) {
+            match self.shared_part(name) {
+                Ok(None) => self.open_parts.lock().remove(name),
+                _ => self.open_parts.lock().insert(name.to_owned()),
             };
-            parts = joints.opened(router, name, parts);
+            parts = shared_ports.opened(router, name, parts);
         }
         let open = OpenPort {
             name: name.to_string(),
@@ -471,7 +478,12 @@ impl Drop for Directory {
 }
 
 /// True if a port with queues `has` can serve a request.
-fn enough(name: &str, how: &str, has: (usize, usize), r: &PortRequest) -> Result<(), String> {
+fn serves_request(
+    name: &str,
+    how: &str,
+    has: (usize, usize),
+    r: &PortRequest,
+) -> Result<(), String> {
     for (kind, has, asked) in [
         ("receive", has.0, r.rx_queues),
         ("transmit", has.1, r.tx_queues),

@@ -8,13 +8,13 @@ use sync::Lock;
 pub struct Events(pub(crate) Arc<Lock<Vec<String>>>);
 
 /// Maximum number of events that are kept uncollected.
-const MAX_EVENTS: usize = 1000;
+const EVENTS_MAX: usize = 1000;
 
 impl Events {
     /// Adds an event: one sentence. Events that nobody collects are dropped from 1000 on.
-    pub fn say(&self, text: String) {
+    pub fn add(&self, text: String) {
         let mut list = self.0.lock();
-        if list.len() < MAX_EVENTS {
+        if list.len() < EVENTS_MAX {
             list.push(text);
         }
     }

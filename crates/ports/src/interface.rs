@@ -1,8 +1,8 @@
 //! Linux interfaces, by AF_PACKET (`af_packet:eth0`), by AF_XDP (`af_xdp:eth0`), or by the better of both (`eth0`).
 
 use crate::events::Events;
-use crate::facts::Facts;
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::interface_properties::Facts;
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::{af_packet, af_xdp};
 use engine::port::{PortInfo, PortRequest};
 
@@ -63,7 +63,7 @@ impl Interface {
 }
 
 impl Scheme for Interface {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         match self.0 {
             Kind::Best => "INTERFACE",
             Kind::Packet => "af_packet:INTERFACE",
@@ -71,8 +71,8 @@ impl Scheme for Interface {
         }
     }
 
-    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
-        match self.form().split_once(':') {
+    fn strip_scheme<'n>(&self, name: &'n str) -> Option<&'n str> {
+        match self.name_syntax().split_once(':') {
             // Linux allows no colon in an interface's name.
             None => (!name.contains(':')).then_some(name),
             Some((scheme, _)) => name.strip_prefix(scheme)?.strip_prefix(':'),
@@ -86,12 +86,17 @@ impl Scheme for Interface {
         }
     }
 
-    fn probe(&self, name: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, name: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         let facts = Facts::of(name)?;
         Ok(choose(name, &facts, self.0, None).1)
     }
 
-    fn open(&self, name: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        name: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         open(name, self.0, request, site.events())
     }
 }

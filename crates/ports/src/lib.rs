@@ -13,7 +13,7 @@
 //! | `pcap:FILE`, `pcap:IN,OUT` | capture files |
 //! | `null:`, `null:64` | discards; receives nothing, or endless frames of 64 bytes |
 //! | `ring:NAME` | what is sent to it is received from it |
-//! | `shares:NAME` | all routers' shares of a shared port, in the graph of the port's own router: [`joint`] |
+//! | `shares:NAME` | all routers' shares of a shared port, in the graph of the port's own router: [`shared_port`] |
 //! | `tap:NAME` | a TAP interface, in the router's namespace: [`Directory::in_namespace`] |
 //! | `tun:ip,addr=10.0.0.1/8` | a TUN interface (`ether`: TAP), made and set up for the port; see KernelTun |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
@@ -25,13 +25,13 @@
 //! address on the interface (a router with the same address would not see its packets) and no other interface on top of
 //! it, and the interface has as many queues as are asked for. A veth is opened by AF_PACKET, since its peer may hand
 //! over frames with unfinished checksums, which AF_XDP cannot tell (with `ethtool -K PEER tx off` it does not). The
-//! port's remarks tell what was taken and why.
+//! port's remarks name the chosen method and the reason.
 //!
 //! Names with commas stand in quotes in a configuration: `FromDevice("memif:role=server,id=0")`.
 //!
-//! A port opens all its queues at once; each is a value that one worker owns (`engine::port`).
-//! Whatever a port drops has a name in its counters. What happens to a port while it is open (its
-//! link, its interface, its file) is said once, by [`Directory::events`].
+//! A port opens all its queues at once; each is a value that one worker owns (`engine::port`). Each drop of a port is
+//! counted under a name. Events of an open port (of its link, its interface, its file) are reported once, by
+//! [`Directory::events`].
 
 mod af_packet;
 mod af_xdp;
@@ -39,19 +39,19 @@ mod claim;
 mod counts;
 mod directory;
 mod dpdk;
-mod end;
 mod ethtool;
 mod events;
-mod facts;
 mod interface;
-pub mod joint;
+mod interface_properties;
 mod memif;
 pub mod memory;
 mod napi;
 pub mod netns;
 mod null;
 mod offload;
-pub use offload::{fold, unfold};
+mod ring_handover;
+pub mod shared_port;
+pub use offload::{merge_frames, segment_frame};
 pub mod pcap;
 mod region;
 mod ring;
@@ -75,37 +75,40 @@ pub use tap::Tap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Number of bytes of a frame's checksum.
-const CRC: usize = 4;
-/// Number of frames that buffers hold unless more is asked for.
-const USUAL: usize = 2048;
+const CRC_BYTES: usize = 4;
+/// Default number of bytes of a frame that a buffer holds.
+const FRAME_BYTES_DEFAULT: usize = 2048;
 
 /// Makes packet buffers large enough for frames of `bytes` bytes, checksums included. Call it before a port is probed
 /// or opened.
 pub fn carry_frames(bytes: usize) {
-    if bytes > USUAL {
-        LONGEST.store(bytes, Relaxed);
+    if bytes > FRAME_BYTES_DEFAULT {
+        FRAME_LEN_MAX.store(bytes, Relaxed);
         // Cards write a frame into several buffers if it is longer than the power of two below a buffer's size
         // (net_e1000_em), but a packet is one buffer. Some drivers report a buffer as one byte shorter than it is.
-        engine::packet::pool::configure((bytes - CRC + 1).next_power_of_two(), BUFFERS);
+        engine::packet::pool::configure(
+            (bytes - CRC_BYTES + 1).next_power_of_two(),
+            HEAP_BUFFERS_MAX,
+        );
     }
 }
 
-/// Longest frame that was requested.
-static LONGEST: AtomicUsize = AtomicUsize::new(USUAL);
+/// Longest requested frame, in bytes.
+static FRAME_LEN_MAX: AtomicUsize = AtomicUsize::new(FRAME_BYTES_DEFAULT);
 
-/// The MTU that links need for the longest frame that was asked for; `None` if they stay as they are.
+/// MTU that links need for the longest requested frame; `None` to leave MTUs unchanged.
 fn mtu() -> Option<usize> {
-    (LONGEST.load(Relaxed) > USUAL).then(longest_mtu)
+    (FRAME_LEN_MAX.load(Relaxed) > FRAME_BYTES_DEFAULT).then(longest_mtu)
 }
 
 /// The largest MTU for which buffers hold all frames.
 fn longest_mtu() -> usize {
     const ETHERNET: usize = 14;
-    LONGEST.load(Relaxed) - CRC - ETHERNET
+    FRAME_LEN_MAX.load(Relaxed) - CRC_BYTES - ETHERNET
 }
 
-/// Number of buffers of the heap that may exist, as without [`carry_frames`].
-const BUFFERS: usize = 256 * 1024;
+/// Maximum number of heap buffers, the same as without [`carry_frames`].
+const HEAP_BUFFERS_MAX: usize = 256 * 1024;
 
 #[cfg(test)]
 mod tests;

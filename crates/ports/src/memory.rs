@@ -1,9 +1,9 @@
-//! `mem:NAME`: a port whose other end is in the hands of a test.
+//! `mem:NAME`: a port whose other end is controlled by a test.
 //!
-//! Frames cross as bytes and under a lock, since the far end may live on any thread: made for tests
-//! and demonstrations, not for speed. Sleeping workers wake as they would for a real port.
+//! Frames are copied under a lock, since the far end may be on any thread. The port is for tests and demonstrations,
+//! not for speed. Sleeping workers wake as they would for a real port.
 
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::sys;
 use engine::packet::anno::PacketType;
 use engine::packet::super_frame::{Shape, cut_all};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use sync::Lock;
 
 /// Maximum number of queues that a memory port can have, in each direction.
-const MAX_QUEUES: usize = 64;
+const QUEUES_MAX: usize = 64;
 
 /// A frame that the router sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,15 +36,15 @@ struct Frame {
 
 #[derive(Default)]
 struct State {
-    /// Frames under way to each receive queue; it grows with the queues used.
+    /// Frames that wait in each receive queue; the list grows with the queues in use.
     rx: Vec<VecDeque<Frame>>,
-    bells: Vec<Arc<OwnedFd>>,
+    wake_fds: Vec<Arc<OwnedFd>>,
     sent: VecDeque<Sent>,
     rx_limit: usize,
     tx_limit: usize,
     up: bool,
     super_frames: bool,
-    /// True since the first super-frame.
+    /// True after the first super-frame.
     has_super_frames: bool,
     ended: bool,
     too_long: u64,
@@ -105,7 +105,7 @@ impl Memory {
         self.inject_each(queue, frames.into_iter().map(|frame| (frame, 0)))
     }
 
-    /// Makes the port bring and take super-frames (`on`), or cut them.
+    /// Makes the port deliver and accept super-frames, or segment them if `on` is false.
     pub fn carry_super_frames(&self, on: bool) {
         self.lock().super_frames = on;
     }
@@ -137,7 +137,7 @@ impl Memory {
             }
         }
         if taken > 0
-            && let Some(bell) = state.bells.get(queue)
+            && let Some(bell) = state.wake_fds.get(queue)
         {
             sys::signal(bell);
         }
@@ -156,7 +156,7 @@ impl Memory {
         sent
     }
 
-    /// Waits until `frames` have been sent and not collected, or the time is over; then collects.
+    /// Waits until `frames` frames are ready to collect, for at most `limit`, then collects all.
     pub fn collect_at_least(&self, frames: usize, limit: Duration) -> Vec<Sent> {
         self.wait(limit, |state| state.sent.len() >= frames);
         self.collect()
@@ -189,7 +189,7 @@ impl Memory {
     pub fn end(&self) {
         let mut state = self.lock();
         state.ended = true;
-        for bell in &state.bells {
+        for bell in &state.wake_fds {
             sys::signal(bell);
         }
     }
@@ -228,7 +228,7 @@ impl Port for Memory {
 struct Rx {
     memory: Memory,
     queue: usize,
-    bell: Option<Arc<OwnedFd>>,
+    wake_fd: Option<Arc<OwnedFd>>,
 }
 
 impl Rx {
@@ -259,7 +259,7 @@ impl Rx {
             n += 1;
         }
         if state.rx[self.queue].is_empty() {
-            if let Some(bell) = self.bell.as_ref().filter(|_| !state.ended) {
+            if let Some(bell) = self.wake_fd.as_ref().filter(|_| !state.ended) {
                 sys::clear(bell);
             }
             if n > 0 {
@@ -294,11 +294,11 @@ impl RxQueue for Rx {
         if !self.brings_super_frames() {
             return self.take(into, max, note);
         }
-        let mut came = Batch::new();
-        self.take(&mut came, max, note);
-        cut_all(&mut came, |_| self.memory.lock().too_long += 1);
-        let packets = came.len();
-        into.append(&mut came);
+        let mut received = Batch::new();
+        self.take(&mut received, max, note);
+        cut_all(&mut received, |_| self.memory.lock().too_long += 1);
+        let packets = received.len();
+        into.append(&mut received);
         packets
     }
 
@@ -309,7 +309,7 @@ impl RxQueue for Rx {
     /// Sets wrong annotations on purpose: an element that reads them in spite of its declaration does so in every test.
     fn receive_bare(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
-        let came = self.receive(into, max);
+        let received = self.receive(into, max);
         for packet in into.iter_mut().skip(before) {
             packet.set_network_offset(0);
             packet.cold_mut().timestamp = 0xbad;
@@ -317,11 +317,11 @@ impl RxQueue for Rx {
             (anno.mac, anno.paint, anno.trace, anno.tail) = (1, 0xba, 0xbad, 0xbad);
             anno.packet_type = PacketType::OtherHost;
         }
-        came
+        received
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        self.bell.as_ref().map(|bell| bell.as_raw_fd())
+        self.wake_fd.as_ref().map(|bell| bell.as_raw_fd())
     }
 
     fn ended(&self) -> bool {
@@ -374,7 +374,7 @@ impl TxQueue for Tx {
 
 /// Description of a memory port.
 pub(crate) fn info() -> PortInfo {
-    PortInfo::of_process("memory", MAX_QUEUES)
+    PortInfo::of_process("memory", QUEUES_MAX)
 }
 
 /// The memory ports of a directory, by name.
@@ -389,7 +389,7 @@ impl Memories {
 }
 
 impl Scheme for Memories {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "mem:NAME"
     }
 
@@ -397,11 +397,16 @@ impl Scheme for Memories {
         Resource::Nothing
     }
 
-    fn probe(&self, name: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, name: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         Ok(self.get(name).info())
     }
 
-    fn open(&self, name: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        name: &str,
+        request: &PortRequest,
+        _: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         Ok(open(&self.get(name), request))
     }
 }
@@ -412,14 +417,14 @@ pub(crate) fn open(memory: &Memory, request: &PortRequest) -> Parts {
     state.grow(request.rx_queues);
     // Frames may wait already, so the bells start rung. Without a descriptor the port is polled.
     let bells = (0..state.rx.len()).map(|_| sys::eventfd().map(Arc::new));
-    state.bells = bells.collect::<Result<_, _>>().unwrap_or_default();
-    state.bells.iter().for_each(|bell| sys::signal(bell));
+    state.wake_fds = bells.collect::<Result<_, _>>().unwrap_or_default();
+    state.wake_fds.iter().for_each(|bell| sys::signal(bell));
     let rx = (0..request.rx_queues).map(|queue| {
-        let bell = state.bells.get(queue).cloned();
+        let bell = state.wake_fds.get(queue).cloned();
         Box::new(Rx {
             memory: memory.clone(),
             queue,
-            bell,
+            wake_fd: bell,
         }) as Box<dyn RxQueue>
     });
     let rx = rx.collect();

@@ -93,7 +93,7 @@ impl Namespace {
     }
 
     /// Runs `job` in the namespace, on its thread, one at a time, and returns its result.
-    pub fn within<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
+    pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = channel();
         let job = move || {
             let done = catch_unwind(AssertUnwindSafe(job));
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_that_is_not_there_is_said_with_a_remedy() {
+    fn missing_namespace_is_reported_with_a_remedy() {
         let error = Namespace::open("no-such-ns").err().expect("there is none");
         assert!(error.contains("ip netns add no-such-ns"), "{error}");
     }
@@ -144,10 +144,10 @@ mod tests {
             testkit::root();
             let own = Namespace::open("/proc/self/ns/net").unwrap_or_else(|e| panic!("{e}"));
             let name = || std::thread::current().name().map(str::to_owned);
-            assert_eq!(own.within(name).as_deref(), Some("netns"));
-            let panicked = catch_unwind(AssertUnwindSafe(|| own.within(|| panic!("of the job"))));
+            assert_eq!(own.run(name).as_deref(), Some("netns"));
+            let panicked = catch_unwind(AssertUnwindSafe(|| own.run(|| panic!("of the job"))));
             assert!(panicked.is_err());
-            assert_eq!(own.within(|| 7), 7);
+            assert_eq!(own.run(|| 7), 7);
         }
     }
 }

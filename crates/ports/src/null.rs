@@ -1,12 +1,12 @@
 //! `null:` discards the frames sent to it and receives nothing; `null:LENGTH` receives, without end, UDP frames of that
 //! many bytes. The port serves to measure the cost of a router without a device.
 
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::sync::Arc;
 
-const MAX_QUEUES: usize = 64;
+const QUEUES_MAX: usize = 64;
 
 /// Receives copies of one frame, or nothing.
 struct Rx(Option<Vec<u8>>);
@@ -74,7 +74,7 @@ fn length(rest: &str) -> Result<Option<usize>, String> {
 pub(crate) struct Null;
 
 impl Scheme for Null {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "null:LENGTH"
     }
 
@@ -82,12 +82,17 @@ impl Scheme for Null {
         Resource::Nothing
     }
 
-    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, rest: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         length(rest)?;
-        Ok(PortInfo::of_process("null", MAX_QUEUES))
+        Ok(PortInfo::of_process("null", QUEUES_MAX))
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let (info, len) = (self.probe(rest, site)?, length(rest)?);
         let rx = (0..request.rx_queues)
             .map(|queue| Box::new(Rx(len.map(|len| frame(len, queue)))) as Box<dyn RxQueue>);

@@ -99,9 +99,9 @@ impl VnetHeader {
 
 /// Maximum number of segments of a super-frame: 64 KiB in the smallest that Linux makes of TCP (sysctl
 /// tcp_min_snd_mss). One byte in each segment would make 65,000 packets of one frame.
-const SEGMENTS: usize = 1366;
+const SEGMENTS_MAX: usize = 1366;
 /// Maximum number of segments of a super-frame that is carried whole: it is cut in one turn.
-const SEGMENTS_WHOLE: usize = 128;
+const CARRIED_SEGMENTS_MAX: usize = 128;
 
 /// Reason why a super-frame could not be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(crate) enum CutError {
 
 /// Offsets of the headers of a super-frame of `len` bytes, and its tunnels; `None` if they do not fit its virtio-net
 /// header.
-fn shape(vnet: &VnetHeader, head: &[u8], len: usize) -> Option<(Shape, Tunnel)> {
+fn segment_layout(vnet: &VnetHeader, head: &[u8], len: usize) -> Option<(Shape, Tunnel)> {
     let mut at = 12;
     while matches!(head.get(at..at + 2)?, [0x81, 0x00] | [0x88, 0xa8]) {
         at += 4;
@@ -185,7 +185,12 @@ fn begins_at(packet: &[u8], start: usize, tcp: bool) -> bool {
 
 /// Offsets of the headers of a super-frame of `len` bytes, if it can be carried whole and its segments fit into `room`
 /// bytes. All headers must lie in `head`.
-pub(crate) fn whole(vnet: &VnetHeader, head: &[u8], len: usize, room: usize) -> Option<Shape> {
+pub(crate) fn super_frame_shape(
+    vnet: &VnetHeader,
+    head: &[u8],
+    len: usize,
+    room: usize,
+) -> Option<Shape> {
     let shape = Shape::of_frame(head, len)?;
     let kind = if shape.v6 { GSO_TCPV6 } else { GSO_TCPV4 };
     let checksum = (usize::from(vnet.csum_start), usize::from(vnet.csum_offset));
@@ -194,14 +199,14 @@ pub(crate) fn whole(vnet: &VnetHeader, head: &[u8], len: usize, room: usize) -> 
         && vnet.flags & NEEDS_CSUM != 0
         && checksum == (shape.transport, TCP_CSUM)
         && vnet.segment > 0
-        && len.saturating_sub(shape.payload) <= SEGMENTS_WHOLE * usize::from(vnet.segment)
+        && len.saturating_sub(shape.payload) <= CARRIED_SEGMENTS_MAX * usize::from(vnet.segment)
         && first < len
         && first <= room;
     carried.then_some(shape)
 }
 
 /// A super-frame that is being cut, which lies in a `head` that has all headers, and then in a `tail`.
-pub(crate) struct Cut {
+pub(crate) struct Segmenter {
     shape: Shape,
     tunnel: Tunnel,
     segment: usize,
@@ -212,19 +217,20 @@ pub(crate) struct Cut {
     is_done: bool,
 }
 
-impl Cut {
+impl Segmenter {
     /// Begins to cut a frame with `tail` bytes after its head.
     ///
     /// # Errors
     /// The header or the frame is not valid; [`CutError`] has the reasons.
-    pub(crate) fn new(vnet: &VnetHeader, head: &[u8], tail: usize) -> Result<Cut, CutError> {
-        let (shape, tunnel) = shape(vnet, head, head.len() + tail).ok_or(CutError::Unknown)?;
+    pub(crate) fn new(vnet: &VnetHeader, head: &[u8], tail: usize) -> Result<Segmenter, CutError> {
+        let (shape, tunnel) =
+            segment_layout(vnet, head, head.len() + tail).ok_or(CutError::Unknown)?;
         let segment = usize::from(vnet.segment);
         let total = head.len() - shape.payload + tail;
-        if total.div_ceil(segment) > SEGMENTS {
+        if total.div_ceil(segment) > SEGMENTS_MAX {
             return Err(CutError::TooMany);
         }
-        Ok(Cut {
+        Ok(Segmenter {
             shape,
             tunnel,
             segment,
@@ -249,7 +255,7 @@ impl Cut {
         let room = packet.put(payload_at + len).ok_or(CutError::TooLong)?;
         let (headers, payload) = room.split_at_mut(payload_at);
         headers.copy_from_slice(&head[..payload_at]);
-        gather(&head[payload_at..], tail, self.start, payload);
+        copy_from_two(&head[payload_at..], tail, self.start, payload);
         self.is_done = self.start + len == self.total;
         self.shape
             .finish(room, self.index, self.start, self.is_done);
@@ -264,13 +270,13 @@ impl Cut {
 ///
 /// # Errors
 /// The frame is not valid, or buffers have run out ([`CutError`]). Segments made before the error have been delivered.
-fn cut(
+fn segment(
     vnet: &VnetHeader,
     head: &[u8],
     tail: &[u8],
     mut deliver: impl FnMut(Packet),
 ) -> Result<(), CutError> {
-    let mut cut = Cut::new(vnet, head, tail.len())?;
+    let mut cut = Segmenter::new(vnet, head, tail.len())?;
     while let Some(segment) = cut.next(head, tail)? {
         deliver(segment);
     }
@@ -278,14 +284,14 @@ fn cut(
 }
 
 /// The packets that result from a frame with the virtio-net header `vnet`, whose first `head` bytes are contiguous. An
-/// invalid frame yields only the packets before the fault. For tests on arbitrary bytes.
-pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
+/// invalid frame yields only the packets before the fault. For tests with arbitrary bytes.
+pub fn segment_frame(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
     let vnet = VnetHeader::parse(vnet);
     let mut packets = Vec::new();
     if vnet.is_gso() {
         let (head, tail) = frame.split_at(head.min(frame.len()));
         // After an error, the segments before it remain.
-        let _ = cut(&vnet, head, tail, |packet| packets.push(packet));
+        let _ = segment(&vnet, head, tail, |packet| packets.push(packet));
     } else if let Some(mut packet) = Packet::from_bytes(frame)
         && vnet.complete(packet.data_mut())
     {
@@ -296,7 +302,7 @@ pub fn unfold(vnet: &[u8; 10], frame: &[u8], head: usize) -> Vec<Packet> {
 
 /// Messages to the kernel for these frames: each super-frame or single frame after its virtio-net header; for tests on
 /// arbitrary bytes.
-pub fn fold(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+pub fn merge_frames(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (mut at, mut sent, mut head) = (0, Vec::new(), merge::Head::PLAIN);
     while at < frames.len() {
         let n = head.merge(frames[at..].iter().map(Vec::as_slice)).max(1);
@@ -311,7 +317,7 @@ pub fn fold(frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
 }
 
 /// Copies bytes from `from` on out of two adjacent pieces.
-fn gather(first: &[u8], second: &[u8], from: usize, to: &mut [u8]) {
+fn copy_from_two(first: &[u8], second: &[u8], from: usize, to: &mut [u8]) {
     let part = first.get(from..).unwrap_or(&[]);
     let n = part.len().min(to.len());
     to[..n].copy_from_slice(&part[..n]);
@@ -320,8 +326,8 @@ fn gather(first: &[u8], second: &[u8], from: usize, to: &mut [u8]) {
     rest.copy_from_slice(&second[behind..behind + rest.len()]);
 }
 
-/// Puts a VLAN tag that the kernel had taken out back into an Ethernet frame. False if the frame is
-/// too short or has no headroom.
+/// Puts a VLAN tag that the kernel had removed back into an Ethernet frame. False if the frame is too short or has no
+/// headroom.
 pub(crate) fn insert_tag(packet: &mut Packet, tpid: u16, tci: u16) -> bool {
     if packet.len() < 14 || packet.push(4).is_none() {
         return false;

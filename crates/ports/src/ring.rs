@@ -1,7 +1,7 @@
 //! `ring:NAME`: packets sent to transmit queue n are received from receive queue n, in this process. It joins two parts
 //! of a configuration, on the same or on other cores, as a cable would.
 
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::sys;
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
@@ -11,19 +11,19 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
-const MAX_QUEUES: usize = 64;
+const QUEUES_MAX: usize = 64;
 const DESCRIPTORS: usize = 1024;
 
 struct Rx {
     head: Head<Packet>,
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
         if self.head.pop_each(max, |packet| into.push(packet)) == 0 {
-            sys::clear(&self.bell);
+            sys::clear(&self.wake_fd);
             // Either this check finds packets sent before the bell was silenced, or the sender finds the ring drained
             // and rings again.
             fence(SeqCst);
@@ -37,7 +37,7 @@ impl RxQueue for Rx {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        Some(self.bell.as_raw_fd())
+        Some(self.wake_fd.as_raw_fd())
     }
 
     fn fill(&self) -> Option<f64> {
@@ -48,7 +48,7 @@ impl RxQueue for Rx {
 
 struct Tx {
     tail: Tail<Packet>,
-    bell: Arc<OwnedFd>,
+    wake_fd: Arc<OwnedFd>,
 }
 
 impl TxQueue for Tx {
@@ -58,9 +58,9 @@ impl TxQueue for Tx {
         let sent = self.tail.push_from(n, &mut batch.drain_front(n));
         debug_assert_eq!(sent, n);
         fence(SeqCst);
-        // Everything older has been taken: the receiver may be asleep.
+        // All older packets were taken, so the receiver may be asleep.
         if n > 0 && self.tail.len() <= n {
-            sys::signal(&self.bell);
+            sys::signal(&self.wake_fd);
         }
         n
     }
@@ -70,7 +70,7 @@ impl TxQueue for Tx {
 pub(crate) struct Ring;
 
 impl Scheme for Ring {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "ring:NAME"
     }
 
@@ -78,18 +78,22 @@ impl Scheme for Ring {
         Resource::Nothing
     }
 
-    fn probe(&self, _: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, _: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         Ok(PortInfo {
             mtu: engine::packet::pool::data_bytes() - 14,
-            ..PortInfo::of_process("ring", MAX_QUEUES)
+            ..PortInfo::of_process("ring", QUEUES_MAX)
         })
     }
 
     /// Makes the rings.
     ///
-    /// # Errors
-    /// Queues that would have no other end, or no descriptors left.
-    fn open(&self, name: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    /// # Errors Queues without a counterpart, or no descriptors left.
+    fn open(
+        &self,
+        name: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let (rx_queues, tx_queues) = (request.rx_queues, request.tx_queues);
         if rx_queues != tx_queues {
             return Err(format!(
@@ -109,9 +113,12 @@ impl Scheme for Ring {
             let bell = Arc::new(bell);
             rx.push(Box::new(Rx {
                 head,
-                bell: Arc::clone(&bell),
+                wake_fd: Arc::clone(&bell),
             }) as Box<dyn RxQueue>);
-            tx.push(Box::new(Tx { tail, bell }) as Box<dyn TxQueue>);
+            tx.push(Box::new(Tx {
+                tail,
+                wake_fd: bell,
+            }) as Box<dyn TxQueue>);
         }
         Ok(Parts {
             port: Arc::new(self.probe(name, site)?),

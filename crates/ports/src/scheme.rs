@@ -10,17 +10,17 @@ use sync::Lock;
 /// A kind of port.
 pub trait Scheme: Sync {
     /// Form of the names, for error texts, such as `ring:NAME`. The text before the colon is the scheme.
-    fn form(&self) -> &'static str;
+    fn name_syntax(&self) -> &'static str;
 
     /// The part of a port's name that the other functions get as `rest`: the text behind the scheme's colon. `None` if
     /// the name belongs to another scheme.
-    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let (scheme, _) = self.form().split_once(':')?;
+    fn strip_scheme<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let (scheme, _) = self.name_syntax().split_once(':')?;
         name.strip_prefix(scheme)?.strip_prefix(':')
     }
 
     /// The inner port's name, for a kind of port around another port (`pace:RATE/PORT`).
-    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
+    fn inner_name<'n>(&self, rest: &'n str) -> Option<&'n str> {
         let _ = rest;
         None
     }
@@ -45,16 +45,21 @@ pub trait Scheme: Sync {
     ///
     /// # Errors
     /// There is no such port, or the name is wrong; a sentence with cause and remedy.
-    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String>;
+    fn probe(&self, rest: &str, site: &PortContext<'_>) -> Result<PortInfo, String>;
 
-    /// Opens the port with the queues of `request`: at most as many as [`probe`](Self::probe) told.
+    /// Opens the port with the queues of `request`: at most as many as [`probe`](Self::probe) reported.
     ///
     /// # Errors
     /// The port cannot be opened; a sentence with cause and remedy.
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String>;
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String>;
 }
 
-/// An opened port: what its kind hands over to the directory.
+/// An opened port, as its kind returns it to the directory.
 pub struct Parts {
     /// The control side.
     pub port: Arc<dyn Port>,
@@ -64,7 +69,7 @@ pub struct Parts {
     pub tx: Vec<Box<dyn TxQueue>>,
 }
 
-/// Resource of the machine that a port uses. One router has a resource at a time, by whatever name.
+/// Resource of the machine that a port uses. Only one router at a time has a resource, whatever names are used for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Resource {
     /// No resource: the port is within the router (`null:`), or is shared out among routers.
@@ -105,7 +110,7 @@ impl Resource {
 }
 
 /// Surroundings of a port: what a kind of port may use of the directory that opens it.
-pub struct Site<'a> {
+pub struct PortContext<'a> {
     pub(crate) events: &'a Events,
     pub(crate) namespace: Option<&'a Arc<Namespace>>,
     pub(crate) inner: &'a dyn Inner,
@@ -117,8 +122,8 @@ pub(crate) trait Inner {
     fn open(&self, name: &str, request: &PortRequest) -> Result<Parts, String>;
 }
 
-impl Site<'_> {
-    /// Events of ports: an open port keeps a clone, and tells the operator by it.
+impl PortContext<'_> {
+    /// Port events. An open port keeps a clone to report events to the operator.
     pub fn events(&self) -> &Events {
         self.events
     }

@@ -43,7 +43,7 @@ pub(crate) fn set_option<T>(fd: RawFd, level: c_int, name: c_int, value: &T) -> 
 }
 
 /// Runs `job` on a thread of its own; files that it creates are accessible to this user only.
-pub(crate) fn privately<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
+pub(crate) fn with_private_umask<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
     let inside = || {
         // SAFETY: gives this thread, which ends with the job, its own copy of what threads share of the file system:
         // root, current folder and mask of modes.
@@ -151,7 +151,12 @@ pub(crate) fn packet_socket() -> io::Result<OwnedFd> {
 
 /// Subscribes a socket to frames for all groups, or with `all_stations` for all stations, or ends this (`on` false). A
 /// router is a member of a solicited-node group for each of its IPv6 addresses (RFC 4291, 2.8).
-pub(crate) fn hear(socket: &OwnedFd, index: c_int, all_stations: bool, on: bool) -> io::Result<()> {
+pub(crate) fn subscribe(
+    socket: &OwnedFd,
+    index: c_int,
+    all_stations: bool,
+    on: bool,
+) -> io::Result<()> {
     // SAFETY: all-zero bytes are a valid packet_mreq.
     let mut wish: libc::packet_mreq = unsafe { std::mem::zeroed() };
     wish.mr_ifindex = index;
@@ -230,8 +235,8 @@ pub(crate) fn tap_name(queue: &OwnedFd) -> io::Result<String> {
     }
 }
 
-/// True if a TAP interface lies in the network namespace of the calling thread; true if the kernel cannot
-/// tell (before Linux 5.9).
+/// True if a TAP interface is in the network namespace of the calling thread. Also true before Linux 5.9, which cannot
+/// tell.
 pub(crate) fn tap_is_here(queue: &OwnedFd) -> bool {
     /// `_IO('T', 227)` of linux/if_tun.h.
     const TUNGETDEVNETNS: c_int = 0x54e3;
@@ -244,7 +249,7 @@ pub(crate) fn tap_is_here(queue: &OwnedFd) -> bool {
     ours.is_ok_and(|ours| (ours.dev(), ours.ino()) == (its.dev(), its.ino()))
 }
 
-/// Takes or gives a TAP interface's carrier, by one of its queues.
+/// Sets a TAP interface's carrier, by one of its queues.
 pub(crate) fn tap_set_carrier(queue: &OwnedFd, up: bool) -> io::Result<()> {
     let carrier = c_int::from(up);
     // SAFETY: the call reads a number that outlives it.
@@ -407,7 +412,7 @@ pub(crate) fn eventfd() -> io::Result<OwnedFd> {
 /// Makes an event counter readable.
 pub(crate) fn signal(fd: &OwnedFd) {
     let one = 1u64.to_ne_bytes();
-    // SAFETY: eight bytes, as eventfd wants them. A full counter is readable already.
+    // SAFETY: an eventfd takes eight bytes. If the counter is at its maximum, the call fails; it is readable then.
     unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
 }
 
@@ -416,7 +421,7 @@ pub(crate) fn clear(fd: &OwnedFd) -> bool {
     read(fd.as_raw_fd(), &mut [0; 8]) == 8
 }
 
-/// Waits until one of the descriptors is readable or the time is over; says which are.
+/// Waits until a descriptor is readable, for at most `limit`. Returns true for each readable descriptor.
 pub(crate) fn poll<const N: usize>(fds: [RawFd; N], limit: Duration) -> [bool; N] {
     let mut list = fds.map(|fd| libc::pollfd {
         fd,
@@ -470,8 +475,8 @@ pub(crate) fn epoll_remove(set: &OwnedFd, fd: RawFd) {
     }
 }
 
-/// Waits for an event in the set, at most `limit`; true if there is one. Precise to nanoseconds
-/// where the kernel has epoll_pwait2 (5.11), to milliseconds, rounded up, elsewhere.
+/// Waits for an event in the set, for at most `limit`. Returns true if there is one. Precise to nanoseconds where the
+/// kernel has epoll_pwait2 (5.11), to milliseconds, rounded up, elsewhere.
 pub(crate) fn epoll_wait(set: &OwnedFd, limit: Duration) -> bool {
     let mut event = libc::epoll_event { events: 0, u64: 0 };
     let time = libc::timespec {
@@ -503,13 +508,13 @@ pub(crate) fn usage() -> Option<Usage> {
             | libc::getrusage(libc::RUSAGE_THREAD, &mut counts)
     };
     (failed == 0).then(|| Usage {
-        ran: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
-        rests: counts.ru_nvcsw as u64,
-        faults: (counts.ru_minflt + counts.ru_majflt) as u64,
+        cpu_ns: time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        voluntary_switches: counts.ru_nvcsw as u64,
+        page_faults: (counts.ru_minflt + counts.ru_majflt) as u64,
     })
 }
 
-/// Asks the kernel to end this thread's timed waits within a microsecond, not 50.
+/// Sets this thread's timer slack to a microsecond instead of 50.
 pub(crate) fn precise_sleep() {
     // SAFETY: sets a property of the calling thread; failure leaves the default.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1000 as libc::c_ulong) };

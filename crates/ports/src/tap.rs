@@ -8,12 +8,14 @@
 //! super-frames before a frame gets here. One frame is one system call: a TAP has nothing like `recvmmsg`.
 
 use crate::counts::Count;
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::sys;
 use engine::clock::{Clock, Time};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
-use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
+use engine::port::{
+    Port, PortCounter, PortInfo, PortRequest, RxQueue, TxOutcome, TxQueue, offer_each,
+};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -22,10 +24,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use sync::Lock;
 
-pub(crate) const MAX_QUEUES: usize = 64;
-/// Pause after a queue was found empty. A worker that forwards other ports' packets comes by every few microseconds,
-/// and a look is a system call; packets of daemons may wait this long.
-const REST: Duration = Duration::from_micros(50);
+pub(crate) const QUEUES_MAX: usize = 64;
+/// Pause after a queue was found empty. A busy worker would otherwise poll every few microseconds, with a system call
+/// each; packets of daemons may wait this long.
+const EMPTY_PAUSE: Duration = Duration::from_micros(50);
 
 #[derive(Default)]
 struct Counters {
@@ -80,7 +82,7 @@ impl Tap {
     ///
     /// # Errors
     /// The kernel refuses the request (`TUNSETPERSIST`).
-    pub fn keep(&self) -> io::Result<()> {
+    pub fn set_persistent(&self) -> io::Result<()> {
         sys::tap_set(&self.queues[0].fd, libc::TUNSETPERSIST, 1)
     }
 
@@ -181,14 +183,14 @@ struct Rx {
     counts: Arc<Counters>,
     layer: Layer,
     clock: Clock,
-    /// Time of the next read of the queue.
-    look: Time,
+    /// Earliest time of the next read of the queue.
+    next_read_at: Time,
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
         let now = self.clock.now();
-        if now < self.look {
+        if now < self.next_read_at {
             return 0;
         }
         let before = into.len();
@@ -202,7 +204,7 @@ impl RxQueue for Rx {
             };
             let len = sys::read(self.queue.fd.as_raw_fd(), place);
             if len == 0 {
-                self.look = now + REST;
+                self.next_read_at = now + EMPTY_PAUSE;
                 break;
             }
             // The kernel truncates a longer frame and does not report this.
@@ -237,20 +239,20 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         offer_each(batch, refused, |packet| {
             let Err(e) = sys::write(&self.queue.fd, packet.data()) else {
-                return Fate::Sent;
+                return TxOutcome::Sent;
             };
             let counter = match e.raw_os_error() {
-                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => return Fate::Stays,
+                Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => return TxOutcome::NoRoom,
                 Some(libc::EIO) => &self.counts.tx_link_down,
                 _ => &self.counts.tx_errors,
             };
             counter.add_shared(1);
-            Fate::Refused
+            TxOutcome::Refused
         })
     }
 }
 
-/// Open queues of TAP interfaces that the previous process passed on, by [key](Taps::key).
+/// Open TAP queues that the previous process passed on, by [key](Taps::key).
 type Inherited = BTreeMap<String, Vec<OwnedFd>>;
 
 /// The TAP interfaces of a router.
@@ -300,7 +302,7 @@ impl Taps {
 }
 
 impl Scheme for Taps {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "tap:NAME"
     }
 
@@ -308,18 +310,23 @@ impl Scheme for Taps {
         Resource::Tap(name.to_owned())
     }
 
-    fn probe(&self, _: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, _: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         Ok(info())
     }
 
-    fn open(&self, name: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        name: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let inherited = self.inherited.lock().remove(&self.key(name));
         let inherited = inherited.unwrap_or_default();
         let (tap, parts) = match site.namespace() {
             None => open(name, request, inherited)?,
             Some(namespace) => {
                 let (name, request) = (name.to_owned(), request.clone());
-                namespace.within(move || open(&name, &request, inherited))?
+                namespace.run(move || open(&name, &request, inherited))?
             }
         };
         let mut taps = self.open.lock();
@@ -332,7 +339,7 @@ impl Scheme for Taps {
 pub(crate) fn info() -> PortInfo {
     PortInfo {
         mac: [0; 6],
-        ..PortInfo::of_process("tap", MAX_QUEUES)
+        ..PortInfo::of_process("tap", QUEUES_MAX)
     }
 }
 
@@ -354,7 +361,7 @@ fn open(
     let its = |fd: &OwnedFd| found.is_some() && name_here(fd) == found;
     let known_as = found.as_deref().unwrap_or(name);
     let is_new = sys::interface(&control, known_as).is_err();
-    // Exactly the queues that are read: the kernel spreads frames over all queues.
+    // Exactly as many queues as are read, because the kernel spreads frames over all open queues.
     let queues = request.rx_queues.max(1);
     let mut fds: Vec<OwnedFd> = open.into_iter().filter(its).take(queues).collect();
     while fds.len() < queues {
@@ -408,7 +415,7 @@ pub(crate) fn parts(
             counts: Arc::clone(&counts),
             layer,
             clock: clock.clone(),
-            look: Time(0),
+            next_read_at: Time(0),
         }) as Box<dyn RxQueue>
     });
     let rx = rx.collect();
@@ -445,7 +452,7 @@ mod tests {
             counts: Arc::default(),
             layer: Layer::Ether,
             clock: Clock::at(Time(0)),
-            look: Time(0),
+            next_read_at: Time(0),
         };
         let mut batch = Batch::new();
         let mut receive = |at: Duration| {
@@ -458,12 +465,12 @@ mod tests {
         // The poll that takes the last frame also finds the queue empty.
         assert_eq!(receive(Duration::ZERO), 2);
         send(1);
-        assert_eq!(receive(REST - moment), 0);
-        assert_eq!(receive(REST), 1);
+        assert_eq!(receive(EMPTY_PAUSE - moment), 0);
+        assert_eq!(receive(EMPTY_PAUSE), 1);
         send(64);
-        assert_eq!(receive(REST * 2), 64);
+        assert_eq!(receive(EMPTY_PAUSE * 2), 64);
         // After a full batch, more frames may wait.
         send(1);
-        assert_eq!(receive(REST * 2 + moment), 1);
+        assert_eq!(receive(EMPTY_PAUSE * 2 + moment), 1);
     }
 }

@@ -21,7 +21,7 @@ fn receive_all(port: &OpenPort) -> Vec<Vec<u8>> {
         assert!(batch.len() <= 7);
         frames.extend(batch.drain().map(|p| p.data().to_vec()));
     }
-    port.rx[0].give(rx);
+    port.rx[0].put_back(rx);
     frames
 }
 
@@ -36,11 +36,14 @@ fn a_memory_port_carries_frames_both_ways_by_queue() {
     waiter.add(rx.wait_fd().unwrap()).unwrap();
     assert_eq!(
         waiter.wait(Duration::from_secs(60)),
-        crate::waiter::Woken::Ready
+        crate::waiter::WakeReason::Ready
     );
     let mut batch = Batch::new();
     assert_eq!(rx.receive(&mut batch, 32), 1);
-    assert_eq!(waiter.wait(Duration::ZERO), crate::waiter::Woken::Timeout);
+    assert_eq!(
+        waiter.wait(Duration::ZERO),
+        crate::waiter::WakeReason::Timeout
+    );
     let mut tx = port.tx[1].take().unwrap();
     assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 1);
     let sent = far.collect();
@@ -173,7 +176,7 @@ fn wrong_names_are_refused_with_a_reason() {
 }
 
 #[test]
-fn a_queue_tells_how_full_it_is_through_whatever_is_wrapped_around_it() {
+fn fill_level_passes_through_port_wrappers() {
     let directory = Directory::new();
     let far = directory.memory("x");
     far.limit(4, 4);
@@ -221,7 +224,7 @@ fn a_ring_port_carries_packets_between_workers_and_wakes_sleepers() {
     while expected < 20_000 {
         if rx.receive(&mut batch, 32) == 0 {
             let woken = waiter.wait(Duration::from_secs(30));
-            assert_eq!(woken, crate::waiter::Woken::Ready, "after {expected}");
+            assert_eq!(woken, crate::waiter::WakeReason::Ready, "after {expected}");
         }
         for packet in batch.drain() {
             assert_eq!(packet.data(), expected.to_be_bytes());
@@ -327,7 +330,7 @@ fn a_paced_port_gives_no_more_than_its_burst_at_once() {
 }
 
 #[test]
-fn an_embedding_programs_port_is_found_by_its_name_and_made_for_the_request() {
+fn embedded_port_is_found_by_name_and_opened_on_request() {
     let memory = crate::memory::Memory::default();
     let (info, far) = (crate::memory::info(), memory.clone());
     let directory = Directory::new().with_port("stand", info.clone(), move |request| {

@@ -5,7 +5,7 @@
 //! `gateway=ADDRESS` of a default route, `mtu=`, `ether=` address. Queues are the kernel's; each serves
 //! both directions, so the port has as many to send by as to receive from.
 
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::sys;
 use crate::tap::{self, Layer};
 use engine::port::{PortInfo, PortRequest};
@@ -72,7 +72,7 @@ fn settings(text: &str) -> Result<Settings, String> {
 pub(crate) struct Tun;
 
 impl Scheme for Tun {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "tun:LAYER,SETTINGS"
     }
 
@@ -80,7 +80,7 @@ impl Scheme for Tun {
         Resource::Tun
     }
 
-    fn probe(&self, text: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, text: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         let settings = settings(text)?;
         Ok(PortInfo {
             driver: "tun".into(),
@@ -89,7 +89,12 @@ impl Scheme for Tun {
         })
     }
 
-    fn open(&self, text: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        text: &str,
+        request: &PortRequest,
+        _: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         open(text, request)
     }
 }
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read() {
+    fn settings_are_parsed() {
         let read =
             settings("ip,addr=10.0.0.1/8,gateway=10.0.0.2,mtu=1400").expect("they are right");
         assert_eq!((read.layer, read.name.as_str()), (Layer::Ip, "tun%d"));

@@ -1,4 +1,4 @@
-//! Owner of an abstract UNIX address, as the kernel tells any process (sock_diag(7)).
+//! Owner of an abstract UNIX address, by sock_diag(7), which any process may use.
 //!
 //! The answer cannot be forged, and needs no connection: filling a listener's queue does not hide the listener.
 
@@ -19,8 +19,8 @@ const NAME: u16 = 0;
 const UID: u16 = 7;
 const AF_UNIX: u8 = 1;
 const SOCK_STREAM: u8 = 1;
-/// A dump's part has up to 32 KiB.
-const ROOM: usize = 64 << 10;
+/// Receive size in bytes; a part of a dump has up to 32 KiB.
+const RECEIVE_BYTES: usize = 64 << 10;
 
 /// A Unix socket, with the user that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(crate) fn owner(name: &str) -> Option<Owner> {
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, second).ok()?;
     let kernel = SocketAddrNetlink::new(0, 0);
     sendto(&socket, &request(), SendFlags::empty(), &kernel).ok()?;
-    let mut room = vec![0; ROOM];
+    let mut room = vec![0; RECEIVE_BYTES];
     loop {
         let (_, len) = recv(&socket, room.as_mut_slice(), RecvFlags::empty()).ok()?;
         if len == 0 {

@@ -20,11 +20,11 @@ pub struct Waker(Arc<OwnedFd>);
 
 /// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
+pub enum WakeReason {
     /// A descriptor is readable.
     Ready,
     /// Another thread called [`Waker::wake`].
-    Called,
+    WakerCalled,
     /// The time is over, or a signal arrived.
     Timeout,
 }
@@ -71,41 +71,43 @@ impl Waiter {
 
     /// Sleeps until a descriptor is readable, the waker is called or `limit` is over. `limit` is
     /// kept to about a microsecond (plus the scheduler's delay).
-    pub fn wait(&mut self, limit: Duration) -> Woken {
+    pub fn wait(&mut self, limit: Duration) -> WakeReason {
         if !self.precise {
-            // The timer slack belongs to the thread, and only here is the sleeping thread known.
+            // Timer slack is a property of the thread, which is only known here.
             sys::precise_sleep();
             self.precise = true;
         }
         if !sys::epoll_wait(&self.set, limit) {
-            return Woken::Timeout;
+            return WakeReason::Timeout;
         }
         if sys::clear(&self.bell) {
-            Woken::Called
+            WakeReason::WakerCalled
         } else {
-            Woken::Ready
+            WakeReason::Ready
         }
     }
 }
 
-/// A worker's waiter, which waits for the descriptors of the queues that the worker owns just then.
-struct OfWorker {
+/// Waiter of a worker, for the descriptors of the queues that the worker owns at the time.
+struct WorkerWaiter {
     waiter: Waiter,
-    known: Vec<RawFd>,
+    waited_fds: Vec<RawFd>,
 }
 
-impl engine::waiter::Waiter for OfWorker {
-    fn wait(&mut self, fds: &[RawFd], at_most: Duration) {
-        if self.known != fds {
-            self.known.iter().for_each(|&fd| self.waiter.remove(fd));
-            // A queue that cannot wake the worker is polled: `at_most` bounds the sleep nevertheless.
-            self.known = fds
+impl engine::waiter::Waiter for WorkerWaiter {
+    fn wait(&mut self, fds: &[RawFd], timeout: Duration) {
+        if self.waited_fds != fds {
+            self.waited_fds
+                .iter()
+                .for_each(|&fd| self.waiter.remove(fd));
+            // A queue that cannot wake the worker is polled: `timeout` bounds the sleep nevertheless.
+            self.waited_fds = fds
                 .iter()
                 .copied()
                 .filter(|&fd| self.waiter.add(fd).is_ok())
                 .collect();
         }
-        self.waiter.wait(at_most);
+        self.waiter.wait(timeout);
     }
 
     fn usage(&self) -> Option<Usage> {
@@ -119,9 +121,9 @@ impl engine::waiter::Waiter for OfWorker {
 /// The process or the system has no descriptors left.
 pub fn of_worker() -> io::Result<(Box<dyn engine::waiter::Waiter>, engine::wake::WakeFn)> {
     let (waiter, waker) = Waiter::new()?;
-    let waiter = OfWorker {
+    let waiter = WorkerWaiter {
         waiter,
-        known: Vec::new(),
+        waited_fds: Vec::new(),
     };
     Ok((Box::new(waiter), Box::new(move || waker.wake())))
 }
@@ -134,18 +136,21 @@ mod tests {
     fn a_call_from_another_thread_ends_the_wait() {
         let (mut waiter, waker) = Waiter::new().unwrap();
         let caller = std::thread::spawn(move || waker.wake());
-        assert_eq!(waiter.wait(Duration::from_secs(60)), Woken::Called);
+        assert_eq!(
+            waiter.wait(Duration::from_secs(60)),
+            WakeReason::WakerCalled
+        );
         caller.join().unwrap();
-        assert_eq!(waiter.wait(Duration::ZERO), Woken::Timeout);
+        assert_eq!(waiter.wait(Duration::ZERO), WakeReason::Timeout);
     }
 
     #[test]
-    fn a_thread_that_works_runs_and_one_that_sleeps_rests() {
+    fn usage_counts_running_time_and_voluntary_sleeps() {
         let begin = sys::usage().unwrap();
-        while sys::usage().unwrap().ran == begin.ran {}
+        while sys::usage().unwrap().cpu_ns == begin.cpu_ns {}
         let worked = sys::usage().unwrap();
         std::thread::sleep(Duration::from_millis(1));
-        assert!(sys::usage().unwrap().rests > worked.rests);
+        assert!(sys::usage().unwrap().voluntary_switches > worked.voluntary_switches);
     }
 
     #[test]
@@ -153,18 +158,18 @@ mod tests {
         let (mut waiter, _waker) = Waiter::new().unwrap();
         let fd = sys::eventfd().unwrap();
         waiter.add(fd.as_raw_fd()).unwrap();
-        assert_eq!(waiter.wait(Duration::ZERO), Woken::Timeout);
+        assert_eq!(waiter.wait(Duration::ZERO), WakeReason::Timeout);
         sys::signal(&fd);
-        assert_eq!(waiter.wait(Duration::from_secs(60)), Woken::Ready);
+        assert_eq!(waiter.wait(Duration::from_secs(60)), WakeReason::Ready);
         waiter.remove(fd.as_raw_fd());
-        assert_eq!(waiter.wait(Duration::ZERO), Woken::Timeout);
+        assert_eq!(waiter.wait(Duration::ZERO), WakeReason::Timeout);
     }
 
     #[test]
-    fn a_wait_takes_as_long_as_asked() {
+    fn wait_lasts_for_the_requested_time() {
         let (mut waiter, _waker) = Waiter::new().unwrap();
         let start = std::time::Instant::now();
-        assert_eq!(waiter.wait(Duration::from_micros(300)), Woken::Timeout);
+        assert_eq!(waiter.wait(Duration::from_micros(300)), WakeReason::Timeout);
         assert!(start.elapsed() >= Duration::from_micros(300));
     }
 }

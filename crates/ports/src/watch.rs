@@ -15,26 +15,26 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use sync::Lock;
 
-/// Time after which the interface is looked at even if netlink was silent.
-const FALLBACK: Duration = Duration::from_secs(1);
+/// Maximum interval between two checks of the interface, even without netlink messages.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Time between two attempts to tie sockets to an interface.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Interval between attempts to bind sockets to an interface.
+const REBIND_INTERVAL: Duration = Duration::from_millis(100);
 
 /// An interface as the watcher sees it.
 pub(crate) struct Watched {
     pub(crate) name: String,
     events: Events,
     /// Present state, `None` while the interface is gone; and the last known state.
-    seen: Lock<(Option<Interface>, Option<Interface>)>,
+    states: Lock<(Option<Interface>, Option<Interface>)>,
     running: AtomicBool,
     mtu: AtomicUsize,
-    /// Frames for other stations are wanted, too.
+    /// True if the interface is to be promiscuous.
     promiscuous: AtomicBool,
     /// Number of times that the interface went up, down, away or came back.
     pub(crate) changes: Count,
     /// Wakes the watcher.
-    bell: OwnedFd,
+    wake_fd: OwnedFd,
 }
 
 impl Watched {
@@ -54,9 +54,9 @@ impl Watched {
             running: AtomicBool::new(now.as_ref().is_some_and(|now| now.running)),
             mtu: AtomicUsize::new(now.as_ref().map_or(0, |now| now.mtu)),
             promiscuous: AtomicBool::new(promiscuous),
-            seen: Lock::new((now.clone(), now)),
+            states: Lock::new((now.clone(), now)),
             changes: Count::default(),
-            bell: sys::eventfd().map_err(failed)?,
+            wake_fd: sys::eventfd().map_err(failed)?,
         }))
     }
 
@@ -72,7 +72,7 @@ impl Watched {
 
     /// Description of its port now: with the present, or last known, address and MTU.
     pub(crate) fn info(&self, info: &PortInfo) -> PortInfo {
-        let seen = self.seen.lock();
+        let seen = self.states.lock();
         let mut info = info.clone();
         if let Some(last) = &seen.1 {
             (info.mac, info.mtu) = (last.mac, last.mtu);
@@ -85,7 +85,7 @@ impl Watched {
         self.promiscuous.load(Relaxed)
     }
 
-    /// Makes the watcher switch the reception of other stations' frames on or off.
+    /// Makes the watcher switch promiscuous mode on or off.
     pub(crate) fn set_promiscuous(&self, promiscuous: bool) {
         if self.promiscuous.swap(promiscuous, Relaxed) != promiscuous {
             self.look_again();
@@ -93,19 +93,19 @@ impl Watched {
     }
 
     /// Logs a message about the interface.
-    pub(crate) fn say(&self, text: &str) {
-        self.events.say(format!("{}: {text}", self.name));
+    pub(crate) fn log(&self, text: &str) {
+        self.events.add(format!("{}: {text}", self.name));
     }
 
-    /// Makes the watcher check again now.
+    /// Makes the watcher check the interface now.
     pub(crate) fn look_again(&self) {
-        sys::signal(&self.bell);
+        sys::signal(&self.wake_fd);
     }
 
     /// Compares the interface with the last known state, and reports changes.
-    fn look(&self, control: &OwnedFd) -> Option<Interface> {
+    fn check_interface(&self, control: &OwnedFd) -> Option<Interface> {
         let now = sys::interface(control, &self.name).ok();
-        let mut seen = self.seen.lock();
+        let mut seen = self.states.lock();
         let before = std::mem::replace(&mut seen.0, now.clone());
         if let Some(now) = &now {
             self.mtu.store(now.mtu, Relaxed);
@@ -116,7 +116,7 @@ impl Watched {
         self.running.store(running, Relaxed);
         if let Some(text) = change(before.as_ref(), now.as_ref()) {
             self.changes.add_shared(1);
-            self.say(&text);
+            self.log(&text);
         }
         now
     }
@@ -142,31 +142,31 @@ impl Watcher {
         let events = sys::interface_events().map_err(text)?;
         let control = sys::control_socket().map_err(text)?;
         let stop = Arc::new(sys::eventfd().map_err(text)?);
-        follow(watched.look(&control).as_ref())
+        follow(watched.check_interface(&control).as_ref())
             .map_err(|e| format!("cannot receive from {}: {e}", watched.name))?;
         let (bell, own) = (Arc::clone(&stop), Arc::clone(watched));
         let run = move || {
             let mut bytes = [0; 8192];
             let mut complained = false;
             loop {
-                let fds = [&events, &own.bell, &*bell].map(AsRawFd::as_raw_fd);
-                let [_, called, stopped] = sys::poll(fds, FALLBACK);
+                let fds = [&events, &own.wake_fd, &*bell].map(AsRawFd::as_raw_fd);
+                let [_, called, stopped] = sys::poll(fds, CHECK_INTERVAL);
                 if stopped {
                     return;
                 }
                 if called {
-                    sys::clear(&own.bell);
+                    sys::clear(&own.wake_fd);
                 }
                 while sys::read(events.as_raw_fd(), &mut bytes) > 0 {}
-                match follow(own.look(&control).as_ref()) {
+                match follow(own.check_interface(&control).as_ref()) {
                     Ok(()) => complained = false,
                     Err(e) => {
                         if !complained {
                             complained = true;
-                            own.say(&format!("cannot tie sockets to it again: {e}"));
+                            own.log(&format!("cannot tie sockets to it again: {e}"));
                         }
                         // The failed attempt may have caused events, too.
-                        if sys::poll([bell.as_raw_fd()], PAUSE) == [true] {
+                        if sys::poll([bell.as_raw_fd()], REBIND_INTERVAL) == [true] {
                             return;
                         }
                     }

@@ -32,7 +32,11 @@ fn dpdk_ports_work_and_every_buffer_comes_home() {
     ring_keeps_bytes_and_order(&directory);
     capture_file_crosses(&directory);
     wrong_names_are_refused(&directory);
-    assert_eq!(pool::made(), 0, "buffers in use after all ports are closed");
+    assert_eq!(
+        pool::heap_buffers(),
+        0,
+        "buffers in use after all ports are closed"
+    );
 }
 
 fn null_forwards(directory: &Directory) {
@@ -83,12 +87,12 @@ fn null_takes_key_and_table(directory: &Directory) {
     let queues: Vec<u16> = (0..256).map(|bucket| u16::from(bucket % 5 == 0)).collect();
     port.set_rss(&[7; 40], &queues).unwrap();
     assert_eq!(port.hash_key(), Some([7; 40]));
-    let table = port.spreading();
+    let table = port.redirection_table();
     assert!(table.len() >= 64, "{} entries", table.len());
     assert!(table.iter().zip(&queues).all(|(a, b)| a == b));
     // Another table with the same key, as when buckets have moved.
     port.set_rss(&[7; 40], &[1]).unwrap();
-    assert!(port.spreading().iter().all(|queue| *queue == 1));
+    assert!(port.redirection_table().iter().all(|queue| *queue == 1));
     assert_eq!(port.hash_key(), Some([7; 40]));
     drop(port);
     directory.close(name);
@@ -98,7 +102,7 @@ fn null_takes_key_and_table(directory: &Directory) {
         port.set_rss(&[7; 40], &[0])
             .is_err_and(|e| e.contains("does not hash"))
     );
-    assert_eq!((port.hash_key(), port.spreading()), (None, vec![]));
+    assert_eq!((port.hash_key(), port.redirection_table()), (None, vec![]));
     drop(port);
     directory.close(name);
 }
@@ -221,7 +225,7 @@ fn ring_keeps_bytes_and_order(directory: &Directory) {
     });
     assert_eq!(tx.transmit(&mut batch, &mut Batch::new()), 100);
     assert!(batch.is_empty());
-    assert_eq!(pool::made(), 100);
+    assert_eq!(pool::heap_buffers(), 100);
     assert_eq!(rx.receive(&mut batch, 64), 64);
     assert_eq!(rx.receive(&mut batch, 64), 36);
     for (i, packet) in batch.iter().enumerate() {

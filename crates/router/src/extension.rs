@@ -9,17 +9,17 @@ use std::sync::MutexGuard;
 pub type Write = fn(&Router, &Plan, usize, &str, &str) -> Option<Result<String, AskError>>;
 
 /// Extension of classes whose elements need the router as a whole: to act on several workers, or before a reload.
-/// Classes may share one: then a reload asks it once.
+/// Classes may share an extension; a reload calls it once.
 pub struct RouterExtension {
-    /// Checks whether a plan may replace another one; the error is a sentence. Nothing has changed yet.
+    /// Checks that `new` may replace `old`, before anything has changed. The error is a sentence.
     pub check_reload: fn(old: &Plan, new: &Plan) -> Result<(), String>,
-    /// Prepares the workers for another plan. If the reload fails after that, they continue with the old plan.
+    /// Prepares the workers for plan `new`. If the reload fails later, the workers continue with `old`.
     pub before_reload: fn(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError>,
     /// Writes a handler of an element. Returns `None` if the handler needs no special treatment.
     pub write: Write,
 }
 
-/// The extensions of the classes that two plans use, without duplicates.
+/// Extensions of all classes of both plans, without duplicates.
 pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
     let mut found: Vec<&'static RouterExtension> = Vec::new();
     let both = old.elements.iter().chain(&new.elements);
@@ -33,8 +33,8 @@ pub(crate) fn of(old: &Plan, new: &Plan) -> Vec<&'static RouterExtension> {
 
 impl Router {
     /// Locks the plan and the ownership of buckets and queues until the guard is dropped.
-    pub fn change(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock()
+    pub fn lock_changes(&self) -> MutexGuard<'_, ()> {
+        self.change_lock.lock()
     }
 
     pub(crate) fn write_by_extension(

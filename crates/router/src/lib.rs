@@ -7,14 +7,14 @@ pub mod worker;
 mod workers;
 
 use crate::worker::share::Share;
-use crate::worker::{Arrival, LocalRouter, Progress, WorkerTimes};
+use crate::worker::{AddedRouter, LocalRouter, Progress, WorkerTimes};
 use engine::clock::Clock;
 use engine::element::Runs;
-use engine::graph::call::{self, Found};
+use engine::graph::call::{self, ResolvedHandler};
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
 use engine::graph::standard;
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::handler::{Access, AskError, HandlerInfo, REPLACED, Use, merge};
 use engine::outputs::{ByDeviceOfClass, Outputs};
 use engine::plan::Plan;
@@ -30,26 +30,26 @@ use sync::Lock;
 use workers::answers;
 pub use workers::{MakeWaiter, Workers};
 
-/// Time that control waits for a worker's answer before it reports a failure.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// Time limit for a worker's answer to control.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Maximum pause of sources before a reload, in which queues between workers run empty.
-const DRAIN_TIME: Duration = Duration::from_millis(100);
+/// Maximum pause of sources before a reload. Queues between workers drain meanwhile.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A running router.
 pub struct Router {
     workers: Arc<Workers>,
-    /// Number of the router, unique among these workers.
+    /// Number of the router, unique among all routers on these workers.
     number: u64,
     progress: Vec<Arc<Progress>>,
     plan: Lock<Arc<Plan>>,
     /// Held while the plan is replaced, or ownership of buckets or queues changes.
-    changing: Lock<()>,
+    change_lock: Lock<()>,
     ports: Arc<dyn PortDirectory>,
 }
 
 impl Router {
-    /// Opens the plan's devices and starts workers for this router. The error is a sentence for people.
+    /// Opens the plan's devices and starts workers for this router. The error is a sentence.
     pub fn start(
         plan: &Arc<Plan>,
         ports: Arc<dyn PortDirectory>,
@@ -63,7 +63,7 @@ impl Router {
     }
 
     /// Opens the plan's devices and runs the router on existing workers beside other routers, which are not affected.
-    /// The error is a sentence for people.
+    /// The error is a sentence.
     pub fn start_on(
         workers: &Arc<Workers>,
         plan: &Arc<Plan>,
@@ -93,14 +93,14 @@ impl Router {
             number: workers.next_number(),
             progress: (0..count).map(|_| progress()).collect(),
             plan: Lock::new(Arc::clone(plan)),
-            changing: Lock::default(),
+            change_lock: Lock::default(),
             ports,
         };
         let wakers = Arc::new(workers.wakers().for_router(router.number));
         let peers = Peers::new(count);
         let clock = Clock::real();
         for worker in 0..count {
-            let site = Site {
+            let site = BuildContext {
                 worker,
                 walker: Walker::Sweep,
                 clock: clock.clone(),
@@ -110,14 +110,14 @@ impl Router {
                 root: Arc::new(Plain),
                 peers: Arc::clone(&peers),
             };
-            let arrival = Arrival {
+            let arrival = AddedRouter {
                 router: router.number,
                 plan: Arc::clone(plan),
                 site,
                 share,
                 progress: Arc::clone(&router.progress[worker]),
             };
-            let added = workers.leave(worker, move |routers| routers.add(arrival));
+            let added = workers.post_job(worker, move |routers| routers.add(arrival));
             added.map_err(|e| e.to_string())?;
         }
         Ok(router)
@@ -147,7 +147,7 @@ impl Router {
         &self.workers
     }
 
-    /// A worker's pulse.
+    /// Counters of a worker's turns and sleeps.
     pub fn times(&self, worker: usize) -> &WorkerTimes {
         self.workers.times(worker)
     }
@@ -178,12 +178,12 @@ impl Router {
         if self.progress.iter().any(ended) {
             return true;
         }
-        // A worker that is done can still receive packets from one that is not. So the router has ended only if all
-        // are done, nothing is held, and nothing has moved while this was checked.
+        // A worker that is done can still receive packets from another one. So the router has ended only if all workers
+        // are done, no packet is held, and no packet moved during this check.
         let all_done = || self.progress.iter().all(|p| p.done.load(Ordering::Acquire));
         let moved = || -> Vec<u64> {
             let each = self.progress.iter();
-            each.map(|p| p.moved.load(Ordering::Acquire)).collect()
+            each.map(|p| p.busy_turns.load(Ordering::Acquire)).collect()
         };
         let before = moved();
         self.has_sources() && all_done() && self.held() == Ok(0) && all_done() && moved() == before
@@ -196,23 +196,23 @@ impl Router {
             .any(|e| e.runs == Runs::AsTask && e.inputs.is_empty())
     }
 
-    /// Waits until the router has ended or the time has passed; returns true if it has ended.
-    pub fn wait_ended(&self, at_most: Duration) -> bool {
-        let until = Instant::now() + at_most;
+    /// Waits until the router has ended, for at most `timeout`. Returns true if it has ended.
+    pub fn wait_ended(&self, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
         loop {
             let seen = self.workers.changed().count();
             if self.ended() {
                 return true;
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return false;
             }
-            self.workers.changed().wait(seen, left);
+            self.workers.changed().wait(seen, remaining);
         }
     }
 
-    /// Packets that elements hold now.
+    /// Number of packets that elements hold.
     pub fn held(&self) -> Result<usize, AskError> {
         Ok(self.ask_all(|local| local.graph().held())?.iter().sum())
     }
@@ -225,7 +225,7 @@ impl Router {
     ) -> Result<R, AskError> {
         let answer = self.post(worker, ask)?;
         answer
-            .recv_timeout(ANSWER_TIME)
+            .recv_timeout(ANSWER_TIMEOUT)
             .map_err(|_| AskError::NoAnswer(worker))
     }
 
@@ -235,51 +235,52 @@ impl Router {
         ask: impl FnOnce(&mut LocalRouter) -> R + Send + 'static,
     ) -> Result<Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
-        self.leave(worker, move |local| {
+        self.post_job(worker, move |local| {
             // The caller may have given up.
             let _ = to.send(ask(local));
         })?;
         Ok(answer)
     }
 
-    fn leave(
+    fn post_job(
         &self,
         worker: usize,
         message: impl FnOnce(&mut LocalRouter) + Send + 'static,
     ) -> Result<(), AskError> {
         let number = self.number;
-        // If the router was taken down, the message does not run, and no answer arrives.
-        self.workers
-            .leave(worker, move |routers| _ = routers.within(number, message))
+        // On a removed router the message never runs, and no answer arrives.
+        self.workers.post_job(worker, move |routers| {
+            _ = routers.with_router(number, message)
+        })
     }
 
-    /// Runs `what` repeatedly on these workers in parallel, between batches, until each worker has an answer. Returns
-    /// the answers in the order of `workers`. `what` keeps intermediate results on a worker in an `S`. The call takes
+    /// Runs `job` repeatedly on these workers in parallel, between batches, until each worker has an answer. Returns
+    /// the answers in the order of `workers`. `job` keeps intermediate results on a worker in an `S`. The call takes
     /// at most `time_limit` plus 10 seconds.
     pub fn ask_until<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         time_limit: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        let what = Arc::new(what);
+        let job = Arc::new(job);
         let each = workers.iter().map(|&worker| {
-            let answer = self.begin(worker, Arc::clone(&what));
+            let answer = self.start_job(worker, Arc::clone(&job));
             answer.map(|answer| (worker, answer))
         });
-        answers(each, time_limit.saturating_add(ANSWER_TIME))
+        answers(each, time_limit.saturating_add(ANSWER_TIMEOUT))
     }
 
-    /// Makes a worker run `what` until it has an answer.
-    fn begin<S: Default + 'static, R: Send + 'static>(
+    /// Starts running `what` on a worker, repeatedly until `what` returns an answer.
+    fn start_job<S: Default + 'static, R: Send + 'static>(
         &self,
         worker: usize,
         what: Arc<impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static>,
     ) -> Result<Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
-        self.leave(worker, move |local| {
+        self.post_job(worker, move |local| {
             let mut state = S::default();
-            local.until(move |graph| {
+            local.run_until(move |graph| {
                 let answer = what(graph, &mut state);
                 answer.map(|answer| _ = to.send(answer)).is_some()
             });
@@ -292,7 +293,7 @@ impl Router {
         &self,
         ask: impl Fn(&mut LocalRouter) -> R + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.ask_all_within(ask, ANSWER_TIME)
+        self.ask_all_within(ask, ANSWER_TIMEOUT)
     }
 
     fn ask_all_within<R: Send + 'static>(
@@ -309,14 +310,14 @@ impl Router {
         answers(each, answer_time)
     }
 
-    /// An element and one of its class's handlers, from `element.handler`.
+    /// Looks up the element and the handler of the path `element.handler`.
     pub fn find_handler(
         plan: &Plan,
         path: &str,
         wanted: Use,
     ) -> Result<(usize, usize, HandlerInfo), AskError> {
         match call::find_from_outside(plan, path, wanted)? {
-            Found::Own(node, at, info) => Ok((node, at, info)),
+            ResolvedHandler::Own(node, at, info) => Ok((node, at, info)),
             _ => Err(AskError::NoHandler(format!(
                 "`{path}` is no handler of an element's class"
             ))),
@@ -327,7 +328,7 @@ impl Router {
     pub fn read(&self, path: &str, argument: &str) -> Result<String, AskError> {
         let plan = self.plan();
         let found = call::find_from_outside(&plan, path, Use::Read)?;
-        if let Found::Standard(node, name) = found
+        if let ResolvedHandler::Standard(node, name) = found
             && !standard::is_of_task(name)
         {
             return Ok(standard::text(&plan, node, name, &self.sum_of(node)?));
@@ -342,17 +343,17 @@ impl Router {
         self.use_found(&plan, found, path, value, Use::Write)
     }
 
-    /// Uses a handler on the workers that have a copy, and merges their answers.
+    /// Calls a handler on all workers that have a copy of the element, and merges the answers.
     fn use_found(
         &self,
         plan: &Arc<Plan>,
-        found: Found,
+        found: ResolvedHandler,
         path: &str,
         value: &str,
         wanted: Use,
     ) -> Result<String, AskError> {
         let (node, access) = match found {
-            Found::Own(node, handler, info) => {
+            ResolvedHandler::Own(node, handler, info) => {
                 if wanted == Use::Write
                     && let Some(answer) = self.write_by_extension(plan, node, info.name, value)
                 {
@@ -373,8 +374,10 @@ impl Router {
                 }
                 (Some(node), info.access)
             }
-            Found::Standard(node, _) | Found::Offered(node, _) => (Some(node), Access::Text),
-            Found::Global(_) => (None, Access::Text),
+            ResolvedHandler::Standard(node, _) | ResolvedHandler::Dynamic(node, _) => {
+                (Some(node), Access::Text)
+            }
+            ResolvedHandler::Global(_) => (None, Access::Text),
         };
         let (path, value, plan) = (path.to_owned(), value.to_owned(), Arc::clone(plan));
         let answers = self.ask_all(move |local| {
@@ -384,7 +387,7 @@ impl Router {
                 return Some(Err(AskError::Refused(REPLACED.to_owned())));
             }
             let here = node.map_or(worker == 0, |n| plan.elements[n].workers.contains(&worker));
-            here.then(|| graph.job(|cx| cx.here(&path, &value, wanted)))
+            here.then(|| graph.job(|cx| cx.call_local(&path, &value, wanted)))
         })?;
         let answers: Result<Vec<String>, AskError> = answers.into_iter().flatten().collect();
         Ok(merge(access, answers?))
@@ -410,18 +413,18 @@ impl Router {
         self.ask_all(|local| local.graph().task_stats().map(|(n, s)| (n, *s)).collect())
     }
 
-    /// Hot swap: each worker adopts the new plan between batches. New devices are opened before the swap, and unused
-    /// ones closed after it.
+    /// Replaces the running plan: each worker adopts `plan` between two batches. New devices are opened before the
+    /// swap, and unused ones closed after it.
     ///
-    /// All workers adopt the plan, or none does: steps that can fail come first, and are undone on failure. Once the
-    /// first worker has the plan, the reload cannot be stopped. A worker that does not answer in time adopts the plan
-    /// later. Returns these late workers.
+    /// Either all workers adopt the plan or none does: all steps that can fail come first, and are undone on failure.
+    /// Once the first worker has the plan, the reload cannot be stopped. A worker that does not answer in time adopts
+    /// the plan later. Returns these late workers.
     ///
     /// # Errors
     /// A step failed: the number of workers or queues would change, a device cannot be opened, an element cannot be
     /// initialised, or a worker does not answer. A sentence says why; nothing has changed.
     pub fn reload(&self, plan: &Arc<Plan>) -> Result<Vec<usize>, String> {
-        self.reload_within(plan, ANSWER_TIME)
+        self.reload_within(plan, ANSWER_TIMEOUT)
     }
 
     /// Like [`reload`](Self::reload), with `answer_time` for each answer of a worker.
@@ -430,13 +433,13 @@ impl Router {
         plan: &Arc<Plan>,
         answer_time: Duration,
     ) -> Result<Vec<usize>, String> {
-        let _change = self.change();
+        let _change = self.lock_changes();
         let current = self.plan();
         let open = self.ports.names();
         if let Err(why) = self.prepare(&current, plan, answer_time) {
             for worker in 0..self.workers() {
-                // A late worker processes this after the earlier request.
-                let _ = self.leave(worker, |local| local.graph().pause(false));
+                // A late worker processes this message after the earlier request.
+                let _ = self.post_job(worker, |local| local.graph().pause(false));
             }
             self.close_others(|name| open.iter().any(|o| o == name));
             return Err(why);
@@ -449,8 +452,8 @@ impl Router {
             .collect();
         let until = Instant::now() + answer_time;
         let in_time = |answer: Receiver<()>| {
-            let left = until.saturating_duration_since(Instant::now());
-            answer.recv_timeout(left).is_ok()
+            let remaining = until.saturating_duration_since(Instant::now());
+            answer.recv_timeout(remaining).is_ok()
         };
         let told = told.into_iter().enumerate();
         let late = told.filter_map(|(worker, told)| (!told.is_ok_and(in_time)).then_some(worker));
@@ -465,9 +468,9 @@ impl Router {
         Ok(late)
     }
 
-    /// Does all steps of a reload that can fail. The running graphs stay as they are, except that sources pause.
+    /// Performs all steps of a reload that can fail. The running graphs are unchanged, except that their sources pause.
     fn prepare(&self, current: &Plan, plan: &Plan, answer_time: Duration) -> Result<(), String> {
-        let said = |e: AskError| e.to_string();
+        let failed = |e: AskError| e.to_string();
         if plan.workers != current.workers {
             return Err(format!(
                 "the number of workers cannot change by reload: {} run",
@@ -493,12 +496,12 @@ impl Router {
         }
         plan.must_initialize(Some(current))?;
         // All workers must answer before sources are paused.
-        self.ask_all_within(|_| (), answer_time).map_err(said)?;
+        self.ask_all_within(|_| (), answer_time).map_err(failed)?;
         for extension in &extensions {
-            (extension.before_reload)(self, current, plan).map_err(said)?;
+            (extension.before_reload)(self, current, plan).map_err(failed)?;
         }
         self.empty_crossings(current, plan, answer_time)
-            .map_err(said)
+            .map_err(failed)
     }
 
     /// Closes the ports for which `stays` is false.
@@ -509,8 +512,8 @@ impl Router {
             .for_each(|name| self.ports.close(&name));
     }
 
-    /// Empties queues between workers that the new plan no longer has, with sources paused. Workers adopt the new graph
-    /// one after the other, so packets that entered such a queue meanwhile would never be fetched.
+    /// Drains the queues between workers that the new plan does not have, with sources paused. Workers adopt the new
+    /// graph one after the other: a packet that entered a removed queue meanwhile would never leave it.
     fn empty_crossings(
         &self,
         old: &Plan,
@@ -533,7 +536,7 @@ impl Router {
         if going.is_empty() {
             return Ok(());
         }
-        let until = Instant::now() + DRAIN_TIME;
+        let until = Instant::now() + DRAIN_TIMEOUT;
         loop {
             let going = Arc::clone(&going);
             let pause = move |local: &mut LocalRouter| {
@@ -548,13 +551,13 @@ impl Router {
         }
     }
 
-    /// Makes the workers stop moving packets. They still answer, so that final counts can be read. [`stop`](Self::stop)
-    /// ends them.
+    /// Stops all packets of the router. Workers still answer requests, so that final counters can be read.
+    /// [`stop`](Self::stop) ends the router.
     pub fn halt(&self) -> Result<(), AskError> {
         self.ask_all(LocalRouter::halt).map(|_| ())
     }
 
-    /// Takes the router down. Workers without other routers end, and the call waits for them.
+    /// Removes the router from all workers. Workers without other routers end, and the call waits for them.
     pub fn stop(&mut self) {
         if Arc::strong_count(&self.workers) == 1 {
             return self.workers.stop();
@@ -566,7 +569,7 @@ impl Router {
     pub fn take_down(&self) {
         let number = self.number;
         let gone = self.workers.ask_all(move |routers| routers.remove(number));
-        // A worker that does not answer removes the router when it answers again.
+        // A worker that does not answer now removes the router when it processes messages again.
         let _ = gone;
     }
 

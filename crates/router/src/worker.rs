@@ -1,10 +1,10 @@
 //! A worker: a thread that runs its copies of routers' graphs, processes its messages between batches, and sleeps
 //! when no router has work.
 //!
-//! A single router has the worker for itself. Among several routers, the worker runs the first one that has work, in
-//! the order of their shares ([`share`]), and charges it for the time. Idle routers that an event will wake are not
-//! polled ([`rest`]). The tasks of a router divide its turn among themselves (`graph/schedule.rs`). A worker
-//! registers one reader of published tables, which the router whose turn it is uses.
+//! A router that is alone gets all of the worker's time. Of several routers, the worker runs the first that has work,
+//! in the order of their shares ([`share`]), and charges the time to that router. Idle routers that an event will wake
+//! are not polled ([`idle_routers`]). A router's tasks are scheduled within the router's turn (`graph/schedule.rs`). A
+//! worker registers one reader of published tables, and lends it to the router that has the turn.
 //!
 //! An idle worker polls for a while, then sleeps for increasing periods. It polls for less time if polling recently
 //! found little work (`adaptive.rs`). If every source has a descriptor that becomes readable when packets arrive, the
@@ -13,7 +13,7 @@
 
 mod adaptive;
 mod burst;
-mod rest;
+mod idle_routers;
 mod routers;
 pub mod share;
 mod stopwatch;
@@ -21,33 +21,33 @@ mod stopwatch;
 use adaptive::AdaptivePolling;
 use burst::BurstLimit;
 use engine::clock::{Clock, Time};
-use engine::graph::{Graph, Site};
+use engine::graph::{BuildContext, Graph};
 use engine::plan::Plan;
 use engine::publish::Reader;
 use engine::waiter::Waiter;
 use engine::wake::Wakers;
-pub use routers::{Arrival, Routers};
+pub use routers::{AddedRouter, Routers};
 use share::Account;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Condvar, MutexGuard};
 use std::time::Duration;
-use stopwatch::Stopwatch;
+use stopwatch::TurnTimer;
 use sync::Lock;
 
 /// Maximum number of rounds of a turn. The clock, messages and timers are checked once per turn.
-const ROUNDS: u32 = 16;
+const ROUNDS_MAX: u32 = 16;
 /// Time limit in nanoseconds for a turn of several rounds, or for a turn while other routers wait.
 const TURN_NS: u64 = 8_000;
-/// The greatest BURST that can be configured: the number of packets that tasks take at a time is not limited
-/// otherwise.
+/// Upper end of the burst limit, in packets: the maximum that BURST arguments accept, so that this value limits no
+/// task.
 const BURST_MAX: u32 = 1024;
 
 /// Interval at which a worker that moves no packets retries unfinished requests.
-const LONG_ASKS_EVERY: Duration = Duration::from_millis(1);
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A job that a worker runs repeatedly between batches until the job returns true.
-type LongAsk = Box<dyn FnMut(&mut Graph) -> bool>;
+type RepeatedJob = Box<dyn FnMut(&mut Graph) -> bool>;
 
 /// Sleep settings of a worker; they can be changed at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,24 +88,24 @@ impl Default for Idle {
 pub struct WorkerTimes {
     /// Number of turns taken.
     pub turns: AtomicU64,
-    /// Number of turns in which nothing moved.
+    /// Number of turns in which no packet moved.
     pub empty: AtomicU64,
-    /// Nanoseconds of turns in which something moved.
+    /// Time of turns in which packets moved, in nanoseconds.
     pub busy: AtomicU64,
-    /// Nanoseconds asleep.
+    /// Time asleep, in nanoseconds.
     pub asleep: AtomicU64,
-    /// Sleeps.
+    /// Number of sleeps.
     pub sleeps: AtomicU64,
     /// Longest time between two checks of the mailbox while awake, in nanoseconds. Control may reset it to 0.
     pub longest_turn: AtomicU64,
-    /// Longest part of a turn in which the worker had its core or gave it up voluntarily, in nanoseconds; control may
-    /// reset it to 0. Turns below 250 us count whole. It may belong to another turn than `longest_turn`.
+    /// Longest time within one turn on the core, or after the worker yielded the core, in nanoseconds; control may
+    /// reset it to 0. A turn below 250 us counts in full. The turn may be another one than that of `longest_turn`.
     pub longest_run: AtomicU64,
-    /// Longest part of a turn in which other threads or the machine's host had the core, in nanoseconds; control may
+    /// Longest time within one turn in which another thread or the hypervisor had the core, in nanoseconds; control may
     /// reset it to 0.
     pub longest_wait: AtomicU64,
-    /// Longest part of a turn caused by control: messages; the running time of a turn with a page fault; or a whole
-    /// turn in which the worker gave up its core. In nanoseconds.
+    /// Longest time within one turn that control caused, in nanoseconds: the processing of messages, the running time
+    /// of a turn with a page fault, or a whole turn in which the worker yielded its core.
     pub longest_control: AtomicU64,
     /// Histogram of turns in which something moved, by running time. Element `i` counts turns below 2 to the power of
     /// `i` microseconds that no earlier element counts; the last element counts all others.
@@ -119,35 +119,37 @@ pub const RUNS: usize = 16;
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Number of turns in which something moved.
-    pub moved: AtomicU64,
-    /// True if the router has nothing left to do here: sources have ended, and nothing is held. It can become false
-    /// when another worker hands packets over.
+    pub busy_turns: AtomicU64,
+    /// True if the router has no work on this worker: sources have ended, and no packet is held. Packets from another
+    /// worker make it false again.
     pub done: AtomicBool,
-    /// True if an element has stopped the router, or the router has ended here.
+    /// True if an element has stopped the router, or the router has ended on this worker.
     pub ended: AtomicBool,
     /// Notified when `done` or `ended` becomes true.
     pub changed: Arc<Changed>,
 }
 
-/// Notification to control that the state of some worker has changed: a counter of changes.
+/// Counter of state changes of workers, on which control can wait.
 #[derive(Debug, Default)]
 pub struct Changed(Lock<u64>, Condvar);
 
 impl Progress {
     fn note_moved(&self) {
         self.done.store(false, Ordering::Release);
-        self.moved
-            .store(self.moved.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.busy_turns.store(
+            self.busy_turns.load(Ordering::Relaxed) + 1,
+            Ordering::Release,
+        );
     }
 
     fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        self.changed.tell();
+        self.changed.notify();
     }
 }
 
 impl Changed {
-    fn tell(&self) {
+    fn notify(&self) {
         *self.lock() += 1;
         self.1.notify_all();
     }
@@ -161,7 +163,7 @@ impl Changed {
         *self.lock()
     }
 
-    /// Waits until the count differs from `seen`, or the time has passed.
+    /// Waits until the count differs from `seen`, for at most `at_most`.
     pub fn wait(&self, seen: u64, at_most: Duration) {
         let result = self
             .1
@@ -175,23 +177,23 @@ pub struct LocalRouter {
     router: u64,
     /// The graph; `None` only while it is being swapped.
     graph: Option<Graph>,
-    site: Site,
-    long_asks: Vec<LongAsk>,
+    site: BuildContext,
+    long_asks: Vec<RepeatedJob>,
     progress: Arc<Progress>,
     account: Account,
     /// Maximum number of rounds of the router's next turn.
     rounds: u32,
     /// Burst limit of the router's tasks while other routers run.
     burst_limit: BurstLimit,
-    /// Duration in nanoseconds of the router's last turn beside other routers, and true if packets moved in it.
-    last: (u64, bool),
-    /// Nanoseconds of turns in which something moved.
+    /// Last turn beside other routers: its duration in nanoseconds, and true if packets moved.
+    last_turn: (u64, bool),
+    /// Time of turns in which packets moved, in nanoseconds.
     busy: u64,
     halted: bool,
     /// Number of turns beside other routers since the router last had work.
     empty: u32,
     /// State of an idle router that is not polled.
-    rest: Option<rest::Rest>,
+    idle: Option<idle_routers::IdleRouter>,
     /// Earliest recorded time at which the router is polled again.
     recorded_wake: Option<Time>,
 }
@@ -204,8 +206,9 @@ impl LocalRouter {
             .unwrap_or_else(|| unreachable!("a graph is taken out only within swap"))
     }
 
-    /// Runs `ask` now and then between batches, without sleeping, until it returns true or the plan is replaced.
-    pub fn until(&mut self, mut ask: impl FnMut(&mut Graph) -> bool + 'static) {
+    /// Runs `ask` between batches until `ask` returns true or the plan is replaced. The worker does not sleep
+    /// meanwhile.
+    pub fn run_until(&mut self, mut ask: impl FnMut(&mut Graph) -> bool + 'static) {
         if !ask(self.graph()) {
             self.long_asks.push(Box::new(ask));
         }
@@ -221,7 +224,7 @@ impl LocalRouter {
         !self.long_asks.is_empty()
     }
 
-    /// Hot swap to another plan.
+    /// Replaces the plan.
     pub fn swap(&mut self, plan: &Arc<Plan>) {
         // Element numbers have changed. Requests for the old ones have been abandoned, as plans are not replaced
         // during a request.
@@ -252,32 +255,32 @@ impl LocalRouter {
         let rounds = self.rounds;
         let mut worked = self.graph().turn_at(now, rounds);
         if !self.long_asks.is_empty() && self.run_long_asks() && !worked {
-            // A long request is pending: another worker waits for this one, or the reverse. So the worker stays awake,
-            // but yields its core.
+            // While a repeated job is pending, this worker and another one wait for each other. So the worker stays
+            // awake, but yields its core.
             std::thread::yield_now();
             worked = true;
         }
         worked
     }
 
-    /// Runs a turn beside other routers, after [`last`](Self::last). Returns true if there was work.
+    /// Runs a turn beside other routers, after [`last_turn`](Self::last_turn). Returns true if there was work.
     #[inline]
     fn turn_among_others(&mut self, now: Time) -> bool {
-        // The burst limit does not apply to a shared port's router: it works for all others, and larger bursts make
-        // its system calls cheaper per packet.
-        if !self.account.share.is_of_port() {
+        // The burst limit does not apply to the router of a shared port, which works for all other routers: larger
+        // bursts make its system calls cheaper per packet.
+        if !self.account.share.polls_shared_port() {
             let moved = self.graph().packets_of_tasks();
             let rounds = self.graph().rounds_used();
-            self.burst_limit.note_turn(moved, rounds, self.last.0);
+            self.burst_limit.note_turn(moved, rounds, self.last_turn.0);
             let limit = self.burst_limit.get();
             self.graph().set_burst_limit(limit);
         }
-        self.turn(now, self.last)
+        self.turn(now, self.last_turn)
     }
 
     /// Records the result of a turn. Returns true if an element has stopped the router.
     #[inline(always)]
-    fn note(&mut self, worked: bool) -> bool {
+    fn record_turn(&mut self, worked: bool) -> bool {
         if self.graph().stopped() {
             self.halted = true;
             return true;
@@ -286,7 +289,7 @@ impl LocalRouter {
             self.progress.note_moved();
         } else if !self.progress.done.load(Ordering::Relaxed) && self.graph().may_have_finished() {
             self.progress.done.store(true, Ordering::Release);
-            self.progress.changed.tell();
+            self.progress.changed.notify();
         }
         false
     }
@@ -355,13 +358,13 @@ impl Worker {
         let clock = Clock::real();
         let mut routers = Routers::new(reader, self.number, Arc::clone(&self.wakers));
         let (mut empty, mut moved) = (0u32, false);
-        let mut watch = Stopwatch::start(clock.now(), &*self.waiter);
+        let mut watch = TurnTimer::start(clock.now(), &*self.waiter);
         let mut polling = AdaptivePolling::new(clock.now());
         while !routers.quits() {
             if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
-                watch.mail(clock.now());
+                watch.begin_messages(clock.now());
                 routers.read(self.mail.try_iter());
-                // The sender of this message has already woken the worker, and does not do it again.
+                // The sender of a message wakes the worker once, which has happened.
                 if routers.quits() {
                     break;
                 }
@@ -370,42 +373,42 @@ impl Worker {
                 if routers.quits() || !self.answer(&mut routers) {
                     break;
                 }
-                watch = Stopwatch::start(clock.now(), &*self.waiter);
+                watch = TurnTimer::start(clock.now(), &*self.waiter);
                 (empty, moved) = (0, false);
                 continue;
             }
             let now = clock.now();
-            let turn = watch.turn(now, &*self.waiter, &self.times);
+            let turn = watch.end_turn(now, &*self.waiter, &self.times);
             if moved {
                 add(&self.times.busy, turn);
-                add(&self.times.runs[length(watch.run())], 1);
+                add(&self.times.runs[runs_index(watch.last_run_ns())], 1);
             }
             let worked = routers.turn(&clock, now, (turn, moved));
             add(&self.times.turns, 1);
             moved = worked;
             if worked {
                 if empty > 0 {
-                    polling.found(now);
+                    polling.record_work(now);
                 }
                 empty = 0;
                 continue;
             }
             if empty == 0 {
-                polling.idle(now);
+                polling.record_idle(now);
             }
             empty = empty.saturating_add(1);
             add(&self.times.empty, 1);
-            if polling.is_over(empty, &routers.idle) {
-                let time = polling.sleep(empty, &routers.idle, clock.now());
+            if polling.is_exhausted(empty, &routers.idle) {
+                let time = polling.next_sleep(empty, &routers.idle, clock.now());
                 match self.sleep(&mut routers, &clock, time) {
-                    Slept::NotAtAll => {
-                        polling.found(clock.now());
+                    SleepResult::FoundWork => {
+                        polling.record_work(clock.now());
                         empty = 0;
                     }
-                    Slept::Polling => polling.polls(),
-                    Slept::Soundly => (),
+                    SleepResult::Polling => polling.ignore_sleep(),
+                    SleepResult::FullSleep => (),
                 }
-                watch = Stopwatch::start(clock.now(), &*self.waiter);
+                watch = TurnTimer::start(clock.now(), &*self.waiter);
             } else {
                 std::hint::spin_loop();
             }
@@ -417,7 +420,7 @@ impl Worker {
     /// Waits for a message while no router moves packets. Returns false if no message can arrive any more.
     fn answer(&self, routers: &mut Routers) -> bool {
         let at_most = match routers.run_long_asks_of_halted() {
-            true => LONG_ASKS_EVERY,
+            true => RETRY_INTERVAL,
             false => Duration::MAX,
         };
         let mail = || self.mail.recv_timeout(at_most);
@@ -430,7 +433,7 @@ impl Worker {
     }
 
     /// Sleeps for at most `time`, unless work has arrived in the meantime.
-    fn sleep(&mut self, routers: &mut Routers, clock: &Clock, time: Duration) -> Slept {
+    fn sleep(&mut self, routers: &mut Routers, clock: &Clock, time: Duration) -> SleepResult {
         let idle = routers.idle;
         self.wakers.going_to_sleep(self.number);
         // A sender that posted work before this point may not have seen that this worker is going to sleep: check
@@ -439,8 +442,8 @@ impl Worker {
         if has_mail || routers.check_again_before_sleep(clock.now()) {
             self.wakers.awake(self.number);
             return match has_mail {
-                true => Slept::Soundly,
-                false => Slept::NotAtAll,
+                true => SleepResult::FullSleep,
+                false => SleepResult::FoundWork,
             };
         }
         let waits = routers.waits();
@@ -461,14 +464,14 @@ impl Worker {
         add(&self.times.asleep, u64::try_from(slept).unwrap_or(0));
         add(&self.times.sleeps, 1);
         match polls {
-            true => Slept::Polling,
-            false => Slept::Soundly,
+            true => SleepResult::Polling,
+            false => SleepResult::FullSleep,
         }
     }
 }
 
-/// Number of rounds of the next turn, after a turn that used `used` of `rounds` rounds and took `turn` nanoseconds.
-/// Short turns make the number grow.
+/// Round limit of the next turn, after a turn of `turn` nanoseconds that used `used` of `rounds` rounds. The limit
+/// grows after short turns.
 #[inline]
 fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     if !moved || turn >= TURN_NS {
@@ -476,14 +479,14 @@ fn next_rounds(rounds: u32, used: u32, turn: u64, moved: bool) -> u32 {
     } else if used < rounds {
         used.max(1)
     } else if turn < TURN_NS / 2 {
-        (2 * rounds).min(ROUNDS)
+        (2 * rounds).min(ROUNDS_MAX)
     } else {
         rounds
     }
 }
 
-/// Element of [`WorkerTimes::runs`] that counts a turn of `run` nanoseconds.
-fn length(run: u64) -> usize {
+/// Index in [`WorkerTimes::runs`] of a turn that ran for `run` nanoseconds.
+fn runs_index(run: u64) -> usize {
     let bits = u64::BITS - (run / 1_000).leading_zeros();
     (bits as usize).min(RUNS - 1)
 }
@@ -494,13 +497,13 @@ fn add(counter: &AtomicU64, n: u64) {
 }
 
 /// Result of a sleep.
-enum Slept {
-    /// A turn has found work.
-    NotAtAll,
-    /// The worker slept until an event or until the time was over.
-    Soundly,
-    /// The worker slept for the time that a source without a wake-up may wait. An event cannot be distinguished from
-    /// the end of that time.
+enum SleepResult {
+    /// The worker did not sleep: a last turn found work.
+    FoundWork,
+    /// The worker slept until an event or the timeout.
+    FullSleep,
+    /// The worker slept as long as a source without a wake-up may wait, so an event cannot be distinguished from the
+    /// timeout.
     Polling,
 }
 
@@ -509,22 +512,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_have_more_rounds_while_they_are_light() {
+    fn short_turns_get_more_rounds() {
         let after = |turns: &[(u64, bool)]| {
             let next =
                 |rounds, &(turn, moved): &(u64, bool)| next_rounds(rounds, rounds, turn, moved);
             turns.iter().fold(1, next)
         };
         assert_eq!(after(&[(1_000, true); 2]), 4);
-        assert_eq!(after(&[(10, true); 9]), ROUNDS);
-        // Takes as many as fill the time.
+        assert_eq!(after(&[(10, true); 9]), ROUNDS_MAX);
+        // The limit is the number of packets that fill the time.
         assert_eq!(
             after(&[(1_000, true), (2_000, true), (4_000, true), (4_000, true)]),
             4
         );
-        // The time of rounds that a turn did not need is unknown.
+        // The duration of unused rounds is unknown.
         assert_eq!(next_rounds(8, 3, 10, true), 3);
-        // A turn without work says nothing of the next one's.
+        // A turn without work resets the limit.
         assert_eq!(after(&[(10, true), (10, true), (10, false)]), 1);
         assert_eq!(after(&[(10, true), (10, true), (TURN_NS, true)]), 1);
     }

@@ -1,6 +1,6 @@
 //! The workers of a process: threads, mailboxes and wakers. Any number of routers runs on them.
 
-use crate::ANSWER_TIME;
+use crate::ANSWER_TIMEOUT;
 use crate::worker::{Changed, Idle, Mailbox, Routers, Worker, WorkerTimes};
 use engine::handler::AskError;
 use engine::waiter::Waiter;
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use sync::Lock;
 use sync::publish;
 
-/// Number of heap buffers made for each worker before the first router starts: more than bursts take.
-const BUFFERS_AHEAD: usize = 1024;
+/// Number of heap buffers allocated per worker before the first router starts, which exceeds a burst.
+const INITIAL_BUFFERS: usize = 1024;
 
 /// Makes a thread's waiter and the function that wakes it.
 pub type MakeWaiter = dyn Fn() -> std::io::Result<(Box<dyn Waiter>, WakeFn)>;
@@ -25,7 +25,7 @@ struct Handle {
     times: Arc<WorkerTimes>,
 }
 
-/// The workers of a process. They end with the last owner of this value.
+/// Worker threads of a process. They end when the last reference to this value is dropped.
 pub struct Workers {
     handles: Vec<Handle>,
     threads: Lock<Vec<JoinHandle<()>>>,
@@ -76,7 +76,7 @@ impl Workers {
         self.handles.len()
     }
 
-    /// A worker's pulse.
+    /// Counters of a worker's turns and sleeps.
     pub fn times(&self, worker: usize) -> &WorkerTimes {
         &self.handles[worker].times
     }
@@ -90,10 +90,10 @@ impl Workers {
         &self.wakers
     }
 
-    /// Makes buffers before the first router starts. Its ports are already open, because DPDK's ports bring their
-    /// own.
+    /// Allocates packet buffers before the first router starts. Ports must be open already, because DPDK ports bring
+    /// their own buffers.
     pub(crate) fn make_buffers(&self) {
-        let count = self.count() * BUFFERS_AHEAD;
+        let count = self.count() * INITIAL_BUFFERS;
         self.buffers.call_once(|| pool::make_ahead(count));
     }
 
@@ -103,7 +103,7 @@ impl Workers {
     }
 
     /// Posts a message, which the worker runs between batches.
-    pub(crate) fn leave(
+    pub(crate) fn post_job(
         &self,
         worker: usize,
         message: impl FnOnce(&mut Routers) + Send + 'static,
@@ -124,13 +124,13 @@ impl Workers {
         let post = |worker| {
             let (to, answer) = sync_channel(1);
             let ask = Arc::clone(&ask);
-            self.leave(worker, move |routers| {
+            self.post_job(worker, move |routers| {
                 // The caller may have given up.
                 let _ = to.send(ask(routers));
             })?;
             Ok((worker, answer))
         };
-        answers((0..self.count()).map(post), ANSWER_TIME)
+        answers((0..self.count()).map(post), ANSWER_TIMEOUT)
     }
 
     /// Sets how idle workers sleep.
@@ -139,20 +139,20 @@ impl Workers {
             .map(|_| ())
     }
 
-    /// Runs `what` on the thread of a worker, between batches.
+    /// Runs `job` on a worker's thread, between batches.
     pub fn on_thread<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce() -> R + Send + 'static,
+        job: impl FnOnce() -> R + Send + 'static,
     ) -> Result<R, AskError> {
         let (to, answer) = sync_channel(1);
-        self.leave(worker, move |_| _ = to.send(what()))?;
-        let answer = answer.recv_timeout(ANSWER_TIME);
+        self.post_job(worker, move |_| _ = to.send(job()))?;
+        let answer = answer.recv_timeout(ANSWER_TIMEOUT);
         answer.map_err(|_| AskError::NoAnswer(worker))
     }
 
     /// Checks that all workers process messages; the error names one that does not.
-    pub fn turn(&self) -> Result<(), AskError> {
+    pub fn check_workers(&self) -> Result<(), AskError> {
         self.ask_all(|_| ()).map(|_| ())
     }
 
@@ -166,7 +166,7 @@ impl Workers {
     pub fn stop(&self) {
         for worker in 0..self.count() {
             // The worker may have ended already.
-            let _ = self.leave(worker, Routers::quit);
+            let _ = self.post_job(worker, Routers::quit);
         }
         self.join();
     }
@@ -190,13 +190,13 @@ impl Drop for Workers {
 /// Answers of all workers, in the order of the requests. All are asked before any is waited for.
 pub(crate) fn answers<R>(
     asked: impl Iterator<Item = Result<(usize, Receiver<R>), AskError>>,
-    at_most: Duration,
+    timeout: Duration,
 ) -> Result<Vec<R>, AskError> {
     let asked = asked.collect::<Result<Vec<_>, _>>()?;
     let begin = Instant::now();
     let wait = |(worker, answer): (usize, Receiver<R>)| {
-        let left = at_most.saturating_sub(begin.elapsed());
-        let answer = answer.recv_timeout(left);
+        let remaining = timeout.saturating_sub(begin.elapsed());
+        let answer = answer.recv_timeout(remaining);
         answer.map_err(|_| AskError::NoAnswer(worker))
     };
     asked.into_iter().map(wait).collect()

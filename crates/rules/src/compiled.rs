@@ -6,7 +6,7 @@
 //! There are two trees. The first is for packets that have all bytes that rules test and are not later fragments, so
 //! it does not check for these. The second is for all other packets, and checks.
 
-use super::expr::{Base, View, Within, Word};
+use super::expr::{Base, RangeTest, View, Word};
 use super::program::{Outcome, Program, Rule};
 use super::terms::{self, Term, Terms};
 use arguments::Args;
@@ -44,9 +44,9 @@ struct Trees {
     /// True if the words begin with those of [`USUAL`], which are read at once in packets without options.
     usual: bool,
     /// Places of the words in packets.
-    places: Vec<Place>,
+    positions: Vec<WordPosition>,
     /// Places of the words that need reads of their own.
-    others: Vec<Place>,
+    others: Vec<WordPosition>,
     /// The field of the fragment offset and its bits; none if no rule uses it.
     fragment: (usize, u32),
     whole: Tree,
@@ -57,15 +57,15 @@ struct Trees {
 
 /// Place of a word, in words from the network header.
 #[derive(Clone, Copy)]
-struct Place {
+struct WordPosition {
     field: usize,
     at: usize,
     /// Mask for adding the network header's length: all bits or none.
-    behind: usize,
+    header_mask: usize,
 }
 
-impl Place {
-    fn of((field, word): (usize, &Word)) -> Place {
+impl WordPosition {
+    fn of((field, word): (usize, &Word)) -> WordPosition {
         let at = usize::from(word.offset / 4);
         let (at, behind) = match word.base {
             Base::Start => (at, 0),
@@ -73,7 +73,11 @@ impl Place {
             // Beyond every packet's end: such packets are examined one header after the other.
             Base::Mac => (usize::MAX >> 1, 0),
         };
-        Place { field, at, behind }
+        WordPosition {
+            field,
+            at,
+            header_mask: behind,
+        }
     }
 }
 
@@ -85,12 +89,12 @@ pub(crate) fn verdict(outcome: Outcome) -> Verdict {
 
 impl Compiled {
     /// Compiles rules, the first that matches to be chosen.
-    pub fn new(rules: &[Rule<Within>]) -> Compiled {
+    pub fn new(rules: &[Rule<RangeTest>]) -> Compiled {
         Compiled::of(rules, Some(FRAGMENT))
     }
 
     /// Compiles rules. `fragment` is the word and the bits that mark later fragments; `None` if there are no such bits.
-    pub(crate) fn of(rules: &[Rule<Within>], fragment: Option<(Word, u32)>) -> Compiled {
+    pub(crate) fn of(rules: &[Rule<RangeTest>], fragment: Option<(Word, u32)>) -> Compiled {
         let trees = match rules.len() {
             0..4 => None,
             _ => Trees::new(rules, fragment).map(Box::new),
@@ -108,7 +112,7 @@ impl Compiled {
         for output in (0..=u8::MAX).take(patterns) {
             if !self.program.leads_to(Some(u32::from(output))) {
                 let message = format!("output {output} matches no packets");
-                args.say(Severity::Warning, message);
+                args.report(Severity::Warning, message);
             }
         }
     }
@@ -149,7 +153,7 @@ impl Compiled {
 pub trait Headers<'a>: Copy {
     /// True if the network header's length gives the position of the transport header. Otherwise headers are followed
     /// one by one.
-    const PLACED: bool = true;
+    const FIXED_TRANSPORT: bool = true;
     /// The packet's bytes from the start, or from the network header on.
     fn start(self) -> &'a [u8];
     /// Number of words of the network header, whose first bytes are these.
@@ -172,7 +176,7 @@ impl fmt::Display for Compiled {
 
 impl Trees {
     /// `None` if there are few alternatives, too many of a pattern, or too many words.
-    fn new(rules: &[Rule<Within>], fragment: Option<(Word, u32)>) -> Option<Trees> {
+    fn new(rules: &[Rule<RangeTest>], fragment: Option<(Word, u32)>) -> Option<Trees> {
         let mut alternatives: Vec<(Outcome, Terms)> = Vec::new();
         for (outcome, expr) in rules {
             let terms = terms::of(expr, true)?;
@@ -216,14 +220,14 @@ impl Trees {
             lo: 0,
             hi: 0,
         };
-        let places: Vec<Place> = (0..).zip(&words).map(Place::of).collect();
+        let places: Vec<WordPosition> = (0..).zip(&words).map(WordPosition::of).collect();
         Some(Trees {
             fragment,
             whole: Tree::assuming(&of_whole, &[known]),
             other: Tree::new(&of_other),
             outcomes: alternatives.iter().map(|(o, _)| *o).collect(),
             others: places[if usual { USUAL } else { 0 }..].to_vec(),
-            places,
+            positions: places,
             usual,
             words,
         })
@@ -247,7 +251,7 @@ impl Trees {
     /// Outcome for a packet. All packets write the same fields of the key, which may be reused.
     #[inline(always)] // a call would cost as much as a rule
     fn run_one<'a, H: Headers<'a>>(&self, packet: H, key: &mut Key) -> Outcome {
-        if H::PLACED && self.read(packet, key) && !self.is_later_fragment(key) {
+        if H::FIXED_TRANSPORT && self.read(packet, key) && !self.is_later_fragment(key) {
             self.outcome(self.whole.first(key))
         } else {
             self.run_slowly(&packet.view())
@@ -267,7 +271,7 @@ impl Trees {
             }
             self.others.is_empty() || read(&self.others, words, HEADER, key)
         } else {
-            read(&self.places, words, H::header_words(words), key)
+            read(&self.positions, words, H::header_words(words), key)
         }
     }
 
@@ -307,9 +311,9 @@ impl Trees {
 
 /// Reads the words at some places, if they are all there.
 #[inline(never)] // the usual words alone are read without it
-fn read(places: &[Place], words: &[[u8; 4]], header_words: usize, key: &mut Key) -> bool {
+fn read(places: &[WordPosition], words: &[[u8; 4]], header_words: usize, key: &mut Key) -> bool {
     for place in places {
-        let Some(word) = words.get(place.at + (place.behind & header_words)) else {
+        let Some(word) = words.get(place.at + (place.header_mask & header_words)) else {
             return false;
         };
         key[place.field % FIELDS] = u32::from_be_bytes(*word);
@@ -405,7 +409,7 @@ mod tests {
     use crate::{family::Family, ip_pattern};
     use arguments::Names;
 
-    fn parse(pattern: &str, names: &Names) -> Result<Expr<Within>, String> {
+    fn parse(pattern: &str, names: &Names) -> Result<Expr<RangeTest>, String> {
         ip_pattern::parse(pattern, names, Family::V4)
     }
 
@@ -454,7 +458,7 @@ mod tests {
         let mut trees = 0;
         for _ in 0..60 {
             let count = rng.range(4..40);
-            let rules: Vec<Rule<Within>> = (0..count)
+            let rules: Vec<Rule<RangeTest>> = (0..count)
                 .map(|_| {
                     let text = pattern(&mut rng, 2);
                     let expr = parse(&text, &Names::default());
@@ -467,7 +471,7 @@ mod tests {
             for _ in 0..200 {
                 let bytes = packet(&mut rng);
                 let view = (&bytes[..]).view();
-                let first = rules.iter().find(|(_, e)| e.holds(&view));
+                let first = rules.iter().find(|(_, e)| e.matches(&view));
                 let first = first.and_then(|(o, _)| *o);
                 assert_eq!(run(&compiled, &bytes), first, "{rules:?} {bytes:x?}");
                 assert_eq!(compiled.program.run(&view), first, "{rules:?} {bytes:x?}");

@@ -1,7 +1,7 @@
 //! Patterns as boolean expressions over the bytes of a packet.
 //!
 //! The parsers of the pattern languages produce `Expr`, and the compiled forms ([`program`](super::program) and
-//! [`tables::classify`]) are made from it. Both forms must agree with `Expr::holds`.
+//! [`tables::classify`]) are made from it. Both forms must agree with `Expr::matches`.
 
 use std::net::Ipv4Addr;
 
@@ -73,7 +73,7 @@ pub(crate) fn bytes_of(mask: u32) -> usize {
 /// True if the bits of a word that are set in `mask` lie between `lo` and `hi`, or (`outside`) do not.
 /// Either way it fails where the packet ends before these bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Within {
+pub struct RangeTest {
     /// The word.
     pub word: Word,
     /// Bits of the word that count.
@@ -84,8 +84,8 @@ pub struct Within {
 }
 
 #[cfg(test)]
-impl Within {
-    pub(crate) fn holds(&self, view: &View) -> bool {
+impl RangeTest {
+    pub(crate) fn matches(&self, view: &View) -> bool {
         let (word, len) = self.word.read(view.from(self.word.base));
         let inside = (self.lo..=self.hi).contains(&(word & self.mask));
         len >= bytes_of(self.mask) && inside != self.outside
@@ -158,11 +158,11 @@ impl<L> Expr<L> {
     }
 
     /// Number of leaves.
-    pub(crate) fn leaves(&self) -> usize {
+    pub(crate) fn leaf_count(&self) -> usize {
         match self {
             Expr::Leaf(_) => 1,
-            Expr::Not(inner) => inner.leaves(),
-            Expr::And(parts) | Expr::Or(parts) => parts.iter().map(Expr::leaves).sum(),
+            Expr::Not(inner) => inner.leaf_count(),
+            Expr::And(parts) | Expr::Or(parts) => parts.iter().map(Expr::leaf_count).sum(),
         }
     }
 
@@ -184,14 +184,14 @@ impl<L> Expr<L> {
 }
 
 #[cfg(test)]
-impl Expr<Within> {
+impl Expr<RangeTest> {
     /// True if a packet matches: the meaning of everything compiled.
-    pub(crate) fn holds(&self, view: &View) -> bool {
+    pub(crate) fn matches(&self, view: &View) -> bool {
         match self {
-            Expr::Leaf(within) => within.holds(view),
-            Expr::Not(inner) => !inner.holds(view),
-            Expr::And(parts) => parts.iter().all(|p| p.holds(view)),
-            Expr::Or(parts) => parts.iter().any(|p| p.holds(view)),
+            Expr::Leaf(within) => within.matches(view),
+            Expr::Not(inner) => !inner.matches(view),
+            Expr::And(parts) => parts.iter().all(|p| p.matches(view)),
+            Expr::Or(parts) => parts.iter().any(|p| p.matches(view)),
         }
     }
 }
@@ -252,7 +252,7 @@ impl Field {
     }
 
     /// The field compared with the values from `lo` to `hi`, which are equal but for ranges.
-    pub(crate) fn compare(self, op: Op, lo: u32, hi: u32) -> Expr<Within> {
+    pub(crate) fn compare(self, op: Op, lo: u32, hi: u32) -> Expr<RangeTest> {
         let most = self.mask;
         let (lo, hi, outside) = match op {
             Op::Eq => (lo, hi, false),
@@ -271,7 +271,7 @@ impl Field {
         self.within(lo, hi, outside)
     }
 
-    fn within(self, lo: u64, hi: u64, outside: bool) -> Expr<Within> {
+    fn within(self, lo: u64, hi: u64, outside: bool) -> Expr<RangeTest> {
         // Reads eight bytes from an aligned word on: the field may reach into the second word.
         let into = u32::from(self.offset % 4);
         let up = 64 - 8 * (into + u32::from(self.len));
@@ -284,7 +284,7 @@ impl Field {
         };
         let (first, second) = (word(self.offset & !3), word((self.offset & !3) + 4));
         let leaf = |word, mask: u32, lo: u32, hi: u32| {
-            Expr::Leaf(Within {
+            Expr::Leaf(RangeTest {
                 word,
                 mask,
                 lo,
@@ -294,7 +294,7 @@ impl Field {
         };
         let (mask1, mask2) = ((mask >> 32) as u32, mask as u32);
         if mask2 == 0 {
-            return Expr::Leaf(Within {
+            return Expr::Leaf(RangeTest {
                 word: first,
                 mask: mask1,
                 lo: (lo >> 32) as u32,
@@ -324,8 +324,8 @@ impl Field {
 }
 
 /// True if the bytes at an offset are `value`, in the bits of `mask`; `mask` is as long as `value`.
-pub(crate) fn bytes_are(base: Base, offset: u16, value: &[u8], mask: &[u8]) -> Expr<Within> {
-    let mut tests: Vec<Within> = Vec::new();
+pub(crate) fn bytes_are(base: Base, offset: u16, value: &[u8], mask: &[u8]) -> Expr<RangeTest> {
+    let mut tests: Vec<RangeTest> = Vec::new();
     for (at, (&value, &mask)) in (offset..).zip(value.iter().zip(mask)) {
         let word = Word {
             base,
@@ -339,7 +339,7 @@ pub(crate) fn bytes_are(base: Base, offset: u16, value: &[u8], mask: &[u8]) -> E
                 test.lo |= value;
                 test.hi |= value;
             }
-            None => tests.push(Within {
+            None => tests.push(RangeTest {
                 word,
                 mask,
                 lo: value,
@@ -352,7 +352,7 @@ pub(crate) fn bytes_are(base: Base, offset: u16, value: &[u8], mask: &[u8]) -> E
 }
 
 /// A field that holds an IPv4 address, compared.
-pub(crate) fn address_is(offset: u16, op: Op, value: Ipv4Addr, mask: Ipv4Addr) -> Expr<Within> {
+pub(crate) fn address_is(offset: u16, op: Op, value: Ipv4Addr, mask: Ipv4Addr) -> Expr<RangeTest> {
     let (value, mask) = (u32::from(value), u32::from(mask));
     match (mask, op) {
         (0, Op::Eq) => Expr::TRUE,
@@ -385,7 +385,7 @@ mod tests {
                     }
                     let x = value & field.mask;
                     for v in [0, x.saturating_sub(1), x, x + 1, 0x7fff_ffff] {
-                        let is = |op| field.compare(op, v, v).holds(&view);
+                        let is = |op| field.compare(op, v, v).matches(&view);
                         let at = format!("{offset}:{len} & {mask:x} = {x:x}, {v:x}");
                         assert_eq!(is(Op::Eq), x == v, "{at}");
                         assert_eq!(is(Op::Ne), x != v, "{at}");
@@ -405,15 +405,15 @@ mod tests {
         for op in [Op::Eq, Op::Ne, Op::Lt, Op::Le, Op::Gt, Op::Ge] {
             for v in [0, 1] {
                 let cut = Field::new(Base::Start, 3, 3).compare(op, v, v);
-                assert!(!cut.holds(&view), "{op:?} {v}");
+                assert!(!cut.matches(&view), "{op:?} {v}");
                 let gone = Field::new(Base::Start, 5, 1).compare(op, v, v);
-                assert!(!gone.holds(&view), "{op:?} {v}");
+                assert!(!gone.matches(&view), "{op:?} {v}");
             }
         }
         assert!(
             Field::new(Base::Start, 4, 1)
                 .compare(Op::Eq, 0, 0)
-                .holds(&view)
+                .matches(&view)
         );
     }
 }

@@ -4,13 +4,13 @@
 //! matching rule, so a packet costs one addition. Each copy of the filter has its own counters.
 
 use super::compiled::{Compiled, Headers};
-use super::expr::{Expr, Within};
+use super::expr::{Expr, RangeTest};
 use super::family::Family;
 use super::ip_pattern;
 use super::program::Outcome;
 use arguments::Names;
 use arguments::text_file::lines;
-use arguments::units::whole;
+use arguments::units::whole_number;
 use packet::Verdict;
 use std::collections::VecDeque;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ use sync::Lock;
 use sync::publish::{Published, Reader, domain};
 
 /// Number of rules that can be added at run time.
-const MORE: usize = 1024;
+const ADDED_RULES_MAX: usize = 1024;
 /// Syntax of a rule, for errors.
 const FORM: &str = "a rule is written `[NAME:] ACTION PATTERN`, where ACTION is `allow`, `deny`, `drop` or an output \
     from 0 to 254";
@@ -33,7 +33,7 @@ pub struct Line {
     text: String,
     /// The output; `None`: the packet is dropped.
     output: Option<u8>,
-    expr: Expr<Within>,
+    expr: Expr<RangeTest>,
 }
 
 impl Line {
@@ -52,7 +52,7 @@ impl Line {
         let output = match action {
             "allow" => Some(0),
             "deny" | "drop" => None,
-            _ => match whole::<u8>(action) {
+            _ => match whole_number::<u8>(action) {
                 Some(output) if output < u8::MAX => Some(output),
                 _ => return Err((format!("unknown slot ID `{action}`"), Some(FORM))),
             },
@@ -136,7 +136,7 @@ struct State {
     free: VecDeque<usize>,
     lanes: Vec<Arc<Lane>>,
     /// Sum of a slot's counts when its rule got it, or at `reset`.
-    before: Vec<u64>,
+    count_base: Vec<u64>,
     /// Counts that the rule of a slot had in the previous configuration.
     inherited: Vec<u64>,
 }
@@ -145,14 +145,14 @@ impl State {
     fn hits(&self, slot: usize) -> u64 {
         let all = self.lanes.iter().filter_map(|lane| lane.0.get(slot));
         let all = all.fold(0u64, |sum, count| sum.wrapping_add(count.load(Relaxed)));
-        let own = all.wrapping_sub(self.before[slot]);
+        let own = all.wrapping_sub(self.count_base[slot]);
         own.wrapping_add(self.inherited[slot])
     }
 
     /// Counts the slot from 0 again.
-    fn forget(&mut self, slot: usize) {
+    fn reset_slot(&mut self, slot: usize) {
         self.inherited[slot] = 0;
-        self.before[slot] = self.before[slot].wrapping_add(self.hits(slot));
+        self.count_base[slot] = self.count_base[slot].wrapping_add(self.hits(slot));
     }
 
     /// The place of a rule by its number or name.
@@ -179,7 +179,7 @@ impl State {
 impl FilterRules {
     /// Rules in their order, for an element with this number of outputs.
     pub fn new(lines: Vec<Line>, outputs: usize, names: &Names, family: Family) -> FilterRules {
-        let slots = lines.len() + MORE;
+        let slots = lines.len() + ADDED_RULES_MAX;
         let rules: Vec<_> = lines.into_iter().zip(0..).collect();
         FilterRules {
             filter: Published::new(domain(), filter(&rules, slots, family)),
@@ -188,7 +188,7 @@ impl FilterRules {
                 free: (rules.len()..slots).collect(),
                 rules,
                 lanes: Vec::new(),
-                before: vec![0; slots + 2],
+                count_base: vec![0; slots + 2],
                 inherited: vec![0; slots + 2],
             }),
             slots,
@@ -204,7 +204,7 @@ impl FilterRules {
     }
 
     /// Counters of a new copy.
-    pub fn lane(&self) -> Arc<Lane> {
+    pub fn new_counters(&self) -> Arc<Lane> {
         let lane = (0..self.slots + 2).map(|_| AtomicU64::new(0)).collect();
         let lane = Arc::new(Lane(lane));
         self.lock().lanes.push(Arc::clone(&lane));
@@ -278,7 +278,7 @@ impl FilterRules {
     /// Resets all counts to 0.
     pub fn reset(&self) {
         let mut state = self.lock();
-        (0..self.slots + 2).for_each(|slot| state.forget(slot));
+        (0..self.slots + 2).for_each(|slot| state.reset_slot(slot));
     }
 
     /// Executes lines, all or none. The answer is a warning or empty. The error names the line.
@@ -317,7 +317,7 @@ impl FilterRules {
             let Some(free) = state.free.pop_front() else {
                 continue;
             };
-            state.forget(free);
+            state.reset_slot(free);
             *slot = free;
         }
         self.filter.replace(filter(&rules, self.slots, self.family));
@@ -400,7 +400,9 @@ impl FilterRules {
     pub fn inherit(&self, old: &FilterRules) {
         let (last, old) = (old.slots, old.lock());
         let mut state = self.lock();
-        if state.configured == old.configured && state.rules.len() + MORE >= old.rules.len() {
+        if state.configured == old.configured
+            && state.rules.len() + ADDED_RULES_MAX >= old.rules.len()
+        {
             // Changes at run time stay as long as the configured rules do not change.
             let rules: Vec<_> = old
                 .rules
@@ -514,7 +516,7 @@ fn unique(rules: &[(Line, usize)], rule: &Line, but: Option<usize>) -> Result<()
 }
 
 /// The first two rules that have the same name, as a sentence.
-pub fn twice(lines: &[Line]) -> Option<String> {
+pub fn duplicate_name(lines: &[Line]) -> Option<String> {
     let mut seen = std::collections::HashSet::new();
     let mut names = lines.iter().filter_map(|line| line.name.as_ref());
     let name = names.find(|name| !seen.insert(*name))?;

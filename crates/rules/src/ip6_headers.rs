@@ -5,7 +5,7 @@
 //! is followed for as many headers as [`ext::walk`] follows.
 
 use super::compiled::Headers;
-use super::expr::{Base, Expr, Field, Op, View, Within};
+use super::expr::{Base, Expr, Field, Op, RangeTest, View};
 use packet::Packet;
 use wire::{ext, proto};
 
@@ -27,7 +27,7 @@ static CHAINS: [[u8; 4]; 8 * 256] = {
 };
 
 /// Matches packets whose content cannot be determined.
-pub(crate) fn unreadable() -> Expr<Within> {
+pub(crate) fn unreadable() -> Expr<RangeTest> {
     let flag = Field::new(Base::CHAIN, 1, 1).masked(UNREADABLE.into());
     flag.compare(Op::Ne, 0, 0)
 }
@@ -37,7 +37,7 @@ pub(crate) fn unreadable() -> Expr<Within> {
 pub struct Ip6<'a>(pub(crate) &'a Packet);
 
 impl<'a> Headers<'a> for Ip6<'a> {
-    const PLACED: bool = false;
+    const FIXED_TRANSPORT: bool = false;
 
     #[inline]
     fn start(self) -> &'a [u8] {
@@ -80,7 +80,7 @@ pub(crate) fn view(packet: &[u8]) -> View<'_> {
         Some(fragment) if fragmented_again(packet, fragment.at) => unreadable,
         Some(fragment) if fragment.is_atomic() => seen(walk.protocol, 0, transport),
         // The first fragment has all headers (RFC 7112): otherwise rules about ports would not match.
-        Some(_) if transport.len() < least(walk.protocol) => unreadable,
+        Some(_) if transport.len() < min_len(walk.protocol) => unreadable,
         Some(_) => seen(walk.protocol, FRAGMENT, transport),
     }
 }
@@ -111,7 +111,7 @@ fn fragmented_again(packet: &[u8], mut at: usize) -> bool {
 }
 
 /// The least length of a transport header.
-pub fn least(protocol: u8) -> usize {
+pub fn min_len(protocol: u8) -> usize {
     match protocol {
         proto::TCP => wire::tcp::MIN_LEN,
         proto::UDP | proto::UDP_LITE | proto::ICMP6 | proto::ESP => 8,
@@ -144,13 +144,13 @@ mod tests {
         4, 0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 2, 0x12, 0x34, 0, 0, 0, 0,
     ];
 
-    fn parse(pattern: &str) -> Expr<Within> {
+    fn parse(pattern: &str) -> Expr<RangeTest> {
         let expr = ip_pattern::parse(pattern, &Names::default(), Family::V6);
         expr.unwrap_or_else(|wrong| panic!("{pattern}: {wrong}"))
     }
 
     fn matches(pattern: &str, packet: &[u8]) -> bool {
-        parse(pattern).holds(&view(packet))
+        parse(pattern).matches(&view(packet))
     }
 
     #[test]
@@ -250,10 +250,10 @@ mod tests {
         let seen = |packet: &[u8]| {
             let view = view(packet);
             (
-                unreadable().holds(&view),
-                parse("tcp dst port 80").holds(&view),
-                parse("tcp").holds(&view),
-                parse("ip6 frag").holds(&view),
+                unreadable().matches(&view),
+                parse("tcp dst port 80").matches(&view),
+                parse("tcp").matches(&view),
+                parse("ip6 frag").matches(&view),
             )
         };
         for count in 0..=ext::MAX_HEADERS {
@@ -334,7 +334,7 @@ mod tests {
             }
         }
         let first = fragmented.is_some_and(|word| word & 1 != 0);
-        let short = first && packet.len() - at < least(next);
+        let short = first && packet.len() - at < min_len(next);
         (!short).then_some((next, at, first, false))
     }
 
@@ -355,7 +355,7 @@ mod tests {
             let packet = header(*rng.pick(&kinds), &rest);
             let view = view(&packet);
             match read(&packet) {
-                None => assert!(unreadable().holds(&view), "{packet:x?}"),
+                None => assert!(unreadable().matches(&view), "{packet:x?}"),
                 Some((protocol, at, fragment, later)) => {
                     let next = packet.get(at..).filter(|_| protocol != 59).unwrap_or(&[]);
                     let flags = u8::from(fragment) * FRAGMENT + u8::from(later) * LATER;
@@ -376,7 +376,7 @@ mod tests {
     struct Bytes<'a>(&'a [u8]);
 
     impl<'a> Headers<'a> for Bytes<'a> {
-        const PLACED: bool = false;
+        const FIXED_TRANSPORT: bool = false;
 
         fn start(self) -> &'a [u8] {
             self.0
@@ -444,11 +444,11 @@ mod tests {
                 (packet[7], packet[13]) = (62 + rng.below(5) as u8, rng.below(4) as u8);
                 packet.truncate(packet.len() - rng.below(3) * rng.below(12));
                 let view = view(&packet);
-                let expected = match unreadable().holds(&view) {
+                let expected = match unreadable().matches(&view) {
                     true => Some(256),
                     false => rules
                         .iter()
-                        .find(|(_, e)| e.holds(&view))
+                        .find(|(_, e)| e.matches(&view))
                         .and_then(|(n, _)| *n),
                 };
                 let mut outcomes = Vec::new();

@@ -3,11 +3,11 @@
 //! A recursive descent parser over words and signs. [`Primitive`](super::ip_primitive) defines the test of each
 //! primitive. Omitted words are taken from the previous primitive, so `src port 80 or 81` tests for both ports.
 
-use super::expr::{Base, Expr, Field, Op, Within};
+use super::expr::{Base, Expr, Field, Op, RangeTest};
 use super::family::Family;
 use super::ip_lexer;
 use super::ip_names;
-use super::ip_primitive::{Dir, Head, Kind, Primitive, Value, guess, value};
+use super::ip_primitive::{Dir, Kind, Primitive, Qualifiers, Value, infer_kind, value};
 use arguments::Names;
 
 /// Parentheses and `not`s inside each other, at most.
@@ -19,7 +19,7 @@ const LEAVES: usize = 10_000;
 type Parsed<T> = Result<T, String>;
 
 /// Parses a pattern. The error is a sentence.
-pub fn parse(text: &str, names: &Names, family: Family) -> Parsed<Expr<Within>> {
+pub fn parse(text: &str, names: &Names, family: Family) -> Parsed<Expr<RangeTest>> {
     let tokens = ip_lexer::split(text);
     match tokens.as_slice() {
         [] => return Err("empty pattern".to_owned()),
@@ -35,7 +35,7 @@ pub fn parse(text: &str, names: &Names, family: Family) -> Parsed<Expr<Within>> 
         tokens: &tokens,
         names,
         family,
-        last: None,
+        previous: None,
         depth: 0,
     };
     let expr = parser.choice()?;
@@ -50,7 +50,7 @@ struct Parser<'a> {
     names: &'a Names,
     family: Family,
     /// The previous primitive, from which omitted parts are taken.
-    last: Option<Head>,
+    previous: Option<Qualifiers>,
     depth: usize,
 }
 
@@ -103,19 +103,19 @@ impl<'a> Parser<'a> {
     }
 
     /// `a ? b : c`.
-    fn choice(&mut self) -> Parsed<Expr<Within>> {
+    fn choice(&mut self) -> Parsed<Expr<RangeTest>> {
         self.depth += 1;
         if self.depth > DEPTH {
             return Err(format!("expressions more than {DEPTH} deep"));
         }
-        let mut expr = self.either()?;
+        let mut expr = self.parse_or()?;
         if self.take(&["?"]) {
             let yes = self.choice()?;
             self.expect(":")?;
             let no = self.choice()?;
             let not = expr.clone().negate();
             expr = Expr::any([Expr::all([expr, yes]), Expr::all([not, no])]);
-            if expr.leaves() > LEAVES {
+            if expr.leaf_count() > LEAVES {
                 return Err("the expression is too large".to_owned());
             }
         }
@@ -123,15 +123,15 @@ impl<'a> Parser<'a> {
         Ok(expr)
     }
 
-    fn either(&mut self) -> Parsed<Expr<Within>> {
-        let mut parts = vec![self.both()?];
+    fn parse_or(&mut self) -> Parsed<Expr<RangeTest>> {
+        let mut parts = vec![self.parse_and()?];
         while self.take(&OR) {
-            parts.push(self.both()?);
+            parts.push(self.parse_and()?);
         }
         Ok(Expr::any(parts))
     }
 
-    fn both(&mut self) -> Parsed<Expr<Within>> {
+    fn parse_and(&mut self) -> Parsed<Expr<RangeTest>> {
         let mut parts = vec![self.factor()?];
         loop {
             let said = self.take(&AND);
@@ -145,7 +145,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn factor(&mut self) -> Parsed<Expr<Within>> {
+    fn factor(&mut self) -> Parsed<Expr<RangeTest>> {
         let mut not = false;
         while self.take(&["!", "not"]) {
             not = !not;
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
             } else {
                 Kind::True
             });
-            self.last = Some(head);
+            self.previous = Some(head);
             let own = head.proto.map(|p| Value::Number(p.into(), p.into()));
             head.proto = None;
             return Ok(Primitive {
@@ -192,24 +192,24 @@ impl<'a> Parser<'a> {
         }
         self.inherit(&mut head)?;
         let primitive = self.comparison(head)?;
-        self.last = Some(primitive.head);
+        self.previous = Some(primitive.head);
         Ok(primitive)
     }
 
     /// True if the words after a protocol's name belong to the same primitive.
-    fn goes_on(&self, head: &Head) -> bool {
+    fn goes_on(&self, head: &Qualifiers) -> bool {
         self.peek().is_some_and(|token| {
             let sign = COMPARISONS.iter().any(|c| c.0 == token) || token == "&" || token == "[";
             let known = |kind: Option<Kind>| {
                 matches!(kind, Some(Kind::Port | Kind::TcpFlag | Kind::IcmpType))
             };
-            sign || is_word(token) && known(guess(token, head, self.names, self.family))
+            sign || is_word(token) && known(infer_kind(token, head, self.names, self.family))
         })
     }
 
     /// The words before an operator and a value.
-    fn head(&mut self) -> Parsed<Head> {
-        let mut head = Head::default();
+    fn head(&mut self) -> Parsed<Qualifiers> {
+        let mut head = Qualifiers::default();
         while let Some(token) = self.peek() {
             match token {
                 "src" | "dst" if head.dir.is_none() => {
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `[POS:LEN]`.
-    fn bytes(&mut self, head: &Head) -> Parsed<Kind> {
+    fn bytes(&mut self, head: &Qualifiers) -> Parsed<Kind> {
         self.expect("[")?;
         let base = match (head.ip, head.proto.is_some() || head.transp) {
             (true, false) => Base::Start,
@@ -300,13 +300,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Fills in omitted parts.
-    fn inherit(&self, head: &mut Head) -> Parsed<()> {
+    fn inherit(&self, head: &mut Qualifiers) -> Parsed<()> {
         if head.kind.is_some() {
             return Ok(());
         }
         let word = self.peek().unwrap_or("");
         let last = self
-            .last
+            .previous
             .filter(|last| last.kind.is_some_and(Kind::has_value));
         if let Some(last) = last
             && head.is_empty()
@@ -315,7 +315,7 @@ impl<'a> Parser<'a> {
             *head = last;
             return Ok(());
         }
-        head.kind = guess(word, head, self.names, self.family);
+        head.kind = infer_kind(word, head, self.names, self.family);
         if let Some(last) = last {
             let addresses = [Some(Kind::Host), Some(Kind::Net)];
             if head.is_empty_but_kind()
@@ -337,7 +337,7 @@ impl<'a> Parser<'a> {
     }
 
     /// `[& MASK] [OP] VALUE`.
-    fn comparison(&mut self, head: Head) -> Parsed<Primitive> {
+    fn comparison(&mut self, head: Qualifiers) -> Parsed<Primitive> {
         if head.kind.is_some_and(|k| !k.has_value()) {
             return Ok(Primitive::bare(head));
         }
@@ -368,7 +368,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn value(&mut self, head: &Head) -> Parsed<Value> {
+    fn value(&mut self, head: &Qualifiers) -> Parsed<Value> {
         match self.next() {
             Some(word) if is_word(word) => value(head.kind, word, head, self.names, self.family),
             Some(other) => Err(format!("a value is missing before `{other}`")),

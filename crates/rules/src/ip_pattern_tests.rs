@@ -1,9 +1,9 @@
-use super::expr::{Expr, View, Within};
+use super::expr::{Expr, RangeTest, View};
 use super::family::Family;
 use super::ip_pattern;
 use arguments::Names;
 
-fn parse(pattern: &str, names: &Names) -> Result<Expr<Within>, String> {
+fn parse(pattern: &str, names: &Names) -> Result<Expr<RangeTest>, String> {
     ip_pattern::parse(pattern, names, Family::V4)
 }
 
@@ -61,7 +61,7 @@ fn bytes(ip: Ip) -> Vec<u8> {
 fn matches(pattern: &str, ip: Ip) -> bool {
     let expr = parse(pattern, &Names::default()).unwrap_or_else(|e| panic!("{pattern}: {e}"));
     let bytes = bytes(ip);
-    expr.holds(&View([&bytes, &bytes[20..], &MAC]))
+    expr.matches(&View([&bytes, &bytes[20..], &MAC]))
 }
 
 /// Compares patterns with their results for TCP, UDP, PING, GRE, LATER and FIRST.
@@ -220,7 +220,7 @@ fn patterns_fail_on_packets_that_are_too_short() {
         let bytes = bytes(TCP);
         let (bytes, rest) = (&bytes[..len], bytes[..len].get(20..).unwrap_or(&[]));
         let view = View([bytes, rest, &[]]);
-        parse(pattern, &Names::default()).unwrap().holds(&view)
+        parse(pattern, &Names::default()).unwrap().matches(&view)
     };
     assert!(holds("ip[19] & 128 == 0", 20) && !holds("ip[19] & 128 == 0", 19));
     assert!(holds("transp[1] & 128 == 0", 22) && !holds("transp[1] & 128 == 0", 21));
@@ -237,7 +237,7 @@ fn names_of_the_configuration_stand_for_addresses_and_ports() {
     let bytes = bytes(TCP);
     let holds = |pattern: &str| {
         let expr = parse(pattern, &names).unwrap_or_else(|e| panic!("{pattern}: {e}"));
-        expr.holds(&View([&bytes, &bytes[20..], &MAC]))
+        expr.matches(&View([&bytes, &bytes[20..], &MAC]))
     };
     assert!(holds("dst host intern") && holds("dst net intern") && !holds("src net intern"));
     assert!(holds("intern") && holds("dst intern") && holds("dst ether host intern:eth"));

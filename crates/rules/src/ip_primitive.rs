@@ -1,6 +1,6 @@
 //! Tests of a packet by the primitives of IP patterns.
 
-use super::expr::{Base, Expr, Field, Op, Within, address_is, bytes_are};
+use super::expr::{Base, Expr, Field, Op, RangeTest, address_is, bytes_are};
 use super::family::Family;
 use super::{ip_names, ip6_headers};
 use arguments::Names;
@@ -177,7 +177,7 @@ pub(crate) enum Dir {
 
 /// The words of a primitive before its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct Qualifiers {
     pub(crate) kind: Option<Kind>,
     pub(crate) dir: Option<Dir>,
     /// A protocol by name.
@@ -186,13 +186,13 @@ pub(crate) struct Head {
     pub(crate) transp: bool,
 }
 
-impl Head {
+impl Qualifiers {
     pub(crate) fn is_empty(&self) -> bool {
-        *self == Head::default()
+        *self == Qualifiers::default()
     }
 
     pub(crate) fn is_empty_but_kind(&self) -> bool {
-        Head {
+        Qualifiers {
             kind: None,
             ..*self
         }
@@ -212,7 +212,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    pub(crate) fn zero(head: &Head, family: Family) -> Value {
+    pub(crate) fn zero(head: &Qualifiers, family: Family) -> Value {
         match head.kind {
             Some(Kind::Host | Kind::Net) if family == Family::V6 => {
                 Value::Net6(Ipv6Addr::UNSPECIFIED, mask6(128))
@@ -233,7 +233,12 @@ impl Value {
 }
 
 /// Kind of primitive of a single word: `www`, `syn`, `10.0.0.0/24`.
-pub(crate) fn guess(word: &str, head: &Head, names: &Names, family: Family) -> Option<Kind> {
+pub(crate) fn infer_kind(
+    word: &str,
+    head: &Qualifiers,
+    names: &Names,
+    family: Family,
+) -> Option<Kind> {
     let tcp = head.proto.is_none_or(|p| p == proto::TCP);
     let is = |kind| value(Some(kind), word, head, names, family).is_ok();
     if head.proto == Some(family.icmp()) && is(Kind::IcmpType) {
@@ -259,7 +264,7 @@ pub(crate) fn guess(word: &str, head: &Head, names: &Names, family: Family) -> O
 pub(crate) fn value(
     kind: Option<Kind>,
     word: &str,
-    head: &Head,
+    head: &Qualifiers,
     names: &Names,
     family: Family,
 ) -> Result<Value, String> {
@@ -297,7 +302,7 @@ pub(crate) fn value(
 fn number(
     kind: Kind,
     word: &str,
-    head: &Head,
+    head: &Qualifiers,
     names: &Names,
     family: Family,
 ) -> Result<Value, String> {
@@ -365,25 +370,25 @@ fn mask6(len: u8) -> Ipv6Addr {
 /// A complete primitive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Primitive {
-    pub(crate) head: Head,
+    pub(crate) head: Qualifiers,
     pub(crate) mask: Option<Value>,
     pub(crate) op: Op,
     pub(crate) value: Option<Value>,
 }
 
-fn protocol_is(number: u8, family: Family) -> Expr<Within> {
+fn protocol_is(number: u8, family: Family) -> Expr<RangeTest> {
     let number = number.into();
     family.protocol().compare(Op::Eq, number, number)
 }
 
 /// Ports and the like are in the first fragment only.
-fn first_fragment(family: Family) -> Expr<Within> {
+fn first_fragment(family: Family) -> Expr<RangeTest> {
     family.later_fragment().compare(Op::Eq, 0, 0)
 }
 
 impl Primitive {
     /// A primitive without a value.
-    pub(crate) fn bare(head: Head) -> Primitive {
+    pub(crate) fn bare(head: Qualifiers) -> Primitive {
         Primitive {
             head,
             mask: None,
@@ -393,8 +398,8 @@ impl Primitive {
     }
 
     /// Test of the packet.
-    pub(crate) fn expr(&self, family: Family) -> Result<Expr<Within>, String> {
-        let Head {
+    pub(crate) fn expr(&self, family: Family) -> Result<Expr<RangeTest>, String> {
+        let Qualifiers {
             kind,
             dir,
             proto,
@@ -439,7 +444,7 @@ impl Primitive {
     }
 
     /// Test beside protocol and fragment.
-    fn own(&self, kind: Kind, family: Family) -> Result<Expr<Within>, String> {
+    fn own(&self, kind: Kind, family: Family) -> Result<Expr<RangeTest>, String> {
         let (fragments, ecn) = (family.fragment(), family.ecn());
         Ok(match (kind, self.value) {
             (Kind::False, _) => Expr::FALSE,
@@ -465,7 +470,7 @@ impl Primitive {
         })
     }
 
-    fn number(&self, field: Field, lo: u32, hi: u32) -> Expr<Within> {
+    fn number(&self, field: Field, lo: u32, hi: u32) -> Expr<RangeTest> {
         match self.mask {
             Some(Value::Number(mask, _)) if field.mask & mask == 0 => {
                 // The mask removes all bits of the field: its value is 0.
@@ -484,7 +489,7 @@ impl Primitive {
 
     /// Combines a test of source and destination at the given offsets: one of them, either or both. `!=` negates `==`,
     /// so either and both change places.
-    fn sides(&self, offsets: [u16; 2], of: impl Fn(u16) -> Expr<Within>) -> Expr<Within> {
+    fn sides(&self, offsets: [u16; 2], of: impl Fn(u16) -> Expr<RangeTest>) -> Expr<RangeTest> {
         let [src, dst] = offsets;
         let denied = self.op == Op::Ne;
         match self.head.dir.unwrap_or(Dir::Either) {
@@ -504,7 +509,7 @@ impl Primitive {
         }
     }
 
-    fn addresses(&self, address: Ipv4Addr, mask: Ipv4Addr) -> Result<Expr<Within>, String> {
+    fn addresses(&self, address: Ipv4Addr, mask: Ipv4Addr) -> Result<Expr<RangeTest>, String> {
         self.only_equal()?;
         let mask = match self.mask {
             Some(Value::Net(given, _)) => given & mask,
@@ -515,7 +520,7 @@ impl Primitive {
         }))
     }
 
-    fn addresses6(&self, address: Ipv6Addr, mask: Ipv6Addr) -> Result<Expr<Within>, String> {
+    fn addresses6(&self, address: Ipv6Addr, mask: Ipv6Addr) -> Result<Expr<RangeTest>, String> {
         self.only_equal()?;
         let mask = match self.mask {
             Some(Value::Net6(given, _)) => given & mask,
@@ -531,7 +536,7 @@ impl Primitive {
         }))
     }
 
-    fn ether(&self, address: EtherAddr) -> Result<Expr<Within>, String> {
+    fn ether(&self, address: EtherAddr) -> Result<Expr<RangeTest>, String> {
         self.only_equal()?;
         if self.mask.is_some() {
             return Err("Ethernet addresses are compared as a whole".to_owned());

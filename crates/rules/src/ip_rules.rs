@@ -1,7 +1,7 @@
 //! The patterns of an IPClassifier: compiled, published, changed.
 
 use super::compiled::{Compiled, Headers, verdict};
-use super::expr::{View, Within};
+use super::expr::{RangeTest, View};
 use super::family::Family;
 use super::ip_pattern;
 use super::ip6_headers::{self, Ip6};
@@ -49,12 +49,13 @@ impl Version for V6 {
 }
 
 /// Compiles rules; packets whose content cannot be determined skip the rules.
-pub(crate) fn compile(rules: &[Rule<Within>], family: Family, unreadable: u32) -> Compiled {
+pub(crate) fn compile(rules: &[Rule<RangeTest>], family: Family, unreadable: u32) -> Compiled {
     match family {
         Family::V4 => Compiled::new(rules),
         Family::V6 => {
             let first = (Some(unreadable), ip6_headers::unreadable());
-            let all: Vec<Rule<Within>> = [first].into_iter().chain(rules.iter().cloned()).collect();
+            let all: Vec<Rule<RangeTest>> =
+                [first].into_iter().chain(rules.iter().cloned()).collect();
             Compiled::of(&all, None)
         }
     }
@@ -73,12 +74,12 @@ pub struct Rules {
 
 struct Written {
     texts: Vec<String>,
-    rules: Vec<Rule<Within>>,
+    rules: Vec<Rule<RangeTest>>,
 }
 
 impl Rules {
     /// Rules with their patterns as text.
-    pub fn new(rules: Vec<(String, Rule<Within>)>, names: &Names, family: Family) -> Rules {
+    pub fn new(rules: Vec<(String, Rule<RangeTest>)>, names: &Names, family: Family) -> Rules {
         let (texts, rules): (Vec<_>, Vec<_>) = rules.into_iter().unzip();
         let compiled = Published::new(domain(), compile(&rules, family, UNREADABLE));
         Rules {

@@ -27,10 +27,10 @@ mod terms;
 mod test;
 
 pub use compiled::{Compiled, HEADER, Headers};
-pub use expr::{Base, Expr, View, Within, Word};
+pub use expr::{Base, Expr, RangeTest, View, Word};
 pub use family::Family;
-pub use filter_rules::{FilterRules, Lane, Line, twice};
+pub use filter_rules::{FilterRules, Lane, Line, duplicate_name};
 pub use ip_pattern::parse as ip_pattern;
 pub use ip_rules::{Ip, Rules, V4, V6, Version};
-pub use ip6_headers::{Ip6, least};
+pub use ip6_headers::{Ip6, min_len};
 pub use program::{Outcome, Program, Rule};

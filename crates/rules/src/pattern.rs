@@ -1,9 +1,9 @@
 //! Classifier's pattern language: `12/0806 20/0001`, `!12/0800`, `30/c0a8%ffff`, `33/?1`, `-`.
 
-use super::expr::{Base, Expr, Within, bytes_are};
+use super::expr::{Base, Expr, RangeTest, bytes_are};
 
-/// Parses a pattern. The error is a sentence, and what to do.
-pub fn parse(words: &[String]) -> Result<Expr<Within>, (String, &'static str)> {
+/// Parses a pattern. The error is a sentence and a remedy.
+pub fn parse(words: &[String]) -> Result<Expr<RangeTest>, (String, &'static str)> {
     if let [all] = words
         && all == "-"
     {
@@ -42,7 +42,7 @@ const FORM: &str = "a clause is OFFSET/VALUE or OFFSET/VALUE%MASK, as in 12/0800
                     the offset decimal, the others an even number of hex digits or `?`";
 
 /// Parses the bytes that one clause compares.
-fn parse_clause(clause: &str) -> Result<Expr<Within>, (String, &'static str)> {
+fn parse_clause(clause: &str) -> Result<Expr<RangeTest>, (String, &'static str)> {
     let wrong = |what: &str| (format!("in `{clause}` {what}"), FORM);
     let (offset, value) = clause
         .split_once('/')
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::expr::{View, Word};
 
-    fn parse(text: &str) -> Result<Expr<Within>, (String, &'static str)> {
+    fn parse(text: &str) -> Result<Expr<RangeTest>, (String, &'static str)> {
         let words: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
         super::parse(&words)
     }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn clauses_become_tests_of_aligned_words() {
         let test = |offset, mask, value| {
-            Expr::Leaf(Within {
+            Expr::Leaf(RangeTest {
                 word: Word {
                     base: Base::Start,
                     offset,
@@ -126,7 +126,7 @@ mod tests {
         );
         assert_eq!(parse("1/?1%f1").unwrap(), test(0, 0x0001_0000, 0x0001_0000));
         assert_eq!(parse("-").unwrap(), Expr::TRUE);
-        let holds = |text: &str, data: &[u8]| parse(text).unwrap().holds(&View::of_data(data));
+        let holds = |text: &str, data: &[u8]| parse(text).unwrap().matches(&View::of_data(data));
         assert!(holds("!0/aabb", &[0xaa]) && holds("!0/aabb", &[0xaa, 0xbc]));
         assert!(!holds("! 0/aabb", &[0xaa, 0xbb]) && !holds("!0/??", &[0xaa]));
     }

@@ -7,7 +7,7 @@
 //! A test of bytes beyond the end of the packet fails. For a negated test (a range tested by the values outside of
 //! it), the original condition fails.
 
-use super::expr::{Base, Expr, View, Within};
+use super::expr::{Base, Expr, RangeTest, View};
 use super::test::{Test, lower};
 use std::collections::HashMap;
 use std::fmt;
@@ -18,8 +18,8 @@ pub type Outcome = Option<u32>;
 /// A pattern, and the outcome of packets that match it and no earlier pattern.
 pub type Rule<L> = (Outcome, Expr<L>);
 
-fn lowered(rules: &[Rule<Within>]) -> Vec<Rule<Test>> {
-    let lower = |expr: &Expr<Within>| expr.map(&mut lower).merged();
+fn lowered(rules: &[Rule<RangeTest>]) -> Vec<Rule<Test>> {
+    let lower = |expr: &Expr<RangeTest>| expr.map(&mut lower).merged();
     rules.iter().map(|(o, e)| (*o, lower(e))).collect()
 }
 
@@ -72,7 +72,7 @@ const EFFORT: usize = 300_000;
 
 impl Program {
     /// Compiles patterns, the first that matches to be chosen.
-    pub(crate) fn compile(rules: &[Rule<Within>]) -> Program {
+    pub(crate) fn compile(rules: &[Rule<RangeTest>]) -> Program {
         let mut program = Program::empty();
         let left = lowered(rules);
         match program.decide(left, &mut HashMap::new(), &mut EFFORT.clone()) {
@@ -85,7 +85,7 @@ impl Program {
     }
 
     /// Program that tests the patterns one after the other; its size is linear in the text.
-    pub(crate) fn chained(rules: &[Rule<Within>]) -> Program {
+    pub(crate) fn chained(rules: &[Rule<RangeTest>]) -> Program {
         let mut program = Program::empty();
         program.chain(&lowered(rules));
         program
@@ -289,7 +289,7 @@ mod tests {
     use crate::expr::{Base, Word};
     use testkit::Rng;
 
-    fn random_leaf(rng: &mut Rng) -> Expr<Within> {
+    fn random_leaf(rng: &mut Rng) -> Expr<RangeTest> {
         let mask = *rng.pick(&[
             0xff00_0000,
             0x00ff_0000,
@@ -300,7 +300,7 @@ mod tests {
         ]);
         let value = |rng: &mut Rng| (rng.below(3) as u32 * 0x0101_0101) & mask;
         let (a, b) = (value(rng), value(rng));
-        Expr::Leaf(Within {
+        Expr::Leaf(RangeTest {
             word: Word {
                 base: *rng.pick(&[Base::Start, Base::Transport]),
                 offset: 4 * rng.below(3) as u16,
@@ -312,7 +312,7 @@ mod tests {
         })
     }
 
-    fn random_expr(rng: &mut Rng, depth: usize) -> Expr<Within> {
+    fn random_expr(rng: &mut Rng, depth: usize) -> Expr<RangeTest> {
         let parts = |rng: &mut Rng| -> Vec<_> {
             let n = rng.below(4);
             (0..n).map(|_| random_expr(rng, depth - 1)).collect()
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    fn random_rules(rng: &mut Rng) -> Vec<Rule<Within>> {
+    fn random_rules(rng: &mut Rng) -> Vec<Rule<RangeTest>> {
         let rule = |rng: &mut Rng| {
             let outcome = Some(rng.below(4) as u32).filter(|&o| o < 3);
             (outcome, random_expr(rng, 2))
@@ -348,7 +348,7 @@ mod tests {
             for _ in 0..150 {
                 let (start, transport) = (random_bytes(&mut rng), random_bytes(&mut rng));
                 let view = View([&start, &transport, &[]]);
-                let first = rules.iter().find(|(_, e)| e.holds(&view));
+                let first = rules.iter().find(|(_, e)| e.matches(&view));
                 let first = first.and_then(|(o, _)| *o);
                 assert_eq!(program.run(&view), first, "{rules:?}\n{program}\n{view:?}");
                 assert_eq!(chain.run(&view), first, "{rules:?}\n{chain}\n{view:?}");
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn patterns_that_would_take_too_many_decisions_are_chained() {
         let byte = |offset: u16, value: u32| {
-            Expr::Leaf(Within {
+            Expr::Leaf(RangeTest {
                 word: Word {
                     base: Base::Start,
                     offset: 4 * offset,
@@ -431,7 +431,7 @@ mod tests {
             let words = (0..12).flat_map(|_| (rng.below(60) as u32).to_be_bytes());
             let bytes: Vec<u8> = words.collect();
             let view = View::of_data(&bytes);
-            let first = rules.iter().find(|(_, e)| e.holds(&view));
+            let first = rules.iter().find(|(_, e)| e.matches(&view));
             assert_eq!(program.run(&view), first.and_then(|(o, _)| *o));
         }
     }

@@ -1,6 +1,6 @@
 //! Expressions as alternatives of plain comparisons, which rule trees can take.
 
-use super::expr::{Base, Expr, Within, Word, bytes_of};
+use super::expr::{Base, Expr, RangeTest, Word, bytes_of};
 
 /// A comparison in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ pub(crate) enum Term {
 pub(crate) type Terms = Vec<Term>;
 
 /// Alternatives of one pattern, at most.
-const MOST: usize = 64;
+const ALTERNATIVES_MAX: usize = 64;
 /// Comparisons of one alternative, at most.
 const LENGTH: usize = 48;
 
 /// The alternatives of an expression; `None` if they would be too many.
-pub(crate) fn of(expr: &Expr<Within>, holds: bool) -> Option<Vec<Terms>> {
+pub(crate) fn of(expr: &Expr<RangeTest>, holds: bool) -> Option<Vec<Terms>> {
     match (expr, holds) {
         (Expr::Leaf(within), true) => Some(leaf(within)),
         (Expr::Leaf(within), false) => Some(leaf_fails(within)),
@@ -34,14 +34,14 @@ pub(crate) fn of(expr: &Expr<Within>, holds: bool) -> Option<Vec<Terms>> {
             let mut all = vec![Terms::new()];
             for part in parts {
                 let part = of(part, holds)?;
-                if all.len() * part.len() > MOST * 4 {
+                if all.len() * part.len() > ALTERNATIVES_MAX * 4 {
                     return None;
                 }
                 all = all
                     .iter()
-                    .flat_map(|a| part.iter().filter_map(|b| both(a, b)))
+                    .flat_map(|a| part.iter().filter_map(|b| conjunction(a, b)))
                     .collect();
-                if all.len() > MOST || all.iter().any(|t| t.len() > LENGTH) {
+                if all.len() > ALTERNATIVES_MAX || all.iter().any(|t| t.len() > LENGTH) {
                     return None;
                 }
             }
@@ -51,7 +51,7 @@ pub(crate) fn of(expr: &Expr<Within>, holds: bool) -> Option<Vec<Terms>> {
             let mut any = Vec::new();
             for part in parts {
                 any.extend(of(part, holds)?);
-                if any.len() > MOST {
+                if any.len() > ALTERNATIVES_MAX {
                     return None;
                 }
             }
@@ -60,13 +60,13 @@ pub(crate) fn of(expr: &Expr<Within>, holds: bool) -> Option<Vec<Terms>> {
     }
 }
 
-fn need(within: &Within) -> u32 {
+fn need(within: &RangeTest) -> u32 {
     u32::from(within.word.offset) + bytes_of(within.mask) as u32
 }
 
 /// The ranges of a comparison's bits in which it holds, or does not.
-fn ranges(within: &Within, inside: bool) -> Vec<Term> {
-    let Within {
+fn ranges(within: &RangeTest, inside: bool) -> Vec<Term> {
+    let RangeTest {
         word, mask, lo, hi, ..
     } = *within;
     let bits = |lo, hi| Term::Bits { word, mask, lo, hi };
@@ -78,7 +78,7 @@ fn ranges(within: &Within, inside: bool) -> Vec<Term> {
     below.into_iter().chain(above).collect()
 }
 
-fn leaf(within: &Within) -> Vec<Terms> {
+fn leaf(within: &RangeTest) -> Vec<Terms> {
     let there = Term::Bytes {
         base: within.word.base,
         lo: need(within),
@@ -88,7 +88,7 @@ fn leaf(within: &Within) -> Vec<Terms> {
     ranges.into_iter().map(|r| vec![there, r]).collect()
 }
 
-fn leaf_fails(within: &Within) -> Vec<Terms> {
+fn leaf_fails(within: &RangeTest) -> Vec<Terms> {
     let ranges = ranges(within, within.outside).into_iter().map(|r| vec![r]);
     let short = need(within).checked_sub(1).filter(|_| within.mask != 0);
     let short = short.map(|hi| {
@@ -99,7 +99,7 @@ fn leaf_fails(within: &Within) -> Vec<Terms> {
 }
 
 /// Both lists of comparisons together; `None` if they contradict each other.
-fn both(a: &Terms, b: &Terms) -> Option<Terms> {
+fn conjunction(a: &Terms, b: &Terms) -> Option<Terms> {
     let mut all = a.clone();
     for &term in b {
         add(&mut all, term)?;

@@ -3,7 +3,7 @@
 //! A test compares some bits of four bytes. A range of values is tested by the prefixes that cover it, or by those
 //! that cover the rest.
 
-use super::expr::{Expr, Within, Word, bytes_of};
+use super::expr::{Expr, RangeTest, Word, bytes_of};
 
 /// Compares the bits of `mask` in a word with `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,8 +86,8 @@ fn cover(lo: u32, hi: u32) -> Vec<(u32, u32)> {
 }
 
 /// Tests that a word's bits lie in a range.
-pub(crate) fn lower(within: &Within) -> Expr<Test> {
-    let Within {
+pub(crate) fn lower(within: &RangeTest) -> Expr<Test> {
+    let RangeTest {
         word,
         mask,
         lo,

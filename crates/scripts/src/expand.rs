@@ -113,7 +113,7 @@ fn quoted(value: String) -> String {
 }
 
 /// Reference after a dollar.
-enum What {
+enum ReferenceKind {
     Variable(Range<usize>),
     /// A name, and the default for a variable without a value.
     Default(Range<usize>, Range<usize>),
@@ -121,7 +121,7 @@ enum What {
 }
 
 struct Reference {
-    what: What,
+    what: ReferenceKind,
     /// Length of the reference, in bytes.
     len: usize,
 }
@@ -139,7 +139,7 @@ impl Reference {
             b'(' => {
                 let close = close(bytes, 1)?;
                 Some(Reference {
-                    what: What::Call(2..close),
+                    what: ReferenceKind::Call(2..close),
                     len: close + 1,
                 })
             }
@@ -151,10 +151,10 @@ impl Reference {
                 };
                 let what = match bytes[word.end] {
                     _ if word.is_empty() => return None,
-                    b'}' => What::Variable(word),
-                    b'-' => What::Default(word.clone(), word.end + 1..close),
+                    b'}' => ReferenceKind::Variable(word),
+                    b'-' => ReferenceKind::Default(word.clone(), word.end + 1..close),
                     b':' if bytes.get(word.end + 1) == Some(&b'-') => {
-                        What::Default(word.clone(), word.end + 2..close)
+                        ReferenceKind::Default(word.clone(), word.end + 2..close)
                     }
                     _ => return None,
                 };
@@ -164,14 +164,14 @@ impl Reference {
                 })
             }
             b'?' | b'#' | b'$' => Some(Reference {
-                what: What::Variable(1..2),
+                what: ReferenceKind::Variable(1..2),
                 len: 2,
             }),
             _ => {
                 let word = name(1);
                 (!word.is_empty()).then_some(Reference {
                     len: word.end,
-                    what: What::Variable(word),
+                    what: ReferenceKind::Variable(word),
                 })
             }
         }
@@ -184,15 +184,15 @@ impl Reference {
         depth: usize,
     ) -> Result<Option<String>, String> {
         match &self.what {
-            What::Variable(name) => Ok(values.variable(&source[name.clone()])),
-            What::Default(name, default) => match values.variable(&source[name.clone()]) {
+            ReferenceKind::Variable(name) => Ok(values.variable(&source[name.clone()])),
+            ReferenceKind::Default(name, default) => match values.variable(&source[name.clone()]) {
                 Some(value) => Ok(Some(value)),
                 None => {
                     let default = &source[default.clone()];
                     expand_at(default, Style::Plain, values, depth + 1).map(Some)
                 }
             },
-            What::Call(inner) => {
+            ReferenceKind::Call(inner) => {
                 let inner = &source[inner.clone()];
                 let text = expand_at(inner, Style::Plain, values, depth + 1)?;
                 Ok(values.call(&text))

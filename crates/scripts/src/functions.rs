@@ -2,7 +2,7 @@
 
 use super::number::{Number, boolean};
 use super::sprintf::sprintf;
-use arguments::units::whole;
+use arguments::units::whole_number;
 use lang::args::{quote, unquote, unquoted_words, words};
 use std::cmp::Ordering;
 
@@ -110,7 +110,7 @@ fn remainder(name: &str, argument: &str) -> Result<String, String> {
 
 /// Two numbers: both integers, or both real, as in Click.
 fn two_numbers(a: &str, b: &str) -> Option<(Number, Number)> {
-    match (whole(a), whole(b)) {
+    match (whole_number(a), whole_number(b)) {
         (Some(a), Some(b)) => Some((Number::Int(a), Number::Int(b))),
         _ => Some((Number::parse_real(a)?, Number::parse_real(b)?)),
     }
@@ -181,7 +181,7 @@ fn member(argument: &str) -> String {
 /// A number with its bytes in the other order, of its last 16 or 32 bits. Negative numbers are two's complements.
 fn swap(argument: &str, swap: fn(u32) -> u32) -> Result<String, String> {
     let bounds = i64::from(i32::MIN)..=i64::from(u32::MAX);
-    let value = only_word(argument).and_then(|word| whole(&word));
+    let value = only_word(argument).and_then(|word| whole_number(&word));
     let value = value.filter(|value| bounds.contains(value));
     let value = value.ok_or_else(|| "expected one integer of 32 bits".to_owned())?;
     Ok(swap(value as u32).to_string())
@@ -189,7 +189,10 @@ fn swap(argument: &str, swap: fn(u32) -> u32) -> Result<String, String> {
 
 /// `random`: a number up to C's `RAND_MAX`, below a bound, or between two.
 pub(crate) fn random(argument: &str, draw: &mut dyn FnMut() -> u32) -> Result<String, String> {
-    let bounds: Option<Vec<i64>> = unquoted_words(argument).iter().map(|w| whole(w)).collect();
+    let bounds: Option<Vec<i64>> = unquoted_words(argument)
+        .iter()
+        .map(|w| whole_number(w))
+        .collect();
     let (low, high) = match bounds.as_deref() {
         Some([]) => return Ok((draw() & RANDOM_MAX).to_string()),
         Some([n]) => (0, n.saturating_sub(1)),
@@ -223,7 +226,7 @@ pub(crate) fn shift(text: &str) -> (String, String) {
     }
 }
 
-/// A text in quotes, whatever it holds.
+/// Quoted text with any content.
 pub(crate) fn quoted(text: &str) -> String {
     quote(text)
 }

@@ -134,13 +134,13 @@ impl Machine {
             Err(wrong) => (false, Err(wrong)),
         };
         if !self.is_running() {
-            host.over(again);
+            host.ended(again);
         }
         answer
     }
 
     /// True if a name without a dot is a handler of this script.
-    pub fn offers(&self, name: &str, how: Use) -> bool {
+    pub fn has_handler(&self, name: &str, how: Use) -> bool {
         match how {
             Use::Read => {
                 functions::PURE.contains(&name) || READS.contains(&name) || self.exports(name)
@@ -157,7 +157,7 @@ impl Machine {
         let names = lang::args::unquoted_words(argument);
         let all = names
             .iter()
-            .all(|name| self.offers(name, how) || host.offers(name, how));
+            .all(|name| self.has_handler(name, how) || host.has_handler(name, how));
         all.to_string()
     }
 }

@@ -46,7 +46,7 @@ pub trait Host {
     fn write(&mut self, handler: &str, value: &str) -> Result<(), String>;
 
     /// True if the handler exists.
-    fn offers(&mut self, handler: &str, how: Use) -> bool;
+    fn has_handler(&mut self, handler: &str, how: Use) -> bool;
 
     /// The time since the epoch, as packets are stamped.
     fn now(&mut self) -> Duration;
@@ -76,5 +76,5 @@ pub trait Host {
     fn stop(&mut self);
 
     /// Called when the script has ended; `again` is true if a signal may start the script again.
-    fn over(&mut self, again: bool);
+    fn ended(&mut self, again: bool);
 }

@@ -2,7 +2,7 @@
 //!
 //! The crate is pure. Handlers, files, time and the driver are the host's.
 
-mod dry;
+mod dry_host;
 mod expand;
 mod functions;
 mod handlers;
@@ -15,7 +15,7 @@ mod program;
 mod signal;
 mod sprintf;
 
-pub use dry::dry_run;
+pub use dry_host::dry_run;
 pub use functions::PURE;
 pub use handlers::{READS, WRITES};
 pub use host::{Host, NO_PARAMETERS, Sink, Use};

@@ -97,7 +97,7 @@ pub struct Call {
 
 /// Event for which a script waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waits {
+enum WaitEvent {
     /// No event.
     No,
     /// This number of steps.
@@ -110,7 +110,7 @@ enum Waits {
 #[derive(Clone, Debug)]
 struct Frame {
     at: usize,
-    waits: Waits,
+    waits: WaitEvent,
     call: Call,
 }
 
@@ -151,7 +151,7 @@ impl Machine {
     pub fn new(title: String, program: Arc<Program>) -> Machine {
         let frame = Frame {
             at: program.code.len(),
-            waits: Waits::No,
+            waits: WaitEvent::No,
             call: Call::default(),
         };
         Machine {
@@ -187,7 +187,7 @@ impl Machine {
 
     /// True if the script has not come to its end.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.frame.borrow().waits != Waits::No
+        self.frame.borrow().waits != WaitEvent::No
     }
 
     /// True if the script was called while it runs.
@@ -202,7 +202,7 @@ impl Machine {
         }
         let fresh = Frame {
             at: 0,
-            waits: Waits::No,
+            waits: WaitEvent::No,
             call,
         };
         let inside = self.running.get();
@@ -233,7 +233,7 @@ impl Machine {
 
     /// The alarm has rung.
     pub fn alarm(&self, host: &mut dyn Host) -> Result<Ended, String> {
-        let rang = self.frame.borrow().waits == Waits::Alarm;
+        let rang = self.frame.borrow().waits == WaitEvent::Alarm;
         if rang {
             self.advance(1, host)
         } else {
@@ -246,8 +246,8 @@ impl Machine {
         let jump = self.program.jump(label);
         let jump = jump.ok_or_else(|| format!("no such label '{label}'"))?;
         host.alarm(None);
-        self.frame.borrow_mut().waits = Waits::No;
-        match self.leap(jump) {
+        self.frame.borrow_mut().waits = WaitEvent::No;
+        match self.apply_jump(jump) {
             Some(ended) => ended,
             None => self.advance(0, host),
         }
@@ -327,7 +327,7 @@ impl Machine {
     }
 
     /// Ends the run, or continues elsewhere.
-    fn leap(&self, jump: Jump) -> Option<Result<Ended, String>> {
+    fn apply_jump(&self, jump: Jump) -> Option<Result<Ended, String>> {
         let end = self.program.code.len();
         let (at, ended) = match jump {
             Jump::To(at) => (at, None),
@@ -342,12 +342,12 @@ impl Machine {
 
     fn advance(&self, steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
         let Some(_depth) = Depth::enter() else {
-            self.leap(Jump::End);
+            self.apply_jump(Jump::End);
             return Err("scripts call each other too deep or too often".to_owned());
         };
         self.begun.set(true);
         let inside = self.running.replace(true);
-        let result = self.go(steps, host);
+        let result = self.run_steps(steps, host);
         self.running.set(inside);
         if matches!(result, Err(_) | Ok(Ended::Stop)) {
             // A script that ended so keeps no arguments for `shift` and `get`, as in Click.
@@ -356,7 +356,7 @@ impl Machine {
         result
     }
 
-    fn go(&self, mut steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
+    fn run_steps(&self, mut steps: u32, host: &mut dyn Host) -> Result<Ended, String> {
         let program = Arc::clone(&self.program);
         let mut jumps = 0;
         loop {
@@ -365,7 +365,7 @@ impl Machine {
                 (frame.at, frame.waits)
             };
             let Some(insn) = program.code.get(at) else {
-                self.frame.borrow_mut().waits = Waits::No;
+                self.frame.borrow_mut().waits = WaitEvent::No;
                 return Ok(Ended::End);
             };
             match self.block(insn, waits, &mut steps, host) {
@@ -378,20 +378,20 @@ impl Machine {
                 Ok(None) => continue,
                 Ok(Some(Next::Jump(jump))) => jump,
                 Ok(Some(Next::Return(value))) => {
-                    self.leap(Jump::End);
+                    self.apply_jump(Jump::End);
                     return Ok(Ended::Return(value));
                 }
                 Err(wrong) => {
-                    self.leap(Jump::End);
+                    self.apply_jump(Jump::End);
                     return Err(wrong);
                 }
             };
-            if let Some(ended) = self.leap(jump) {
+            if let Some(ended) = self.apply_jump(jump) {
                 return ended;
             }
             jumps += 1;
             if jumps >= JUMPS_MAX {
-                self.leap(Jump::End);
+                self.apply_jump(Jump::End);
                 host.chatter(&format!("{}: too many jumps, giving up", self.title));
                 return Err(String::new());
             }
@@ -402,12 +402,12 @@ impl Machine {
     fn block(
         &self,
         insn: &Insn,
-        waits: Waits,
+        waits: WaitEvent,
         steps: &mut u32,
         host: &mut dyn Host,
     ) -> Result<bool, String> {
         let needs = match (insn, waits) {
-            (Insn::Pause(_), Waits::Steps(left)) => left,
+            (Insn::Pause(_), WaitEvent::Steps(left)) => left,
             (Insn::Pause(count), _) => *count,
             (Insn::Wait(_), _) => 1,
             _ => return Ok(false),
@@ -416,14 +416,14 @@ impl Machine {
         *steps -= take;
         let left = needs - take;
         let now = match insn {
-            _ if left == 0 => Waits::No,
-            Insn::Pause(_) => Waits::Steps(left),
-            _ => Waits::Alarm,
+            _ if left == 0 => WaitEvent::No,
+            Insn::Pause(_) => WaitEvent::Steps(left),
+            _ => WaitEvent::Alarm,
         };
         if let Insn::Wait(wait) = insn {
-            if now == Waits::No && waits == Waits::Alarm {
+            if now == WaitEvent::No && waits == WaitEvent::Alarm {
                 host.alarm(None);
-            } else if now == Waits::Alarm && waits != Waits::Alarm {
+            } else if now == WaitEvent::Alarm && waits != WaitEvent::Alarm {
                 let after = self.duration(wait, host)?;
                 host.alarm(Some(after));
             }

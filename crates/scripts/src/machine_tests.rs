@@ -57,7 +57,7 @@ impl Host for World {
         Ok(())
     }
 
-    fn offers(&mut self, handler: &str, how: Use) -> bool {
+    fn has_handler(&mut self, handler: &str, how: Use) -> bool {
         self.handlers.contains_key(handler) && (how == Use::Read || handler != "only.read")
     }
 
@@ -107,7 +107,7 @@ impl Host for World {
         self.stops += 1;
     }
 
-    fn over(&mut self, again: bool) {
+    fn ended(&mut self, again: bool) {
         self.ends.push(again);
     }
 }

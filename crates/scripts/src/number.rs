@@ -1,7 +1,7 @@
 //! Numbers of scripts: integers stay integers, everything else is a double, printed with up to 12
 //! digits.
 
-use arguments::units::whole;
+use arguments::units::whole_number;
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) enum Number {
 impl Number {
     /// An integer as in arguments, or a real number.
     pub(crate) fn parse(text: &str) -> Option<Number> {
-        let int = whole(text).map(Number::Int);
+        let int = whole_number(text).map(Number::Int);
         int.or_else(|| Number::parse_real(text))
     }
 
@@ -23,7 +23,7 @@ impl Number {
     /// before it, `010` is eight, and after it, ten, as in Click.
     pub(crate) fn parse_all(words: &[String], mut real: bool) -> Option<Vec<Number>> {
         let parse = |word: &String| {
-            let int = whole(word).filter(|_| !real).map(Number::Int);
+            let int = whole_number(word).filter(|_| !real).map(Number::Int);
             real = int.is_none();
             int.or_else(|| Number::parse_real(word))
         };
@@ -32,7 +32,7 @@ impl Number {
 
     /// A real number: a decimal fraction, or a hexadecimal integer.
     pub(crate) fn parse_real(text: &str) -> Option<Number> {
-        if let Some(value) = whole::<i128>(text).filter(|_| text.contains(['x', 'X'])) {
+        if let Some(value) = whole_number::<i128>(text).filter(|_| text.contains(['x', 'X'])) {
             return Some(Number::Real(value as f64));
         }
         let numeric = |b: u8| b.is_ascii_digit() || matches!(b, b'.' | b'-' | b'+' | b'e' | b'E');

@@ -17,7 +17,7 @@ pub(crate) enum Insn {
     },
     Print {
         to: Option<Target>,
-        what: What,
+        what: PrintKind,
         newline: bool,
     },
     Read {
@@ -53,7 +53,7 @@ pub(crate) struct Text {
 
 /// Kind of value that `print` prints.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum PrintKind {
     /// The value of a handler.
     Handler(Text),
     /// A text, always unquoted.
@@ -265,12 +265,12 @@ fn print(name: &str, rest: &str) -> Insn {
     };
     let names_handler = |c: char| c.is_ascii_alphabetic() || c == '@' || c == '_';
     let what = if rest.starts_with(names_handler) {
-        What::Handler(Text {
+        PrintKind::Handler(Text {
             raw: rest.to_owned(),
             unquote: name.ends_with('q'),
         })
     } else {
-        What::Text(rest.to_owned())
+        PrintKind::Text(rest.to_owned())
     };
     Insn::Print {
         to,
@@ -347,7 +347,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let handler = |raw: &str, unquote| {
-            What::Handler(Text {
+            PrintKind::Handler(Text {
                 raw: raw.into(),
                 unquote,
             })
@@ -360,7 +360,10 @@ mod tests {
             print("printnq @x@y.z 1"),
             (None, handler("@x@y.z 1", true), false)
         );
-        assert_eq!(print("printn 'a'"), (None, What::Text("'a'".into()), false));
+        assert_eq!(
+            print("printn 'a'"),
+            (None, PrintKind::Text("'a'".into()), false)
+        );
         let to = |file: &str, append| {
             Some(Target {
                 file: file.into(),
@@ -369,11 +372,11 @@ mod tests {
         };
         assert_eq!(
             print("print >>F $x"),
-            (to("F", true), What::Text("$x".into()), true)
+            (to("F", true), PrintKind::Text("$x".into()), true)
         );
         assert_eq!(
             print("print > F"),
-            (to("F", false), What::Text(String::new()), true)
+            (to("F", false), PrintKind::Text(String::new()), true)
         );
     }
 

@@ -1,7 +1,7 @@
 //! `sprintf`: C's format strings, with words as arguments.
 
 use super::number::{Number, general};
-use arguments::units::whole;
+use arguments::units::whole_number;
 
 /// Widest field and highest precision.
 const WIDTH_MAX: usize = 1000;
@@ -22,7 +22,7 @@ struct Field {
 ///
 /// # Errors
 ///
-/// `syntax error`, as in Click, whatever is wrong.
+/// `syntax error` for every mistake, as in Click.
 pub(crate) fn sprintf(words: &[String]) -> Result<String, String> {
     let Some((format, arguments)) = words.split_first() else {
         return Ok(String::new());
@@ -75,7 +75,7 @@ fn field<'a>(
     }
     let mut size = |chars: &mut std::iter::Peekable<std::str::Chars<'_>>| {
         let value = if chars.next_if_eq(&'*').is_some() {
-            whole(next()?).ok_or_else(|| "expected width".to_owned())?
+            whole_number(next()?).ok_or_else(|| "expected width".to_owned())?
         } else {
             let mut value = 0i128;
             while let Some(digit) = chars.peek().and_then(|c| c.to_digit(10)) {
@@ -103,17 +103,17 @@ impl Field {
                 self.pad("", &argument.chars().take(most).collect::<String>(), false)
             }
             'c' => {
-                let c = whole(argument).map(|code: u8| char::from(code));
+                let c = whole_number(argument).map(|code: u8| char::from(code));
                 let c = c.ok_or_else(|| bad("integer"))?;
                 self.pad("", &c.to_string(), false)
             }
             'd' | 'i' => {
-                let value: i64 = whole(argument).ok_or_else(|| bad("integer"))?;
+                let value: i64 = whole_number(argument).ok_or_else(|| bad("integer"))?;
                 self.digits(self.sign(value < 0), value.unsigned_abs().to_string())
             }
             'u' | 'x' | 'X' | 'o' => {
-                let signed = whole(argument).map(|value: i64| value as u64);
-                let value = signed.or_else(|| whole(argument));
+                let signed = whole_number(argument).map(|value: i64| value as u64);
+                let value = signed.or_else(|| whole_number(argument));
                 let value = value.ok_or_else(|| bad("integer"))?;
                 let prefix = |text| {
                     if self.alternate && value != 0 {

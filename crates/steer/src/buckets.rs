@@ -10,7 +10,7 @@
 //! 3. Transfer: the old owner gives up the state of the buckets, and the new one takes it.
 //! 4. Release: held packets go to the new owner first, then new ones.
 
-use super::around::Around;
+use super::dependents::Dependents;
 use super::graph::{Marks, Sent, Shard, give_buckets, steering, take_buckets};
 use super::hand_over::{Ask, Change, Ends, HandOver, Outcome, Step, is_past};
 use super::{Held, Table, Tables};
@@ -29,23 +29,23 @@ pub(crate) const STALL_LIMITS: u32 = 20;
 
 /// Result of a move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveResult {
     /// Number of buckets that have another owner now.
     pub buckets: usize,
     /// Packets that had to wait, including those that still wait.
     pub held: Held,
     /// Number of buckets that could not be moved: the old owner had not taken earlier packets, or the new owner had
     /// not taken the waiting ones.
-    pub stay: usize,
+    pub unmoved: usize,
     /// Elements that still held earlier packets when the table's limit was reached: later packets may overtake these.
     pub late: Vec<String>,
 }
 
-impl std::fmt::Display for Moved {
+impl std::fmt::Display for MoveResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} buckets moved; {}", self.buckets, self.held)?;
-        if self.stay > 0 {
-            let stay = self.stay;
+        if self.unmoved > 0 {
+            let stay = self.unmoved;
             write!(f, "; {stay} stay, as a worker is behind with its packets")?;
         }
         if self.held.waiting > 0 {
@@ -82,25 +82,25 @@ pub fn move_buckets(
     table: &str,
     buckets: &[u16],
     to: usize,
-) -> Result<Moved, AskError> {
-    let around = Around::find(plan, table)
+) -> Result<MoveResult, AskError> {
+    let around = Dependents::find(plan, table)
         .ok_or_else(|| AskError::NoElement(format!("there is no table and no Steer `{table}`")))?;
     if around.table.workers().is_empty() {
         // After the start, buckets are assigned only when the workers have built their graphs.
-        ask.until(&around.workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
+        ask.run_until_all(&around.workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
     }
-    around.settle(ask)?;
-    let mut moved = Moved::default();
+    around.wait_for_release(ask)?;
+    let mut moved = MoveResult::default();
     let mut late = BTreeSet::new();
     for (owner, buckets) in around.check(buckets, to)? {
         let count = buckets.len();
         if moved.held.waiting > 0 {
-            moved.stay += count;
+            moved.unmoved += count;
             continue;
         }
         let (outcome, held) = hand_over(ask, &around, owner, to, buckets, &mut late)?;
         match outcome {
-            Outcome::CalledOff => moved.stay += count,
+            Outcome::Cancelled => moved.unmoved += count,
             _ => moved.buckets += count,
         }
         moved.held = moved.held.with(held);
@@ -113,7 +113,7 @@ pub fn move_buckets(
 /// Hands over the buckets of one owner.
 fn hand_over(
     ask: &impl Ask,
-    around: &Around,
+    around: &Dependents,
     owner: usize,
     to: usize,
     buckets: Vec<u16>,
@@ -133,18 +133,18 @@ fn hand_over(
     };
     let mut steps = vec![all(
         Part::Hold,
-        Ends::OrNone(limit.saturating_mul(STALL_LIMITS)),
+        Ends::OrCancel(limit.saturating_mul(STALL_LIMITS)),
     )];
     // One drain more than there are stages, because elements that hold packets only sometimes are not counted as
     // stages.
-    steps.extend((0..=around.stages).map(|_| all(Part::Drain, Ends::OrLate(limit))));
-    steps.push(one(Part::Give, owner, Ends::AtOnce));
-    steps.push(one(Part::Take, to, Ends::Moved));
-    steps.push(all(Part::Release, Ends::OrLate(limit)));
+    steps.extend((0..=around.stages).map(|_| all(Part::Drain, Ends::OrTimeout(limit))));
+    steps.push(one(Part::Give, owner, Ends::Immediate));
+    steps.push(one(Part::Take, to, Ends::ChangesOwner));
+    steps.push(all(Part::Release, Ends::OrTimeout(limit)));
     let mut parties = around.workers.to_vec();
     parties.sort_by_key(|&worker| worker != owner);
     let buckets = Buckets {
-        around: around.clone(),
+        dependents: around.clone(),
         owner,
         to,
         buckets,
@@ -156,8 +156,8 @@ fn hand_over(
     table.settled(false);
     let outcome = hand_over.run(ask)?;
     let buckets = hand_over.change();
-    if outcome != Outcome::CalledOff {
-        table.give(&buckets.buckets, to);
+    if outcome != Outcome::Cancelled {
+        table.set_owner(&buckets.buckets, to);
         late.append(&mut buckets.late.lock());
     }
     let held = match outcome {
@@ -170,7 +170,7 @@ fn hand_over(
 
 /// Buckets of one owner, during their move.
 struct Buckets {
-    around: Around,
+    dependents: Dependents,
     owner: usize,
     to: usize,
     buckets: Vec<u16>,
@@ -215,7 +215,8 @@ impl Change for Buckets {
     type Memory = Memory;
 
     fn take(&self, step: Part, graph: &mut Graph, memory: &mut Memory) -> bool {
-        let (steers, downstream_nodes) = (&self.around.steers, &self.around.downstream_nodes);
+        let (steers, downstream_nodes) =
+            (&self.dependents.steers, &self.dependents.downstream_nodes);
         match step {
             Part::Hold => {
                 let sent = memory.sent.get_or_insert_with(|| {
@@ -245,9 +246,9 @@ impl Change for Buckets {
             }
             Part::Release => {
                 if !std::mem::replace(&mut memory.released, true) {
-                    self.around.release_here(graph, &self.buckets, self.to);
+                    self.dependents.release_here(graph, &self.buckets, self.to);
                 }
-                let held = self.around.held_here(graph);
+                let held = self.dependents.held_here(graph);
                 if held.waiting == 0 {
                     self.note_held(held);
                 }
@@ -256,9 +257,9 @@ impl Change for Buckets {
         }
     }
 
-    fn late(&self, step: Part, graph: &mut Graph, memory: &mut Memory) {
+    fn on_timeout(&self, step: Part, graph: &mut Graph, memory: &mut Memory) {
         if step == Part::Release {
-            self.note_held(self.around.held_here(graph));
+            self.note_held(self.dependents.held_here(graph));
         }
         if let Some(marks) = memory.marks.take() {
             memory.late = true;
@@ -268,16 +269,17 @@ impl Change for Buckets {
 
     fn end(&self, graph: &mut Graph, has_moved: bool) {
         if has_moved {
-            return self.around.release_here(graph, &self.buckets, self.to);
+            return self.dependents.release_here(graph, &self.buckets, self.to);
         }
         if graph.worker() == self.owner {
             take_buckets(graph, std::mem::take(&mut self.state.lock()));
         }
-        self.around.release_here(graph, &self.buckets, self.owner);
+        self.dependents
+            .release_here(graph, &self.buckets, self.owner);
     }
 }
 
-impl Around {
+impl Dependents {
     /// Releases buckets on this worker.
     fn release_here(&self, graph: &mut Graph, buckets: &[u16], to: usize) {
         for &node in &*self.steers {
@@ -295,7 +297,7 @@ impl Around {
     /// Waits until no worker holds a packet, at most for the table's limit. Returns the numbers of held packets.
     fn await_held(&self, ask: &impl Ask) -> Result<Held, AskError> {
         let (around, limit) = (self.clone(), self.table.limit());
-        let held = ask.until(
+        let held = ask.run_until_all(
             &self.workers,
             limit,
             move |graph, since: &mut Option<Time>| {
@@ -307,7 +309,7 @@ impl Around {
     }
 
     /// Waits until packets held since an earlier move have been released. Call it before another move.
-    pub(crate) fn settle(&self, ask: &impl Ask) -> Result<(), AskError> {
+    pub(crate) fn wait_for_release(&self, ask: &impl Ask) -> Result<(), AskError> {
         if self.table.is_settled() {
             return Ok(());
         }

@@ -171,10 +171,10 @@ pub trait RxQueues {
     fn is_drained(&self) -> bool;
 
     /// Starts to keep the packets of a queue here, in order (`on`); or releases them, kept packets first.
-    fn keep(&mut self, queue: usize, on: bool);
+    fn keep_packets(&mut self, queue: usize, on: bool);
 
     /// Number of kept packets of all queues.
-    fn kept(&self) -> usize;
+    fn kept_packets(&self) -> usize;
 }
 
 /// Type-erased [`Receives`].

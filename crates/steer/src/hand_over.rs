@@ -23,21 +23,21 @@ use sync::steps::Steps;
 
 /// Runs functions on workers, between batches.
 pub trait Ask {
-    /// Runs `what` on these workers repeatedly until each has an answer, and returns the answers in their order.
-    /// `what` keeps intermediate results on a worker in an `S`. The call takes at most `time_limit` plus the time for
+    /// Runs `job` on these workers repeatedly until each has an answer, and returns the answers in their order.
+    /// `job` keeps intermediate results on a worker in an `S`. The call takes at most `time_limit` plus the time for
     /// an answer.
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         time_limit: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError>;
 
-    /// Runs `what` once on one worker.
-    fn one<R: Send + 'static>(
+    /// Runs `job` once on one worker.
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError>;
 }
 
@@ -52,7 +52,7 @@ pub(crate) trait Change: Send + Sync + 'static {
     fn take(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory) -> bool;
 
     /// Continues on a worker that has not completed a step in time.
-    fn late(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
+    fn on_timeout(&self, step: Self::Step, graph: &mut Graph, memory: &mut Self::Memory);
 
     /// Ends a hand-over that did not complete on a worker. If `has_moved`, the new owner owns everything; otherwise
     /// the old owner does.
@@ -63,13 +63,13 @@ pub(crate) trait Change: Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub(crate) enum Ends {
     /// The step must complete. If it takes longer than this, the hand-over is cancelled.
-    OrNone(Duration),
+    OrCancel(Duration),
     /// The step ends when it is complete, or after this time.
-    OrLate(Duration),
+    OrTimeout(Duration),
     /// The step takes no time. It is skipped if the hand-over was cancelled.
-    AtOnce,
+    Immediate,
     /// The step takes no time and changes the owner: from now on the hand-over cannot be cancelled.
-    Moved,
+    ChangesOwner,
 }
 
 /// A step of the hand-over, and the workers that take part in it.
@@ -87,15 +87,15 @@ pub(crate) enum Outcome {
     /// The owner has changed, but not every worker has reported the end of its steps.
     Moved,
     /// The hand-over was cancelled because a worker was late: nothing has changed.
-    CalledOff,
+    Cancelled,
 }
 
 /// State of a hand-over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum Phase {
     Open,
     Moved,
-    CalledOff,
+    Cancelled,
 }
 
 /// A hand-over.
@@ -106,22 +106,22 @@ pub(crate) struct HandOver<C: Change> {
     parties: Vec<usize>,
     steps: Vec<Step<C::Step>>,
     taken: Steps,
-    fate: Lock<Fate>,
+    phase: Lock<Phase>,
     /// True if workers have nothing left to do.
-    over: AtomicBool,
+    finished: AtomicBool,
 }
 
 /// Progress of a worker.
-pub(crate) struct At<M> {
+pub(crate) struct Progress<M> {
     step: usize,
     /// Time of the first attempt at the step.
     since: Option<Time>,
     memory: M,
 }
 
-impl<M: Default> Default for At<M> {
-    fn default() -> At<M> {
-        At {
+impl<M: Default> Default for Progress<M> {
+    fn default() -> Progress<M> {
+        Progress {
             step: 0,
             since: None,
             memory: M::default(),
@@ -146,8 +146,8 @@ impl<C: Change> HandOver<C> {
             parties,
             taken: Steps::new(steps.iter().map(|step| step.who.len())),
             steps,
-            fate: Lock::new(Fate::Open),
-            over: AtomicBool::new(false),
+            phase: Lock::new(Phase::Open),
+            finished: AtomicBool::new(false),
         })
     }
 
@@ -159,14 +159,14 @@ impl<C: Change> HandOver<C> {
     /// Runs the hand-over on the workers. If they do not answer before the owner changes, the old owner remains.
     pub(crate) fn run(self: &Arc<Self>, ask: &impl Ask) -> Result<Outcome, AskError> {
         let time = |step: &Step<C::Step>| match step.ends {
-            Ends::OrNone(limit) | Ends::OrLate(limit) => limit,
-            Ends::AtOnce | Ends::Moved => Duration::ZERO,
+            Ends::OrCancel(limit) | Ends::OrTimeout(limit) => limit,
+            Ends::Immediate | Ends::ChangesOwner => Duration::ZERO,
         };
         let time_limit = self.steps.iter().map(time);
         let time_limit = time_limit.fold(Duration::ZERO, Duration::saturating_add);
         let this = Arc::clone(self);
-        let answers = ask.until(&self.parties, time_limit, move |graph, at| {
-            this.work(graph, at)
+        let answers = ask.run_until_all(&self.parties, time_limit, move |graph, at| {
+            this.run_steps(graph, at)
         });
         let has_moved = self.call_off();
         if answers.is_ok() && has_moved {
@@ -175,7 +175,7 @@ impl<C: Change> HandOver<C> {
         self.end(ask, has_moved);
         match answers {
             _ if has_moved => Ok(Outcome::Moved),
-            Ok(_) => Ok(Outcome::CalledOff),
+            Ok(_) => Ok(Outcome::Cancelled),
             Err(why) => Err(why),
         }
     }
@@ -184,24 +184,24 @@ impl<C: Change> HandOver<C> {
     pub(crate) fn end(self: &Arc<Self>, ask: &impl Ask, has_moved: bool) {
         for &worker in &self.parties {
             let this = Arc::clone(self);
-            let _ = ask.one(worker, move |graph| this.change.end(graph, has_moved));
+            let _ = ask.run_on_one(worker, move |graph| this.change.end(graph, has_moved));
         }
     }
 
     /// Cancels the hand-over unless the owner has changed; returns true if it has.
     fn call_off(&self) -> bool {
-        let mut fate = self.fate.lock();
-        if *fate == Fate::Open {
-            *fate = Fate::CalledOff;
+        let mut fate = self.phase.lock();
+        if *fate == Phase::Open {
+            *fate = Phase::Cancelled;
         }
-        self.over.store(true, Ordering::Relaxed);
-        *fate == Fate::Moved
+        self.finished.store(true, Ordering::Relaxed);
+        *fate == Phase::Moved
     }
 
     /// Does the steps that a worker can do now. Returns `Some` when the worker is done.
-    fn work(&self, graph: &mut Graph, at: &mut At<C::Memory>) -> Option<()> {
+    fn run_steps(&self, graph: &mut Graph, at: &mut Progress<C::Memory>) -> Option<()> {
         loop {
-            if self.over.load(Ordering::Relaxed) {
+            if self.finished.load(Ordering::Relaxed) {
                 return Some(());
             }
             let Some(step) = self.steps.get(at.step) else {
@@ -220,33 +220,33 @@ impl<C: Change> HandOver<C> {
     }
 
     /// True if a step is over for a worker.
-    fn take(&self, step: &Step<C::Step>, graph: &mut Graph, at: &mut At<C::Memory>) -> bool {
+    fn take(&self, step: &Step<C::Step>, graph: &mut Graph, at: &mut Progress<C::Memory>) -> bool {
         let (what, memory) = (step.what, &mut at.memory);
         match step.ends {
-            Ends::AtOnce | Ends::Moved => {
-                let mut fate = self.fate.lock();
+            Ends::Immediate | Ends::ChangesOwner => {
+                let mut fate = self.phase.lock();
                 // A step that was cancelled must not let others continue with the next one.
-                if *fate == Fate::CalledOff {
+                if *fate == Phase::Cancelled {
                     return false;
                 }
                 self.change.take(what, graph, memory);
-                if matches!(step.ends, Ends::Moved) {
-                    *fate = Fate::Moved;
+                if matches!(step.ends, Ends::ChangesOwner) {
+                    *fate = Phase::Moved;
                 }
                 true
             }
-            Ends::OrNone(limit) => {
+            Ends::OrCancel(limit) => {
                 let taken = self.change.take(what, graph, memory);
                 if !taken && is_past(&mut at.since, graph, limit) {
                     self.call_off();
                 }
                 taken
             }
-            Ends::OrLate(limit) => {
+            Ends::OrTimeout(limit) => {
                 let taken = self.change.take(what, graph, memory);
                 let late = !taken && is_past(&mut at.since, graph, limit);
                 if late {
-                    self.change.late(what, graph, memory);
+                    self.change.on_timeout(what, graph, memory);
                 }
                 taken || late
             }

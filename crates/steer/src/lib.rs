@@ -11,31 +11,31 @@
 //! The crates `engine` and `router` do not depend on this crate. Classes list extensions ([`Steers`], [`Sorts`],
 //! [`KeepsFlows`], [`Receives`]), and with them [`PASS`] and [`ROUTER`].
 
-mod around;
+mod bucket_state;
 mod buckets;
+mod dependents;
 mod extensions;
-mod follow;
 mod graph;
 mod hand_over;
 mod port_table;
 mod router;
 mod rx_queues;
-mod shards;
-mod sorted;
+mod splittable;
 mod table;
+mod table_update;
 
-pub use around::SteeredBy;
-pub use buckets::{Moved, move_buckets, tables};
+pub use bucket_state::Shards;
+pub use buckets::{MoveResult, move_buckets, tables};
+pub use dependents::SteeredBy;
 pub use extensions::{
     KeepsFlows, KeepsFlowsOfClass, Receives, ReceivesOfClass, RxQueues, Sorter, Sorts,
     SortsOfClass, Steering, Steers, SteersOfClass, table_of,
 };
-pub use follow::{Followed, follow, port_tables};
 pub use graph::steering;
 pub use hand_over::Ask;
-pub use port_table::{Astray, PortTable};
+pub use port_table::{Misdelivered, PortTable};
 pub use router::{Moves, PASS, ROUTER};
 pub use rx_queues::{move_queue, queue_owners};
-pub use shards::Shards;
-pub use sorted::SortedBy;
+pub use splittable::SortedBy;
 pub use table::{Assigned, Counts, HELD_MAX, Held, Pressure, Rings, Table, Tables, add, ranges};
+pub use table_update::{FollowResult, follow, port_tables};

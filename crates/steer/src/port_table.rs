@@ -10,13 +10,13 @@ pub trait PortTable: Send + Sync {
 
     /// Misdelivered buckets: their packets arrive on another worker than their owner, although the owner polls a
     /// queue, too.
-    fn astray(&self) -> Vec<Astray>;
+    fn misdelivered(&self) -> Vec<Misdelivered>;
 
     /// Makes the port put packets of these buckets into other queues.
     ///
     /// # Errors
     /// The port refuses the new queues; a sentence with the reason. Nothing has changed then.
-    fn redirect(&self, buckets: &[Astray]) -> Result<(), String>;
+    fn redirect(&self, buckets: &[Misdelivered]) -> Result<(), String>;
 
     /// True if the port has completed all changes.
     fn is_done(&self) -> bool;
@@ -27,7 +27,7 @@ pub trait PortTable: Send + Sync {
 
 /// A misdelivered bucket: its packets arrive on another worker than its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Astray {
+pub struct Misdelivered {
     /// Number of the bucket.
     pub bucket: u16,
     /// Index of the port's table entry. Buckets with the same entry move together, because the port's table is

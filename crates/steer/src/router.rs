@@ -2,7 +2,8 @@
 
 use super::extensions::{port_table_of, splits};
 use super::{
-    Ask, Followed, Moved, buckets::parse_move, follow, move_buckets, move_queue, table_of, tables,
+    Ask, FollowResult, MoveResult, buckets::parse_move, follow, move_buckets, move_queue, table_of,
+    tables,
 };
 use engine::element::Copies;
 use engine::graph::Graph;
@@ -15,8 +16,8 @@ use std::time::Duration;
 /// The pass of the planner for plans that steer. It attaches [`SortedBy`](crate::SortedBy) and
 /// [`SteeredBy`](crate::SteeredBy) to elements.
 pub static PASS: Pass = Pass(|plan| {
-    super::sorted::mark(plan);
-    super::around::mark(plan);
+    super::splittable::mark(plan);
+    super::dependents::mark(plan);
 });
 
 /// Extension of classes that steer, receive or keep flows. It does their part of a reload, and the handlers `move`,
@@ -31,7 +32,8 @@ pub static ROUTER: RouterExtension = RouterExtension {
 pub trait Moves {
     /// Makes a worker own these buckets of a table, given by its name or by an element that steers by it. Blocks
     /// until they have moved, about a millisecond.
-    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError>;
+    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize)
+    -> Result<MoveResult, AskError>;
 
     /// Makes a worker poll an RX queue of a port, given by the element that receives from it. Blocks until it does,
     /// about a millisecond. Returns true if the old worker's packets were taken in time.
@@ -39,42 +41,47 @@ pub trait Moves {
 
     /// Makes the port of a receiver follow the misdelivered ones of these buckets (`None`: all). Blocks until it
     /// does, about a millisecond.
-    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError>;
+    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<FollowResult, AskError>;
 }
 
 impl Moves for Router {
-    fn move_buckets(&self, table: &str, buckets: &[u16], to: usize) -> Result<Moved, AskError> {
-        let _change = self.change();
+    fn move_buckets(
+        &self,
+        table: &str,
+        buckets: &[u16],
+        to: usize,
+    ) -> Result<MoveResult, AskError> {
+        let _change = self.lock_changes();
         move_buckets(self, &self.plan(), table, buckets, to)
     }
 
     fn move_queue(&self, element: &str, queue: usize, to: usize) -> Result<bool, AskError> {
-        let _change = self.change();
+        let _change = self.lock_changes();
         move_queue(self, &self.plan(), element, queue, to)
     }
 
-    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<Followed, AskError> {
-        let _change = self.change();
+    fn follow(&self, element: &str, buckets: Option<&[u16]>) -> Result<FollowResult, AskError> {
+        let _change = self.lock_changes();
         follow(self, &self.plan(), element, buckets)
     }
 }
 
 impl Ask for Router {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         time_limit: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.ask_until(workers, time_limit, what)
+        self.ask_until(workers, time_limit, job)
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        self.ask(worker, move |local| what(local.graph()))
+        self.ask(worker, move |local| job(local.graph()))
     }
 }
 
@@ -125,7 +132,7 @@ fn leave_workers(router: &Router, old: &Plan, new: &Plan) -> Result<(), AskError
             let buckets = (0..owners.len()).filter(lost).map(|bucket| bucket as u16);
             let buckets: Vec<u16> = buckets.collect();
             let moved = move_buckets(router, old, table.name(), &buckets, to)?;
-            if moved.stay > 0 {
+            if moved.unmoved > 0 {
                 let table = table.name();
                 return Err(AskError::Refused(format!(
                     "flows of `{table}` cannot leave their workers now ({moved}): try again"
@@ -154,7 +161,7 @@ fn write(
                 Ok(moved.to_string())
             })
         }
-        "queue_owners" => own(router, &element.name, value),
+        "queue_owners" => set_queue_owner(router, &element.name, value),
         "rss" => {
             port_table_of(element)?;
             follow_all(router, &element.name)
@@ -164,7 +171,7 @@ fn write(
 }
 
 /// Executes a handler value `QUEUE WORKER`: the worker becomes the owner of the queue.
-fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError> {
+fn set_queue_owner(router: &Router, receiver: &str, value: &str) -> Result<String, AskError> {
     let words = value.split_whitespace().map(|word| word.parse().ok());
     let words: Vec<Option<usize>> = words.collect();
     let [Some(queue), Some(to)] = words[..] else {
@@ -179,7 +186,7 @@ fn own(router: &Router, receiver: &str, value: &str) -> Result<String, AskError>
 
 /// Makes the port follow the present owners, then offers it again the rules that it has refused.
 fn follow_all(router: &Router, receiver: &str) -> Result<String, AskError> {
-    let _change = router.change();
+    let _change = router.lock_changes();
     let plan = router.plan();
     let followed = follow(router, &plan, receiver, None)?;
     let port = plan.find(receiver);

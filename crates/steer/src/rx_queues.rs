@@ -53,7 +53,7 @@ pub fn move_queue(
     let mut from = owner()?;
     if from.is_none() {
         // Workers that have just been started may not have built their graphs: they answer afterwards.
-        ask.until(workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
+        ask.run_until_all(workers, Duration::ZERO, |_, _: &mut ()| Some(()))?;
         from = owner()?;
     }
     let from = from.ok_or_else(|| {
@@ -83,10 +83,10 @@ pub fn move_queue(
         ends,
     };
     let steps = vec![
-        step(Part::Own, from, Ends::AtOnce),
-        step(Part::LookOut, to, Ends::AtOnce),
-        step(Part::Hold, from, Ends::OrLate(LIMIT)),
-        step(Part::Release, from, Ends::Moved),
+        step(Part::Own, from, Ends::Immediate),
+        step(Part::LookOut, to, Ends::Immediate),
+        step(Part::Hold, from, Ends::OrTimeout(LIMIT)),
+        step(Part::Release, from, Ends::ChangesOwner),
     ];
     let hand_over = HandOver::new(change, vec![from, to], steps);
     hand_over.run(ask)?;
@@ -135,7 +135,7 @@ impl Change for Queue {
         true
     }
 
-    fn late(&self, _: Part, _: &mut Graph, _: &mut Option<Sent>) {
+    fn on_timeout(&self, _: Part, _: &mut Graph, _: &mut Option<Sent>) {
         self.late.store(true, Relaxed);
     }
 

@@ -47,14 +47,14 @@ impl Tables {
 /// Packets of each bucket that a worker has steered, and those dropped because a ring was full. Only that worker
 /// writes.
 pub struct Counts {
-    seen: Box<[AtomicU64; BUCKETS_MAX]>,
+    packet_counts: Box<[AtomicU64; BUCKETS_MAX]>,
     full: Box<[AtomicU64]>,
 }
 
 impl Counts {
     fn new(buckets: usize) -> Counts {
         Counts {
-            seen: Box::new([const { AtomicU64::new(0) }; BUCKETS_MAX]),
+            packet_counts: Box::new([const { AtomicU64::new(0) }; BUCKETS_MAX]),
             full: (0..buckets).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -62,11 +62,11 @@ impl Counts {
     /// Packet counts by bucket, for every possible bucket. Only the worker to which the counts belong may add to
     /// them, by [`add`].
     #[inline]
-    pub fn seen(&self) -> &[AtomicU64; BUCKETS_MAX] {
-        &self.seen
+    pub fn packet_counts(&self) -> &[AtomicU64; BUCKETS_MAX] {
+        &self.packet_counts
     }
 
-    /// Counts of lost packets by bucket, like [`seen`](Self::seen).
+    /// Counts of lost packets by bucket, like [`packet_counts`](Self::packet_counts).
     #[inline]
     pub fn full(&self) -> &[AtomicU64] {
         &self.full
@@ -124,11 +124,11 @@ pub struct Table {
     /// Maximum fill level of a port's queue since the last query, in thousandths.
     port: AtomicU64,
     /// For each worker, a bit: set if one of its queues has been a quarter full for long.
-    behind: AtomicU64,
+    crowded_bits: AtomicU64,
     /// Maximum fill level of a ring between workers since the last query, in thousandths.
     ring: AtomicU64,
     /// True if some workers are idle that could take buckets.
-    rest: AtomicBool,
+    idle_workers: AtomicBool,
 }
 
 /// Listener for assignments of buckets to workers.
@@ -151,7 +151,7 @@ pub struct Pressure {
     /// Fill level of the fullest ring between workers, 0 to 1.
     pub ring: f64,
     /// For each worker, true if one of its queues has been a quarter full for long.
-    pub behind: Vec<bool>,
+    pub congested: Vec<bool>,
 }
 
 #[derive(Default)]
@@ -175,9 +175,9 @@ impl Table {
             watchers: Lock::default(),
             doorbell: OnceLock::new(),
             port: AtomicU64::new(0),
-            behind: AtomicU64::new(0),
+            crowded_bits: AtomicU64::new(0),
             ring: AtomicU64::new(0),
-            rest: AtomicBool::new(false),
+            idle_workers: AtomicBool::new(false),
         }
     }
 
@@ -196,7 +196,7 @@ impl Table {
     }
 
     /// Adds a listener for assignments of buckets.
-    pub fn tell(&self, who: Weak<dyn Assigned>) {
+    pub fn add_listener(&self, who: Weak<dyn Assigned>) {
         self.watchers.lock().push(who);
     }
 
@@ -211,9 +211,10 @@ impl Table {
     pub fn note_port(&self, worker: usize, fill: f64, grows: bool, lasts: bool) {
         // Workers beyond the number of bits are not distinguished.
         let bit = 1u64.checked_shl(worker as u32).unwrap_or(0);
-        self.behind.fetch_or(if lasts { bit } else { 0 }, Relaxed);
+        self.crowded_bits
+            .fetch_or(if lasts { bit } else { 0 }, Relaxed);
         self.port.fetch_max((fill * 1000.0) as u64, Relaxed);
-        if grows && (fill >= 0.5 || self.rest.load(Relaxed)) {
+        if grows && (fill >= 0.5 || self.idle_workers.load(Relaxed)) {
             self.ring_doorbell();
         }
     }
@@ -228,7 +229,7 @@ impl Table {
     /// Load that this number of workers has observed since the last call.
     pub fn take_pressure(&self, workers: usize) -> Pressure {
         let noted = |value: &AtomicU64| value.swap(0, Relaxed) as f64 / 1000.0;
-        let behind = self.behind.swap(0, Relaxed);
+        let behind = self.crowded_bits.swap(0, Relaxed);
         let bit = |worker: usize| behind.checked_shr(worker as u32).unwrap_or(0) & 1 == 1;
         let mut rings = self.rings.lock();
         rings.retain(|rings| rings.strong_count() > 0);
@@ -238,13 +239,13 @@ impl Table {
             ring: each
                 .map(|rings| rings.fill())
                 .fold(noted(&self.ring), f64::max),
-            behind: (0..workers).map(bit).collect(),
+            congested: (0..workers).map(bit).collect(),
         }
     }
 
     /// Records if some workers are idle that could take buckets.
     pub fn set_rest(&self, rest: bool) {
-        self.rest.store(rest, Relaxed);
+        self.idle_workers.store(rest, Relaxed);
     }
 
     /// Name of the table.
@@ -312,7 +313,7 @@ impl Table {
     }
 
     /// Records that buckets have been moved to a worker.
-    pub fn give(&self, buckets: &[u16], to: usize) {
+    pub fn set_owner(&self, buckets: &[u16], to: usize) {
         let mut state = self.state.lock();
         for &bucket in buckets {
             if let Some(owner) = state.owners.get_mut(usize::from(bucket)) {
@@ -329,11 +330,11 @@ impl Table {
 
     /// Number of packets by bucket since the table was made, over all workers.
     pub fn loads(&self) -> Vec<u64> {
-        self.sum(|counts| counts.seen())
+        self.sum(|counts| counts.packet_counts())
     }
 
     /// Number of packets by bucket that were lost because a ring to their owner was full.
-    pub fn lost(&self) -> Vec<u64> {
+    pub fn lost_packets(&self) -> Vec<u64> {
         self.sum(Counts::full)
     }
 
@@ -391,9 +392,12 @@ mod tests {
     fn loads_are_added_over_workers() {
         let table = Tables::default().get("t", 2);
         let counts = table.counts(2);
-        add(&counts[0].seen()[1], 3);
-        add(&counts[1].seen()[1], 4);
+        add(&counts[0].packet_counts()[1], 3);
+        add(&counts[1].packet_counts()[1], 4);
         add(&counts[1].full()[0], 1);
-        assert_eq!((table.loads(), table.lost()), (vec![0, 7], vec![1, 0]));
+        assert_eq!(
+            (table.loads(), table.lost_packets()),
+            (vec![0, 7], vec![1, 0])
+        );
     }
 }

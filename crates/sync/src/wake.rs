@@ -20,13 +20,13 @@ struct Sleeper {
 /// A worker calls [`going_to_sleep`](Wakers::going_to_sleep), looks for work once more, and only then waits. A thread
 /// that gives it work reads the flag afterwards. With a full fence on both sides, one of the two sees the other's
 /// write, so no packet waits for a sleeping worker. A router that a worker does not poll follows the same rule:
-/// [`rest`](Wakers::rest), then one more look for work.
+/// [`mark_idle`](Wakers::mark_idle), then one more look for work.
 pub struct Wakers {
     sleepers: Arc<[Sleeper]>,
     /// Number of the router. The flags are true on workers where it is idle; there are none if these belong to no
     /// router.
     router: u64,
-    rests: Box<[AtomicBool]>,
+    idle: Box<[AtomicBool]>,
     /// Stop requests that the deciding worker has not seen yet.
     stops: AtomicU32,
 }
@@ -43,7 +43,7 @@ impl Wakers {
         Wakers {
             sleepers: wakes.into_iter().map(sleeper).collect(),
             router: 0,
-            rests: Box::default(),
+            idle: Box::default(),
             stops: AtomicU32::new(0),
         }
     }
@@ -53,7 +53,7 @@ impl Wakers {
         Wakers {
             sleepers: Arc::clone(&self.sleepers),
             router,
-            rests: self.sleepers.iter().map(|_| false.into()).collect(),
+            idle: self.sleepers.iter().map(|_| false.into()).collect(),
             stops: AtomicU32::new(0),
         }
     }
@@ -91,14 +91,14 @@ impl Wakers {
 
     /// Marks the router as idle: the worker no longer polls it until it is woken. The caller must look for work once
     /// more.
-    pub fn rest(&self, worker: usize) {
-        self.rests[worker].store(true, SeqCst);
+    pub fn mark_idle(&self, worker: usize) {
+        self.idle[worker].store(true, SeqCst);
         fence(SeqCst);
     }
 
     /// Records that the worker polls the router again.
     pub fn resume_polling(&self, worker: usize) {
-        self.rests[worker].store(false, SeqCst);
+        self.idle[worker].store(false, SeqCst);
     }
 
     /// True if idle routers of a worker have been woken.
@@ -125,7 +125,7 @@ impl Wakers {
     /// worker work.
     #[inline]
     pub fn wake_fenced(&self, worker: usize) {
-        if let Some(rests) = self.rests.get(worker)
+        if let Some(rests) = self.idle.get(worker)
             && rests.load(SeqCst)
             && rests.swap(false, SeqCst)
         {

@@ -35,7 +35,7 @@ fn main() {
         "{} rules, {} packets, all right; {} trees, {} KB, built in {:.0} ms",
         rules.len(),
         keys.len(),
-        tree.parts(),
+        tree.tree_count(),
         tree.memory_bytes() / 1000,
         build.as_secs_f64() * 1e3,
     );

@@ -17,7 +17,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use sync::Lock;
-use tables::order::{BinSort, Choice, Chooser, Locks, Many};
+use tables::order::{BinSort, Choice, Chooser, Locks, MultiQueue};
 
 const BINS: usize = 1024;
 const WIDTH: u64 = 1_000_000;
@@ -86,7 +86,7 @@ fn rate<F: FnMut(&[u64]) -> Locks>(
     let time = (last - first).as_secs_f64();
     let sum = |a: Locks, b: Locks| Locks {
         requests: a.requests + b.requests,
-        taken: a.taken + b.taken,
+        contended: a.contended + b.contended,
     };
     Run {
         rate: (threads * ROUNDS * BURST) as f64 / time,
@@ -153,7 +153,7 @@ fn fifo<const COUNTING: bool>(threads: usize, delays: &[u64]) -> Run {
 
 /// Rate with `parts` structures shared by all threads.
 fn shared(threads: usize, delays: &[u64], parts: usize, choice: Choice) -> Run {
-    let many = &Many::new(parts, BINS, WIDTH);
+    let many = &MultiQueue::new(parts, BINS, WIDTH);
     rate(threads, delays, |thread| {
         let mut chooser = Chooser::new(choice, 1 + thread as u64 * 0x9e37_79b9);
         for burst in delays[..HELD].chunks(BURST) {
@@ -212,7 +212,10 @@ fn main() {
             ("binsort", binsort),
             ("fifo", fifo),
         ] {
-            let Locks { requests, taken } = run.locks;
+            let Locks {
+                requests,
+                contended: taken,
+            } = run.locks;
             println!("services {name}-{threads}-mpps {:.2}", run.rate / 1e6);
             println!(
                 "services {name}-{threads}-taken {:.4}",

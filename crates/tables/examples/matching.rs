@@ -49,7 +49,7 @@ fn refused(slots: usize, k: usize, seed: u64) -> f64 {
     let mut refused = 0;
     for n in 0..FLOWS {
         let key = key(&mut random, 2);
-        match writer.others(&key) < k {
+        match writer.colliding_keys(&key) < k {
             true => writer.insert(&key, n as u32).map(|_| ()).expect("room"),
             false => refused += 1,
         }
@@ -106,7 +106,7 @@ fn full(flows: usize, k: usize, words: usize) -> (ExactWriter, Vec<Key>) {
     let mut last = Vec::new();
     while writer.len() < slots * k {
         let key = key(&mut random, words);
-        let others = writer.others(&key);
+        let others = writer.colliding_keys(&key);
         if others < k {
             let number = writer.len() as u32;
             writer.insert(&key, number).expect("room");

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::num::NonZeroU64;
 use std::time::Instant;
-use tables::codel::Aim;
+use tables::codel::CodelParameters;
 use tables::shares::{Settings, Share, Shares};
 
 const SUBSCRIBERS: usize = 20_000;
@@ -36,7 +36,7 @@ fn shares() -> Shares<Item> {
     let settings = Settings {
         link: Some(u64::MAX / 64),
         capacity: 1 << 21,
-        aim: Some(Aim {
+        codel: Some(CodelParameters {
             target: 5_000_000,
             interval: 100_000_000,
         }),

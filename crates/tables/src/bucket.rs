@@ -193,12 +193,12 @@ impl FairBucket {
     #[inline]
     pub fn take_at(&self, source: u64, rate: &FairRate, now: u64) -> bool {
         self.all.take_at(&rate.unreserved, now, 1)
-            || self.sources[self.place(source)].take_at(&rate.guaranteed, now, 1)
+            || self.sources[self.bucket_index(source)].take_at(&rate.guaranteed, now, 1)
                 && self.all.take_at(&rate.all, now, 1)
     }
 
     /// Index of a source's bucket; it cannot be predicted without the seed.
-    fn place(&self, source: u64) -> usize {
+    fn bucket_index(&self, source: u64) -> usize {
         let once = |word: u64, by: u64| {
             let product = u128::from(word) * u128::from(by | 1);
             product as u64 ^ (product >> 64) as u64

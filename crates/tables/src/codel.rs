@@ -2,14 +2,14 @@
 
 /// Parameters of CoDel; times in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aim {
+pub struct CodelParameters {
     /// Acceptable waiting time of packets.
     pub target: u64,
     /// Time for which packets may wait longer than `target` before one is dropped.
     pub interval: u64,
 }
 
-impl Aim {
+impl CodelParameters {
     /// Time of the next drop after the `count`th drop at `time`.
     fn next(&self, time: u64, count: u32) -> u64 {
         time.saturating_add((self.interval as f64 / f64::from(count.max(1)).sqrt()) as u64)
@@ -42,7 +42,7 @@ impl Codel {
 
     /// True if the packet that leaves the queue at `now`, after waiting for `sojourn` nanoseconds, must be dropped.
     /// `last` is true if the queue is empty after it. After a drop the next packet leaves at once.
-    pub fn drops(&mut self, aim: &Aim, now: u64, sojourn: u64, last: bool) -> bool {
+    pub fn drops(&mut self, aim: &CodelParameters, now: u64, sojourn: u64, last: bool) -> bool {
         let mut harms = false;
         if sojourn < aim.target || last {
             self.first_above = 0;
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
-    const AIM: Aim = Aim {
+    const AIM: CodelParameters = CodelParameters {
         target: 5 * MS,
         interval: 100 * MS,
     };

@@ -136,7 +136,7 @@ pub struct ExactWriter {
     len: usize,
     free: Vec<u32>,
     /// Removed entries that readers may still be using.
-    gone: Vec<u32>,
+    retired: Vec<u32>,
 }
 
 impl ExactWriter {
@@ -160,7 +160,7 @@ impl ExactWriter {
             capacity,
             len: 0,
             free: (0..entries as u32).rev().collect(),
-            gone: Vec::new(),
+            retired: Vec::new(),
         }
     }
 
@@ -185,7 +185,7 @@ impl ExactWriter {
     }
 
     /// Number of free entries: keys that can be added now.
-    pub fn room(&self) -> usize {
+    pub fn free_entries(&self) -> usize {
         (self.capacity - self.len).min(self.free.len())
     }
 
@@ -204,7 +204,7 @@ impl ExactWriter {
     }
 
     /// Number of other keys in this key's chain: a look-up may pass each of them.
-    pub fn others(&self, key: &Key) -> usize {
+    pub fn colliding_keys(&self, key: &Key) -> usize {
         let table = &self.table;
         let first = table.heads[table.slot(key)].load(Relaxed);
         let next = |entry: &&Entry| table.entries.get(entry.next.load(Relaxed) as usize);
@@ -247,7 +247,7 @@ impl ExactWriter {
         let entry = self.table.entries.get(at as usize)?;
         // The entry keeps its own link, for readers that are at this entry.
         link.store(entry.next.load(Relaxed), Release);
-        self.gone.push(at);
+        self.retired.push(at);
         self.len -= 1;
         Some(entry.value.load(Relaxed))
     }
@@ -267,7 +267,7 @@ impl ExactWriter {
 
     /// Removed entries that must wait until readers have passed a quiescent point from now on.
     pub fn take_limbo(&mut self) -> Vec<u32> {
-        std::mem::take(&mut self.gone)
+        std::mem::take(&mut self.retired)
     }
 
     /// Frees entries that no reader can reach.
@@ -344,7 +344,7 @@ mod tests {
             let mut refused = 0;
             for n in 0..keys as u32 {
                 let key = [rng.next(), rng.next(), 0, 0, 0, 0];
-                if writer.others(&key) >= k {
+                if writer.colliding_keys(&key) >= k {
                     refused += 1;
                 } else {
                     assert_eq!(writer.insert(&key, n), Ok(None));
@@ -357,7 +357,11 @@ mod tests {
                 deviation < 5.0,
                 "{keys} {slots} {k}: {refused} against {theory}"
             );
-            assert!(writer.iter().all(|(key, _)| writer.others(&key) < k));
+            assert!(
+                writer
+                    .iter()
+                    .all(|(key, _)| writer.colliding_keys(&key) < k)
+            );
         }
     }
 
@@ -377,10 +381,13 @@ mod tests {
             assert_eq!(writer.remove(&[added, 0, 0, 0, 0, 0]), Some(1));
             added += 1;
         }
-        assert_eq!((added, writer.room(), writer.len()), (8 + 1 + 64, 0, 0));
+        assert_eq!(
+            (added, writer.free_entries(), writer.len()),
+            (8 + 1 + 64, 0, 0)
+        );
         let gone = writer.take_limbo();
         writer.release(gone);
-        assert_eq!(writer.room(), 8);
+        assert_eq!(writer.free_entries(), 8);
     }
 
     #[test]

@@ -13,10 +13,10 @@
 //! Growth moves nothing, so no packet waits for it. The cache misses of a burst's packets overlap if the burst's keys
 //! are shown to the table first ([`Flows::prefetch`]).
 
+mod chunked_list;
 #[path = "flows/sys.rs"]
 mod equal;
 mod index;
-mod parts;
 
 use crate::prefetch;
 use foldhash::fast::RandomState;
@@ -186,7 +186,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         self.slots.len() * size_of::<Slot<K, V>>() >= LARGE_BYTES
     }
 
-    /// Prefetches what look-ups of these keys and touches of their flows will read. Changes nothing else.
+    /// Prefetches the cache lines that look-ups of these keys and accesses to their flows will read.
     pub fn prefetch(&self, mut keys: impl Iterator<Item = K>) {
         loop {
             let mut hashes = [0; BURST];
@@ -313,7 +313,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             flow
         };
         self.len += 1;
-        self.append(flow, list(class, self.times(class).guarantee == 0));
+        self.append(flow, list(class, self.class_times(class).guarantee == 0));
         self.join(flow, group);
         // If both keys of a flow are equal, it is indexed only once, by its second key.
         let first = usize::from(keys[0] == keys[1]);
@@ -344,7 +344,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     fn place_for(&mut self, class: Class, now: u64) -> Option<Flow> {
         self.expire_guarantees(now);
         let (flow, ends) = self.first_loose()?;
-        let times = self.times(class);
+        let times = self.class_times(class);
         // A new flow without guarantee may itself be the one that would expire first.
         let stays = times.guarantee > 0 || ends <= now.saturating_add(times.lifetime);
         stays.then_some(flow)
@@ -379,7 +379,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
         }
     }
 
-    fn times(&self, class: Class) -> Times {
+    fn class_times(&self, class: Class) -> Times {
         self.classes[usize::from(class)]
     }
 
@@ -387,7 +387,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     #[inline]
     pub fn touch(&mut self, flow: Flow, class: Class, now: u64) {
         self.slots[flow as usize].touched = now;
-        let to = list(class, self.times(class).guarantee == 0);
+        let to = list(class, self.class_times(class).guarantee == 0);
         let slot = &self.slots[flow as usize];
         if slot.next != NONE || slot.list != to {
             self.unlink(flow);
@@ -402,7 +402,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
             self.index.remove(self.hash(key), flow * 2 + side as u32);
         }
         self.unlink(flow);
-        self.leave(flow);
+        self.leave_group(flow);
         let slot = &mut self.slots[flow as usize];
         slot.next = self.free;
         self.free = flow;
@@ -461,7 +461,7 @@ impl<K: Copy + Eq + Hash, V> Flows<K, V> {
     }
 
     /// Takes a flow out of its group.
-    fn leave(&mut self, flow: Flow) {
+    fn leave_group(&mut self, flow: Flow) {
         let Slot {
             earlier,
             later,

@@ -80,29 +80,32 @@ impl Grant {
 pub enum Refusal {
     /// The request is invalid: it has no rate, its bucket is smaller than a packet, or its packets are longer than
     /// the link's.
-    NotSound(&'static str),
+    InvalidRequest(&'static str),
     /// The requested delay is impossible at any rate. Holds the least possible delay in nanoseconds.
     TooShort(u64),
     /// The link has less unreserved rate than is needed; both in bytes a second.
-    NoRate {
+    InsufficientRate {
         /// Rate that would have to be reserved, in bytes per second.
         needed: u64,
         /// Unreserved rate, in bytes per second.
-        left: u64,
+        unreserved: u64,
     },
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::NotSound(why) => f.write_str(why),
+            Refusal::InvalidRequest(why) => f.write_str(why),
             Refusal::TooShort(least) => write!(
                 f,
                 "no reservation makes delay or jitter that short: each hop may take longer than {least} ns in all \
                  to send a packet that it has begun, or to sort within a bin; a narrower bin or a faster link would \
                  help"
             ),
-            Refusal::NoRate { needed, left } => write!(
+            Refusal::InsufficientRate {
+                needed,
+                unreserved: left,
+            } => write!(
                 f,
                 "the flow needs {} bit/s, and {} bit/s of the link are not reserved; a longer delay needs less",
                 needed.saturating_mul(8),
@@ -143,7 +146,7 @@ impl Link {
     }
 
     /// Minimum delay of a packet, in nanoseconds: each hop takes the time of the shortest packet on the link.
-    fn least(&self, wanted: &Wanted) -> u64 {
+    fn min_delay_ns(&self, wanted: &Wanted) -> u64 {
         let hop = PACKET_MIN.saturating_mul(1_000_000_000) / self.rate.max(1);
         wanted.hops.saturating_mul(hop)
     }
@@ -168,11 +171,11 @@ impl Link {
             _ => None,
         };
         if let Some(why) = unsound {
-            return Err(Refusal::NotSound(why));
+            return Err(Refusal::InvalidRequest(why));
         }
         let (fixed, paced) = (self.fixed(wanted), Link::paced(wanted));
         let mut needed = wanted.rate.max(wanted.reserve.unwrap_or(0));
-        let least = self.least(wanted);
+        let least = self.min_delay_ns(wanted);
         let for_jitter = wanted.jitter.map(|jitter| jitter.saturating_add(least));
         if let Some(delay) = wanted.delay.into_iter().chain(for_jitter).min() {
             let for_rate = delay.checked_sub(fixed).filter(|&time| time > 0);
@@ -181,7 +184,10 @@ impl Link {
         }
         let left = self.rate.saturating_sub(reserved);
         if needed > left {
-            return Err(Refusal::NoRate { needed, left });
+            return Err(Refusal::InsufficientRate {
+                needed,
+                unreserved: left,
+            });
         }
         let bound = time(paced, needed).saturating_add(fixed);
         Ok(Grant {
@@ -345,7 +351,10 @@ mod tests {
                     reserved += grant.reserved;
                     assert!(reserved <= LINK.rate);
                 }
-                Err(Refusal::NoRate { needed, left }) => {
+                Err(Refusal::InsufficientRate {
+                    needed,
+                    unreserved: left,
+                }) => {
                     assert!(needed > left && left == LINK.rate - reserved);
                     refused += 1;
                 }
@@ -405,7 +414,10 @@ mod tests {
                 ..VOICE
             },
         ] {
-            assert!(matches!(LINK.admit(&wrong, 0), Err(Refusal::NotSound(_))));
+            assert!(matches!(
+                LINK.admit(&wrong, 0),
+                Err(Refusal::InvalidRequest(_))
+            ));
         }
         let finish = Finish::default();
         assert!(finish.stamp(Pace::new(1), u64::MAX, u64::MAX) > 0);

@@ -13,7 +13,7 @@ pub mod flows;
 pub mod groups;
 pub mod guarantee;
 pub mod neighbours;
-pub mod numbers;
+pub mod number_set;
 pub mod order;
 #[path = "pages/sys.rs"]
 mod pages;

@@ -1,16 +1,16 @@
 //! Priority queues: the item of lowest rank leaves first, either approximately, by bins and at constant cost, or
 //! exactly.
 //!
-//! [`BinSort`] divides ranks into bins of equal width, each first in, first out; a hierarchical bitmap finds the
-//! first bin that is not empty. An item may leave too early or too late by less than a bin's width, if the ranks in
-//! the queue span no more than all bins. Source: B. Hardekopf et al., "Impact of Network Protocols on Programmable
-//! Router Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with the number of
-//! items. In both, items of equal rank leave in the order of arrival. [`Many`] consists of several `BinSort`s, for
-//! several threads.
+//! [`BinSort`] divides ranks into bins of equal width, each first in, first out; a hierarchical bitmap finds the first
+//! bin that is not empty. An item may leave too early or too late by less than a bin's width, if the ranks in the queue
+//! span no more than all bins. Source: B. Hardekopf et al., "Impact of Network Protocols on Programmable Router
+//! Architectures", 2003, section 5. [`Sorted`] is a heap: exact, at a cost that grows with the number of items. In
+//! both, items of equal rank leave in the order of arrival. [`MultiQueue`] consists of several `BinSort`s, for several
+//! threads.
 
-mod many;
+mod multi_queue;
 
-pub use many::{Choice, Chooser, Locks, Many};
+pub use multi_queue::{Choice, Chooser, Locks, MultiQueue};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -126,9 +126,9 @@ pub struct BinSort<T> {
     /// Number of the first used bin. Numbers do not wrap around the ring.
     first: u64,
     /// Number of the last bin that holds items.
-    last: u64,
+    last_bin: u64,
     /// Number of items whose rank was beyond the bins.
-    beyond: u64,
+    overflowed: u64,
 }
 
 impl<T> BinSort<T> {
@@ -144,8 +144,8 @@ impl<T> BinSort<T> {
             free: NONE,
             len: 0,
             first: 0,
-            last: 0,
-            beyond: 0,
+            last_bin: 0,
+            overflowed: 0,
         }
     }
 
@@ -170,8 +170,8 @@ impl<T> BinSort<T> {
     }
 
     /// Number of items whose rank was beyond the bins.
-    pub fn beyond(&self) -> u64 {
-        self.beyond
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
     }
 
     /// Memory of the structure now, in bytes.
@@ -187,15 +187,15 @@ impl<T> BinSort<T> {
 
     /// The bin for a rank, such that all used bins stay within the ring.
     #[inline]
-    fn place(&mut self, rank: u64) -> u64 {
+    fn bin_of(&mut self, rank: u64) -> u64 {
         let bin = rank / self.width;
         if self.len == 0 {
-            (self.first, self.last) = (bin, bin);
+            (self.first, self.last_bin) = (bin, bin);
             return bin;
         }
         let reach = self.bins.len() as u64 - 1;
         if bin >= self.first && bin - self.first <= reach {
-            self.last = self.last.max(bin);
+            self.last_bin = self.last_bin.max(bin);
             return bin;
         }
         self.place_far(bin, reach)
@@ -206,12 +206,12 @@ impl<T> BinSort<T> {
         if let Some(first) = self.find() {
             self.first = first; // the first bin may have lagged behind
         }
-        let lowest = self.last.saturating_sub(reach);
+        let lowest = self.last_bin.saturating_sub(reach);
         let highest = self.first.saturating_add(reach);
         let within = bin.clamp(lowest, highest);
-        self.beyond += u64::from(within != bin);
+        self.overflowed += u64::from(within != bin);
         self.first = self.first.min(within);
-        self.last = self.last.max(within);
+        self.last_bin = self.last_bin.max(within);
         within
     }
 
@@ -245,7 +245,7 @@ impl<T> BinSort<T> {
     /// Enqueues an item.
     #[inline]
     pub fn push(&mut self, rank: u64, item: T) {
-        let place = self.place(rank);
+        let place = self.bin_of(rank);
         let slot = self.slot(place);
         let mut bin = self.bins[slot];
         if usize::from(bin.to) == BLOCK_ITEMS {
@@ -273,10 +273,10 @@ impl<T> BinSort<T> {
         popped
     }
 
-    /// Dequeues up to `most` items, in the order of [`pop`](Self::pop). Returns their number.
+    /// Dequeues up to `limit` items, in the order of [`pop`](Self::pop). Returns their number.
     #[inline]
-    pub fn pop_each(&mut self, most: usize, mut take: impl FnMut(T)) -> usize {
-        let mut left = most.min(self.len);
+    pub fn pop_each(&mut self, limit: usize, mut take: impl FnMut(T)) -> usize {
+        let mut left = limit.min(self.len);
         let popped = left;
         while left > 0
             && let Some(first) = self.find()
@@ -455,7 +455,7 @@ mod tests {
                 }
                 assert_eq!((binned.len(), sorted.len()), (naive.0.len(), exact.0.len()));
             }
-            assert_eq!(binned.beyond(), 0);
+            assert_eq!(binned.overflowed(), 0);
             while let Some(n) = naive.pop(width) {
                 assert_eq!((binned.pop(), sorted.pop()), (Some(n), exact.pop(1)));
             }
@@ -484,13 +484,13 @@ mod tests {
         queue.push(u64::MAX, 'e'); // to bin 703
         queue.push(7000, 'd');
         queue.push(6399, 'b'); // would be out of the ring with bin 703 in use: to bin 640
-        assert_eq!(queue.beyond(), 2);
+        assert_eq!(queue.overflowed(), 2);
         let order: String = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(order, "cbde");
         queue.push(u64::MAX, 'z'); // empty: the ring starts anywhere
         queue.push(0, 'a');
         queue.push(u64::MAX, 'y');
-        assert_eq!(queue.beyond(), 3);
+        assert_eq!(queue.overflowed(), 3);
         assert_eq!(
             std::iter::from_fn(|| queue.pop()).collect::<String>(),
             "azy"
@@ -503,7 +503,7 @@ mod tests {
         queue.push(500, 'b');
         queue.push(20, 'a');
         queue.push(649, 'c');
-        assert_eq!((queue.beyond(), queue.first()), (0, Some(&'a')));
+        assert_eq!((queue.overflowed(), queue.first()), (0, Some(&'a')));
         assert_eq!(
             std::iter::from_fn(|| queue.pop()).collect::<String>(),
             "abc"

@@ -21,10 +21,10 @@ pub struct Tokens {
     token: u128,
     /// Number of parts that a tick adds.
     tick: u128,
-    /// Number of parts that the bucket holds at `last`.
+    /// Number of parts that the bucket holds at `last_refill_tick`.
     level: u128,
     /// Tick of the last refill.
-    last: u64,
+    last_refill_tick: u64,
 }
 
 impl Tokens {
@@ -51,17 +51,17 @@ impl Tokens {
             token,
             tick,
             level: full,
-            last: 0,
+            last_refill_tick: 0,
         }
     }
 
     /// Changes rate and capacity. Present tokens stay as far as they fit.
     pub fn set_rate(&mut self, rate: u64, capacity: u64) {
         let inside = self.level / self.token;
-        let last = self.last;
+        let last = self.last_refill_tick;
         *self = Tokens::new(rate, capacity);
         self.level = self.full.min(inside * self.token);
-        self.last = last;
+        self.last_refill_tick = last;
     }
 
     /// Makes the bucket hold `tokens`.
@@ -73,10 +73,10 @@ impl Tokens {
     #[inline]
     pub fn refill(&mut self, now: u64) {
         let now = now / NS_PER_TICK;
-        if now > self.last {
-            let more = u128::from(now - self.last) * self.tick;
+        if now > self.last_refill_tick {
+            let more = u128::from(now - self.last_refill_tick) * self.tick;
             self.level = self.full.min(self.level + more);
-            self.last = now;
+            self.last_refill_tick = now;
         }
     }
 
@@ -110,7 +110,7 @@ impl Tokens {
     }
 
     /// Time until the bucket holds `tokens` tokens, in nanoseconds (whole ticks); `None` if never.
-    pub fn wait(&self, tokens: u64) -> Option<u64> {
+    pub fn wait_ns(&self, tokens: u64) -> Option<u64> {
         let wanted = u128::from(tokens) * self.token;
         if wanted > self.full || (self.tick == 0 && wanted > self.level) {
             return None;
@@ -139,7 +139,7 @@ mod tests {
             if bucket.remove_if(1) {
                 times.push(now / MS - 1000);
             } else {
-                now += bucket.wait(1).expect("the rate is not zero");
+                now += bucket.wait_ns(1).expect("the rate is not zero");
             }
         }
         times
@@ -177,7 +177,7 @@ mod tests {
     fn extremes_end_in_no_overflow() {
         let mut never = Tokens::new(0, 5);
         assert!(never.remove_if(5) && !never.remove_if(1));
-        assert_eq!(never.wait(1), None);
+        assert_eq!(never.wait_ns(1), None);
         never.refill(u64::MAX);
         assert!(!never.contains(1));
         let mut flood = Tokens::new(u64::MAX, u64::MAX);

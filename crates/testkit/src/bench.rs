@@ -73,7 +73,7 @@ impl Element for Collect {
         let n = cx.pull(0, 32, &mut batch);
         self.process(0, &mut batch, cx);
         cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { cx.rest(0) }
+        if n > 0 { Did::Work } else { cx.idle_result(0) }
     }
 }
 
@@ -134,7 +134,7 @@ fn make(registry: &Registry, text: &str, options: Options) -> Result<Arc<Plan>, 
     let mut map = lang::SourceMap::new();
     let file = map.add("test.click", text);
     let (router, mut errors) = lang::parse(&mut map, file, &[]);
-    let (plan, more) = planner::make(&router, registry, &options);
+    let (plan, more) = planner::compile(&router, registry, &options);
     errors.extend(more);
     lang::sort(&mut errors);
     match plan {
@@ -168,8 +168,8 @@ fn taken(all: &Lock<String>) -> String {
 }
 
 impl Root for Recorder {
-    fn has(&self, name: &str, wanted: Use) -> bool {
-        Plain.has(name, wanted)
+    fn has_handler(&self, name: &str, wanted: Use) -> bool {
+        Plain.has_handler(name, wanted)
     }
 
     fn read(&self, name: &str, argument: &str, outside: &mut JobCx) -> Result<String, String> {
@@ -380,7 +380,7 @@ impl Bench {
     }
 
     /// Messages for the user since the last call.
-    pub fn said(&mut self) -> String {
+    pub fn messages(&mut self) -> String {
         taken(&self.recorder.said)
     }
 
@@ -437,7 +437,7 @@ impl Bench {
             (&*self.ports, self.as_click),
             Some(self.running().plan()),
         )?;
-        let site = self.running().site(Arc::clone(&self.ports));
+        let site = self.running().build_context(Arc::clone(&self.ports));
         self.graph = self.graph.take().map(|graph| graph.swap(&next, &site));
         Ok(())
     }

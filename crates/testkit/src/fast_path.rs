@@ -7,14 +7,14 @@ use std::net::Ipv6Addr;
 use wire::Ipv4;
 
 /// An element that tries its fast path first, or uses its general path alone.
-pub struct Asked<E: Fuse, const FAST: bool> {
+pub struct FastOrSlow<E: Fuse, const FAST: bool> {
     element: E,
     config: Arc<E::Config>,
     /// Number of packets that the fast path handled.
     known: u64,
 }
 
-impl<E: Fuse, const FAST: bool> Element for Asked<E, FAST> {
+impl<E: Fuse, const FAST: bool> Element for FastOrSlow<E, FAST> {
     const CONTRACT: Contract = Contract::new(E::CONTRACT.name, E::CONTRACT.source)
         .ports(E::CONTRACT.ports)
         .drops(E::CONTRACT.drops);
@@ -26,7 +26,7 @@ impl<E: Fuse, const FAST: bool> Element for Asked<E, FAST> {
     }
 
     fn new(config: &Arc<E::Config>, init: &Init) -> Self {
-        Asked {
+        FastOrSlow {
             element: E::new(config, init),
             config: Arc::clone(config),
             known: 0,
@@ -179,8 +179,8 @@ fn packet(rng: &mut Rng) -> Packet {
 }
 
 /// Checks that elements treat packets alike with and without the fast path: output, drops by name, and answers of
-/// handlers. `classes` are the same classes as [`Asked`] with and without it; `prepare` sets what the elements need,
-/// `vary` sets further annotations of a packet.
+/// handlers. `classes` are the same classes as [`FastOrSlow`] with and without it; `prepare` sets what the elements
+/// need, `vary` sets further annotations of a packet.
 pub fn both_paths_agree(
     classes: [&'static [Class]; 2],
     elements: &[&str],

@@ -347,7 +347,7 @@ pub fn labelled(stack: &[(u32, u8, u8)], packet: &[u8]) -> Vec<u8> {
 }
 
 /// Like [`labelled`], with class 0 and the same time to live for all labels.
-pub fn below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
+pub fn mpls_below(labels: &[u32], ttl: u8, packet: &[u8]) -> Vec<u8> {
     let stack: Vec<_> = labels.iter().map(|&label| (label, 0, ttl)).collect();
     labelled(&stack, packet)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use testkit::{Rng, shared, traffic};
+use testkit::{Rng, recorded_inputs, traffic};
 use wire::{Arp, FlowKey, Icmp, Icmp6, Ipv4, Ipv6, Nd, Tcp, Udp, Vlan};
 use wire::{ether, ext, ipv4, ipv6, proto};
 
@@ -88,7 +88,7 @@ fn no_made_frame_makes_a_view_panic() {
 
 #[test]
 fn no_frame_of_shared_data_makes_a_view_panic() {
-    let captures = shared::captures("pcap/features.tar.zst");
+    let captures = recorded_inputs::captures("pcap/features.tar.zst");
     let mut rng = Rng::seed(2);
     for frame in captures.iter().flat_map(|(_, frames)| frames) {
         if !frame.is_empty() {
@@ -99,7 +99,7 @@ fn no_frame_of_shared_data_makes_a_view_panic() {
 
 #[test]
 fn the_headers_of_shared_data_are_judged_as_an_independent_count_does() {
-    let frames = shared::frames("pcap/ndpi-mix-zeropay.pcap.zst");
+    let frames = recorded_inputs::frames("pcap/ndpi-mix-zeropay.pcap.zst");
     let mut seen: BTreeMap<(u16, &str), usize> = BTreeMap::new();
     for frame in &frames {
         let verdict = match ether::network(frame) {

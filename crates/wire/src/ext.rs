@@ -60,7 +60,7 @@ pub struct Fragment {
     /// Position of this fragment in the fragmentable part, in bytes.
     pub offset: usize,
     /// True if more fragments follow.
-    pub more: bool,
+    pub more_fragments: bool,
     /// Identification.
     pub ident: u32,
 }
@@ -69,7 +69,7 @@ impl Fragment {
     /// True for an atomic fragment: the packet has a fragment header although it is whole (RFC 6946).
     #[inline]
     pub const fn is_atomic(&self) -> bool {
-        self.offset == 0 && !self.more
+        self.offset == 0 && !self.more_fragments
     }
 }
 
@@ -192,7 +192,7 @@ fn fragment(packet: &[u8], at: usize) -> Fragment {
     Fragment {
         at,
         offset: usize::from(word & 0xfff8),
-        more: word & 1 != 0,
+        more_fragments: word & 1 != 0,
         ident: be32(packet, at + 4),
     }
 }

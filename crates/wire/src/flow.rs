@@ -276,7 +276,7 @@ impl Flow<Ipv6Addr> {
             absorb(absorb(high, addr.to_bits() as u64), u64::from(port))
         };
         let (src, dst) = (end(self.src, self.src_port), end(self.dst, self.dst_port));
-        finish(meet(src, dst) ^ u64::from(self.protocol))
+        finish(combine(src, dst) ^ u64::from(self.protocol))
     }
 }
 
@@ -305,7 +305,7 @@ impl Start {
             let high = u64::from(u16::from_le_bytes(port)) << 32;
             self.0 ^ (high | u64::from(u32::from_le_bytes(addr)))
         };
-        finish(meet(end(src), end(dst)) ^ u64::from(protocol))
+        finish(combine(end(src), end(dst)) ^ u64::from(protocol))
     }
 }
 
@@ -328,7 +328,7 @@ fn absorb(state: u64, word: u64) -> u64 {
 
 /// Combines two states; the order does not matter. The result is the exclusive or of the two halves of their product.
 #[inline(always)]
-fn meet(a: u64, b: u64) -> u64 {
+fn combine(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64
 }

@@ -33,13 +33,13 @@ pub struct Ipv4Checked {
 /// [`BadHeader::Truncated`]; the RFC demands a Parameter Problem with pointer 2 as answer.
 #[inline(always)]
 pub fn check(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
-    judge(bytes, true)
+    check_header(bytes, true)
 }
 
 /// Like [`check`], without the checksum, which the device has verified.
 #[inline(always)]
 pub fn check_unsummed(bytes: &[u8]) -> Result<Ipv4Checked, BadHeader> {
-    judge(bytes, false)
+    check_header(bytes, false)
 }
 
 /// Fast form of [`check`]: returns the datagram's length if the header has no options, as nearly all headers, and is
@@ -52,7 +52,7 @@ pub fn check_plain(header: &[u8; MIN_LEN], len: usize, sums: bool) -> Option<usi
 }
 
 #[inline(always)]
-fn judge(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
+fn check_header(bytes: &[u8], sums: bool) -> Result<Ipv4Checked, BadHeader> {
     let Some(fixed) = bytes.first_chunk::<MIN_LEN>() else {
         return Err(BadHeader::TooShort);
     };

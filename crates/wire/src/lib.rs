@@ -40,7 +40,7 @@ pub mod ipv6;
 pub mod mpls;
 pub mod nd;
 pub mod netlink;
-pub mod plain;
+pub mod plain_frame;
 pub mod prefix;
 pub mod proto;
 pub mod rss;

@@ -1,7 +1,7 @@
 //! The Toeplitz hash by which network cards spread packets over queues (Microsoft's RSS).
 
 use crate::FlowKey;
-use crate::plain::Plain;
+use crate::plain_frame::Plain;
 
 /// Length of a key: enough for two IPv6 addresses and two ports.
 pub const KEY_LEN: usize = 40;

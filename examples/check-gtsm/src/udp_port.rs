@@ -5,8 +5,10 @@
 
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
-use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
-use ports::scheme::{Parts, Scheme, Site};
+use engine::port::{
+    Port, PortCounter, PortInfo, PortRequest, RxQueue, TxOutcome, TxQueue, offer_each,
+};
+use ports::scheme::{Parts, PortContext, Scheme};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
@@ -34,16 +36,21 @@ fn info() -> PortInfo {
 }
 
 impl Scheme for Udp {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "udp:LOCAL,REMOTE"
     }
 
-    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, rest: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         addresses(rest)?;
         Ok(info())
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        _: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let (local, remote) = addresses(rest)?;
         let connect = || {
             let socket = UdpSocket::bind(local)?;
@@ -139,11 +146,11 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         offer_each(batch, refused, |packet| {
             match self.tunnel.socket.send(packet.data()) {
-                Ok(_) => Fate::Sent,
-                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => Fate::Stays,
+                Ok(_) => TxOutcome::Sent,
+                Err(e) if e.kind() == std::io::ErrorKind::WouldBlock => TxOutcome::NoRoom,
                 Err(_) => {
                     self.tunnel.tx_errors.fetch_add(1, Relaxed);
-                    Fate::Refused
+                    TxOutcome::Refused
                 }
             }
         })

@@ -4,7 +4,7 @@
 use super::Choices;
 use crate::whole::{InMemory, read, registry};
 use engine::clock::{Clock, Time};
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::port::PortDirectory;
 use engine::publish;
 use engine::wake::Wakers;
@@ -56,7 +56,7 @@ pub fn plan(text: &str) {
     }
     let before = engine::packet::pool::balance();
     for worker in 0..WORKERS {
-        let site = Site {
+        let site = BuildContext {
             root: Arc::new(engine::graph::root::Plain),
             peers: engine::graph::peers::Peers::new(WORKERS),
             worker,

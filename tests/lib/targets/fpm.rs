@@ -1,7 +1,7 @@
 //! Messages of a routing daemon by FPM: any bytes are processed or end the connection, however they are split.
 
 use control::netlink::fpm::{BadFrame, Session};
-use control::netlink::model::{Image, Link, Model};
+use control::netlink::model::{ForwardingTable, Link, Model};
 use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,14 +15,14 @@ struct Groups {
     live: std::cell::RefCell<BTreeSet<GroupId>>,
 }
 
-impl<const N: usize> Image<N> for Groups {
+impl<const N: usize> ForwardingTable<N> for Groups {
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         if members.len() > forwarding::MEMBERS_MAX {
             return Err(GroupError::TooMany);
         }
         assert!(!members.is_empty());
         self.last.set(self.last.get().saturating_add(1));
-        let id = NonZeroU16::new(self.last.get()).ok_or(GroupError::NoIds)?;
+        let id = NonZeroU16::new(self.last.get()).ok_or(GroupError::OutOfIds)?;
         self.live.borrow_mut().insert(id);
         Ok(id)
     }
@@ -57,8 +57,8 @@ fn take(data: &[u8], piece: usize) -> (Result<usize, BadFrame>, (usize, usize)) 
     let mut session = Session::new(Duration::ZERO, now);
     let mut count = Ok(0);
     for piece in data.chunks(piece) {
-        session.room()[..piece.len()].copy_from_slice(piece);
-        match session.take(&mut model, piece.len(), now) {
+        session.free_space()[..piece.len()].copy_from_slice(piece);
+        match session.process(&mut model, piece.len(), now) {
             Ok(more) => count = count.map(|count| count + more),
             Err(bad) => {
                 count = Err(bad);

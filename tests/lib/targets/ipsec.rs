@@ -77,12 +77,12 @@ pub fn run(data: &[u8]) {
         let mut esp = bytes.to_vec();
         if flags & SEALED != 0 {
             let sa = &peers[usize::from(flags & IN_UDP != 0)];
-            let (head, tail) = (sa.head(), sa.tail(bytes.len()));
+            let (head, tail) = (sa.head(), sa.trailer_len(bytes.len()));
             esp = [&vec![0; head][..], bytes, &vec![0; tail]].concat();
             let number = sa.take(1, 0, 0).expect("there is no limit");
             let mut jobs = ciphers.jobs();
             sa.frame(&mut esp, bytes.len(), next, number, &mut jobs);
-            ciphers.seal(jobs);
+            ciphers.encrypt(jobs);
         }
         let (port, packet) = match (flags & SIX != 0, flags & IN_UDP != 0) {
             (false, false) => ("in4", ip4().proto(50).payload(&esp).bytes()),

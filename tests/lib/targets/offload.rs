@@ -16,7 +16,7 @@ pub fn run(data: &[u8]) {
     vnet[..given.len()].copy_from_slice(given);
     let head = usize::from(choices.byte()) * 2;
     let frame = choices.0;
-    let packets = ports::unfold(&vnet, frame, head);
+    let packets = ports::segment_frame(&vnet, frame, head);
     if vnet[1] & 0x7f == 0 {
         assert!(packets.iter().all(|p| p.len() == frame.len()));
     } else if let Some(first) = packets.first() {
@@ -33,12 +33,12 @@ pub fn run(data: &[u8]) {
     }
     // Packets sent as super-frames arrive unchanged.
     let frames: Vec<_> = packets.iter().map(|p| p.data().to_vec()).collect();
-    let sent = ports::fold(&frames);
+    let sent = ports::merge_frames(&frames);
     let again = sent.iter().flat_map(|message| {
         let (vnet, frame) = message
             .split_first_chunk()
             .expect("fold writes a virtio-net header");
-        ports::unfold(vnet, frame, frame.len())
+        ports::segment_frame(vnet, frame, frame.len())
     });
     let again: Vec<_> = again.map(|p| p.data().to_vec()).collect();
     assert_eq!(again, frames);

@@ -7,7 +7,7 @@ use control::file::{self, Parsed};
 use engine::packet::{Batch, Packet, pool};
 use engine::port::{OpenPort, PortDirectory, PortRequest};
 use ports::Directory;
-use ports::joint::{Joints, SHARES, Together};
+use ports::shared_port::{SHARES, SharedPorts, SharingSpec};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ pub fn run(data: &[u8]) {
         let len = usize::from(choices.byte());
         frames.push(choices.bytes(len));
     }
-    let joints = Arc::new(Joints::new(1));
-    let process = Directory::new().with_joints(Arc::clone(&joints));
+    let shared_ports = Arc::new(SharedPorts::new(1));
+    let process = Directory::new().with_shared_ports(Arc::clone(&shared_ports));
     // Ports stay open while the next file is read, as in a reload.
     let mut open: Vec<(Directory, OpenPort)> = Vec::new();
     for text in files.into_iter().take(4) {
@@ -40,14 +40,14 @@ pub fn run(data: &[u8]) {
         if parsed.errors() > 0 {
             continue;
         }
-        joints.commit(&parsed.together);
+        shared_ports.commit(&parsed.sharing);
         let before = std::mem::replace(&mut open, ports(&process, &parsed));
         for (_, port) in before.iter().chain(&open) {
             exchange(port, &frames);
         }
     }
     drop((open, process));
-    joints.commit(&Together::default());
+    shared_ports.commit(&SharingSpec::default());
     assert_eq!(pool::balance(), before, "buffers were leaked");
 }
 
@@ -84,13 +84,13 @@ fn ports(process: &Directory, parsed: &Parsed) -> Vec<(Directory, OpenPort)> {
             all.push((own, port));
         }
     };
-    for port in &parsed.together.ports {
+    for port in &parsed.sharing.ports {
         open(&port.name, &format!("{SHARES}{}", port.name));
         port.shares
             .iter()
             .for_each(|share| open(&share.router, &port.name));
     }
-    for link in &parsed.together.links {
+    for link in &parsed.sharing.links {
         link.routers.iter().for_each(|end| open(end, &link.name));
     }
     all
@@ -109,7 +109,7 @@ fn exchange(port: &OpenPort, frames: &[&[u8]]) {
         tx.transmit(&mut batch, &mut Batch::new());
         rx.receive(&mut batch, 64);
     }
-    port.rx[0].give(rx);
-    port.tx[0].give(tx);
+    port.rx[0].put_back(rx);
+    port.tx[0].put_back(tx);
     port.port.counters();
 }

@@ -18,7 +18,7 @@ pub fn run(data: &[u8]) {
             break;
         };
         told += 1;
-        mirror.take(&message, &mut own, now);
+        mirror.process(&message, &mut own, now);
     }
     let (mut made, mut parts) = (Vec::new(), messages(data).flatten());
     assert!(database.snapshot().all().len() <= 2 * told);
@@ -33,10 +33,10 @@ pub fn run(data: &[u8]) {
     assert!(database.snapshot().all().len() <= 2 * told);
     for sa in database.snapshot().all() {
         let _ = sa.take(1, 1, 100);
-        database.miss(sa.spec().reqid);
+        database.record_miss(sa.spec().reqid);
     }
     let mut room = [0; 64 << 10];
     let mut writer = Writer::new(&mut room);
-    mirror.tell(&mut writer, u64::MAX);
+    mirror.report(&mut writer, u64::MAX);
     assert!(messages(writer.bytes()).all(|message| message.is_ok()));
 }

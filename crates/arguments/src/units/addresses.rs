@@ -22,7 +22,7 @@ macro_rules! addresses {
                 $stand_in
             }
 
-            fn show(&self) -> String {
+            fn unparse(&self) -> String {
                 self.to_string()
             }
         }
@@ -46,7 +46,7 @@ impl FromArg for vlan::Tag {
         vlan::Tag::from(1)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.to_string()
     }
 }
@@ -78,7 +78,7 @@ macro_rules! prefixes {
                 <$t>::ALL
             }
 
-            fn show(&self) -> String {
+            fn unparse(&self) -> String {
                 self.to_string()
             }
         }
@@ -135,7 +135,7 @@ mod tests {
             ("18.26.4.9/24", "18.26.4.0/24"),
             ("18.26.4.9", "18.26.4.9/32"),
         ] {
-            assert_eq!(parse::<Prefix4>(text).unwrap().show(), shown);
+            assert_eq!(parse::<Prefix4>(text).unwrap().unparse(), shown);
         }
         for wrong in ["18.26", "/8", "18../8", "1.2.3.4.5/8", "::/0"] {
             assert!(parse::<Prefix4>(wrong).is_err(), "{wrong}");

@@ -50,7 +50,7 @@ impl FromArg for Duration {
         Duration::ZERO
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self.as_nanos() {
             0 => "0".to_owned(),
             n if n % 1_000_000_000 == 0 => format!("{}s", n / 1_000_000_000),
@@ -126,7 +126,7 @@ impl FromArg for Bandwidth {
         Bandwidth::default()
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let (number, unit) = match self.1 {
             Per::Bits => (8 * u128::from(self.0), "bps"),
             Per::Bytes => (u128::from(self.0), "Bps"),
@@ -154,11 +154,11 @@ mod tests {
         assert_eq!(parse::<Bandwidth>("10Mbps"), Ok(Bandwidth::of(1_250_000)));
         assert_eq!(parse::<Bandwidth>("2kBps"), Ok(Bandwidth::of(2000)));
         assert!(parse::<Duration>("3 parsecs").is_err());
-        assert_eq!(Duration::from_micros(100).show(), "100us");
+        assert_eq!(Duration::from_micros(100).unparse(), "100us");
         let bits = ["0bps", "8bps", "384kbps", "2500Mbps", "10Gbps"];
         let bytes = ["0Bps", "10Bps", "10kBps", "125MBps", "1GBps"];
         for shown in bits.into_iter().chain(bytes) {
-            assert_eq!(parse::<Bandwidth>(shown).unwrap().show(), shown);
+            assert_eq!(parse::<Bandwidth>(shown).unwrap().unparse(), shown);
         }
     }
 }

@@ -134,7 +134,7 @@ impl Server {
     }
 }
 
-/// Bits per second.
+/// Parses a rate in bits per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     let rate: arguments::units::Bandwidth = arguments::units::parse(text)?;
     match rate.0 {
@@ -153,20 +153,20 @@ fn nic(text: &str) -> Result<Nic, String> {
     })
 }
 
-/// A number within bounds.
-pub(crate) fn within(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
+/// Parses a number from `min` to `max`.
+pub(crate) fn parse_bounded(text: &str, min: f64, max: f64, what: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        Ok(number) if (min..=max).contains(&number) => Ok(number),
         _ => Err(format!("write {what}")),
     }
 }
 
 fn between_2_and_3(text: &str) -> Result<f64, String> {
-    within(text, 2.0, 3.0, "a number from 2 to 3")
+    parse_bounded(text, 2.0, 3.0, "a number from 2 to 3")
 }
 
 fn microseconds(text: &str) -> Result<f64, String> {
-    within(text, 0.0, 1e6, "microseconds, 0 to 1000000")
+    parse_bounded(text, 0.0, 1e6, "microseconds, 0 to 1000000")
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Commands that ask a running router.
+//! Commands for a running router.
 
-use super::{Target, interval, known};
+use super::{Target, completion, interval};
 use clap::{Args, ValueEnum};
 use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 pub(crate) struct Show {
     /// ELEMENT.HANDLER, or ELEMENT for all its handlers; without it, a list of all elements
-    #[arg(add = ArgValueCompleter::new(known::readable))]
+    #[arg(add = ArgValueCompleter::new(completion::readable))]
     pub(crate) what: Option<String>,
     /// Argument of the handler, such as an address for `lookup`; after `--` it may begin with a hyphen
     #[arg(value_name = "ARG", allow_negative_numbers = true)]
@@ -23,7 +23,7 @@ pub(crate) struct Show {
 #[derive(Args, Debug)]
 pub(crate) struct Set {
     /// ELEMENT.HANDLER
-    #[arg(add = ArgValueCompleter::new(known::writable))]
+    #[arg(add = ArgValueCompleter::new(completion::writable))]
     pub(crate) handler: String,
     /// The value; `-` reads it from standard input; after `--` it may begin with a hyphen
     #[arg(allow_negative_numbers = true)]
@@ -94,7 +94,7 @@ pub(crate) struct Top {
 #[derive(Args, Debug)]
 pub(crate) struct Capture {
     /// Place: `a -> b`, `element[0]` (an output), `[0]element` (an input), or `element` for all packets that enter it
-    #[arg(value_name = "POINT", required_unless_present = "drops", add = ArgValueCompleter::new(known::elements))]
+    #[arg(value_name = "POINT", required_unless_present = "drops", add = ArgValueCompleter::new(completion::elements))]
     pub(crate) points: Vec<String>,
     /// Capture packets that ELEMENT drops, or that any element drops
     #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
@@ -131,7 +131,7 @@ pub(crate) struct Trace {
     #[arg(long, short, visible_short_alias = 'n', value_name = "N", default_value_t = 1, value_parser = packets())]
     pub(crate) count: u16,
     /// Only packets from this source, such as a FromDevice
-    #[arg(long, value_name = "ELEMENT", add = ArgValueCompleter::new(known::elements))]
+    #[arg(long, value_name = "ELEMENT", add = ArgValueCompleter::new(completion::elements))]
     pub(crate) at: Option<String>,
     /// Maximum time to wait for packets
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=60))]

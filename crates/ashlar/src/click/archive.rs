@@ -1,10 +1,10 @@
-//! Configurations in archives of ar(1): click(5) has the member `config` as the configuration. Other
-//! members, the code of packages, are left alone: all classes are built in.
+//! Configurations in archives of ar(1): the member `config` is the configuration (click(5)). Other members, which
+//! contain the code of packages, are ignored: all classes are built in.
 
 /// Magic number at the start of an archive.
 const MAGIC: &[u8] = b"!<arch>\n";
 /// Bytes of a member's header: name, then numbers as text, then two bytes that end it.
-const HEADER: usize = 60;
+const HEADER_BYTES: usize = 60;
 const END: &[u8] = b"`\n";
 
 /// The configuration in a file: a member of an archive, else the file itself. `name` is its name.
@@ -16,7 +16,7 @@ pub(super) fn configuration<'f>(file: &'f [u8], name: &str) -> Result<&'f [u8], 
     let Some(mut rest) = file.strip_prefix(MAGIC) else {
         return Ok(file);
     };
-    while let Some((header, after)) = rest.split_at_checked(HEADER) {
+    while let Some((header, after)) = rest.split_at_checked(HEADER_BYTES) {
         let field = |range| {
             String::from_utf8_lossy(&header[range])
                 .trim_end()

@@ -1,4 +1,4 @@
-//! From a configuration's text to a plan as Click runs it, and mistakes as Click words them.
+//! Compiles a configuration's text to a plan for Click's driver, with errors in Click's wording.
 
 use super::options::Listen;
 use control::text_file;
@@ -9,7 +9,7 @@ use planner::{Options, Registry};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// State that stays when a configuration replaces another.
+/// State that survives a change of the configuration.
 pub(super) struct Compiler {
     pub(super) registry: Registry,
     pub(super) ports: Arc<dyn PortDirectory>,
@@ -20,20 +20,20 @@ pub(super) struct Compiler {
     pub(super) warnings: bool,
 }
 
-/// Configurations that require this are not kept as they were written.
-const COMPACT: &str = "compact_config";
+/// Package name: configurations that require it are stored with compound elements expanded.
+const COMPACT_CONFIG: &str = "compact_config";
 
 /// A configuration that can run.
 pub(super) struct Compiled {
     pub(super) plan: Arc<Plan>,
-    /// Text as given, or with compound elements expanded if it requires [`COMPACT`].
+    /// Text as given, or with compound elements expanded if it requires [`COMPACT_CONFIG`].
     pub(super) text: String,
     /// Graph of the text, with compound elements expanded.
     pub(super) router: lang::Router,
     /// Requirements: kind and name of each, one a line.
     pub(super) requirements: String,
     /// Further messages.
-    pub(super) said: String,
+    pub(super) messages: String,
 }
 
 /// A configuration's text and its name in messages.
@@ -63,7 +63,7 @@ impl Compiler {
             lang::parse_as_click(&mut map, file, &self.definitions, &mut library, &|name| {
                 self.registry.get(name).is_some()
             });
-        // Click looks at connections in this order.
+        // Click checks connections in this order.
         router.connections.sort_by_key(|c| (c.to, c.from));
         self.add_sockets(&mut router, &mut map, running.is_some());
         let options = Options {
@@ -72,7 +72,7 @@ impl Compiler {
             names: super::interfaces::names(&router, &*self.ports),
             ..Options::new(1, &*self.ports)
         };
-        let (plan, planned) = planner::make(&router, &self.registry, &options);
+        let (plan, planned) = planner::compile(&router, &self.registry, &options);
         let wrong = in_click_order(&language, &planned, &router, &map);
         if !wrong.is_empty() {
             return Err(lang::render_click(&wrong, &map));
@@ -80,7 +80,7 @@ impl Compiler {
         // Warnings concern elements; Click has none about the language.
         let spoken = planned.iter().filter(|d| match d.is_error() {
             true => true,
-            false => self.warnings && d.about.is_some(),
+            false => self.warnings && d.subject.is_some(),
         });
         let said = first_phase(spoken.cloned().collect());
         let mut text = lang::render_click(&said, &map);
@@ -94,10 +94,10 @@ impl Compiler {
             text += "Router could not be initialized!\n";
             return Err(text);
         }
-        let is_compact = |r: &lang::Requirement| r.name == COMPACT;
+        let is_compact = |r: &lang::Requirement| r.name == COMPACT_CONFIG;
         // Kind and name have a line each, as in Click.
         let lines = router.requirements.iter().map(|r| match is_compact(r) {
-            true => format!("{COMPACT}\n\n"),
+            true => format!("{COMPACT_CONFIG}\n\n"),
             false => format!("{}\n{}\n", r.kind, r.name),
         });
         let requirements = lines.collect();
@@ -110,7 +110,7 @@ impl Compiler {
             },
             requirements,
             router,
-            said: text,
+            messages: text,
         })
     }
 
@@ -127,8 +127,8 @@ impl Compiler {
         let Some(at) = router.find(element) else {
             return Err(format!("no element named '{element}'"));
         };
-        let place = router.elements[at].config.span();
-        router.elements[at].config = Config::verbatim(arguments.join(", "), place);
+        let span = router.elements[at].config.span();
+        router.elements[at].config = Config::verbatim(arguments.join(", "), span);
         let options = Options {
             as_click: true,
             previous: Some(running),
@@ -148,8 +148,8 @@ impl Compiler {
         }
     }
 
-    /// Adds the control sockets of the command line, as elements that Click would name so. After a
-    /// hot swap the sockets are bound already: the new elements take them over.
+    /// Adds the control sockets of the command line, as elements with Click's names. After a hot swap the sockets are
+    /// bound already: the new elements take them over.
     fn add_sockets(&self, router: &mut lang::Router, map: &mut SourceMap, again: bool) {
         for (i, listen) in self.sockets.iter().enumerate() {
             let mut text = match listen {
@@ -197,7 +197,7 @@ fn in_click_order(
 
 /// Messages of the first phase that has any: ports that an element does not have, conflicts of push and pull,
 /// ports that are unused or used twice, at last the elements' own mistakes. Click stops after a phase with mistakes.
-fn first_phase(said: Vec<Diagnostic>) -> Vec<Diagnostic> {
+fn first_phase(diagnostics: Vec<Diagnostic>) -> Vec<Diagnostic> {
     let phase = |d: &Diagnostic| match d.code {
         "ports" if d.message.contains(" has no ") => 0,
         "push-pull" => 1,
@@ -207,19 +207,22 @@ fn first_phase(said: Vec<Diagnostic>) -> Vec<Diagnostic> {
         "ports" => 4,
         _ => 5,
     };
-    let first = said.iter().filter(|d| d.is_error()).map(phase).min();
+    let first = diagnostics.iter().filter(|d| d.is_error()).map(phase).min();
     let last = match first {
         Some(2..=4) => 4,
         Some(first) => first,
         None => 5,
     };
-    let mut said: Vec<Diagnostic> = said.into_iter().filter(|d| phase(d) <= last).collect();
-    said.sort_by_key(phase);
-    for mistake in said.iter_mut().filter(|d| d.code == "push-pull") {
-        // Click does not say where the connection stands.
-        (mistake.about, mistake.span) = (None, None);
+    let mut diagnostics: Vec<Diagnostic> = diagnostics
+        .into_iter()
+        .filter(|d| phase(d) <= last)
+        .collect();
+    diagnostics.sort_by_key(phase);
+    for mistake in diagnostics.iter_mut().filter(|d| d.code == "push-pull") {
+        // Click does not report the connection's position.
+        (mistake.subject, mistake.span) = (None, None);
     }
-    said
+    diagnostics
 }
 
 /// Initializes the new elements of a plan; returns the failures.

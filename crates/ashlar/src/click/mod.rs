@@ -1,17 +1,17 @@
 //! `ashlar click`: Click's user-level driver on the strict walker.
 //!
 //! `options` is the command line. `archive` finds the configuration in a file. `compile` makes plans, with mistakes in
-//! Click's words. `root` has the handlers of the router as a whole. `run` is the loop, `signals` handles signals, and
-//! `answers` prints the handlers asked for at the end.
+//! Click's words. `global_handlers` has the handlers of the router as a whole. `run` is the loop, `signals` handles
+//! signals, and `final_handlers` prints the handlers asked for at the end.
 
-mod answers;
 mod archive;
 mod compile;
+#[cfg(test)]
+mod doc_lists;
+mod final_handlers;
+mod global_handlers;
 mod interfaces;
 mod options;
-#[cfg(test)]
-mod page;
-mod root;
 mod run;
 mod signals;
 
@@ -19,13 +19,13 @@ use arguments::show::reason;
 use compile::{Compiler, Text};
 use engine::clock::{Clock, Time};
 use engine::graph::root::Root;
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::port::PortDirectory;
 use engine::random::Seed;
 use engine::wake::Wakers;
+use global_handlers::Click;
 use options::{Input, Options, Parsed};
 use planner::Registry;
-use root::Click;
 use signals::Signals;
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -73,7 +73,7 @@ fn complain(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// Makes the router, runs it and prints the answers.
+/// Makes the router, runs it and prints the requested handlers.
 ///
 /// # Errors
 /// The configuration has mistakes, or the run failed; all messages are in one text.
@@ -97,21 +97,21 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
         text: &text,
     };
     let compiled = click.compiler.compile(&source, None)?;
-    complain(&compiled.said);
+    complain(&compiled.messages);
     let clock = match options.simtime {
         Some(begin) => Clock::at(Time((begin * 1e9) as u64)),
         None => Clock::plain(),
     };
     let plan = Arc::clone(&compiled.plan);
-    click.note(compiled, false);
+    click.remember(compiled, false);
     let mut written = true;
     if let Some(file) = &options.output
-        && let Err(wrong) = write_flat(file, &click.flat())
+        && let Err(wrong) = write_flat(file, &click.flattened())
     {
         complain(&wrong);
         written = false;
     }
-    let site = Site {
+    let site = BuildContext {
         worker: 0,
         walker: Walker::Strict,
         clock,
@@ -124,7 +124,7 @@ fn drive(options: &Options, registry: Registry) -> Result<ExitCode, String> {
     let mut graph = engine::graph::single_at(&plan, &site).map_err(|e| e + "\n")?;
     let began = Instant::now();
     if !options.quit && plan.elements.is_empty() {
-        // Without elements, nothing could ever happen.
+        // A configuration without elements has nothing to do.
         if options.warnings {
             let end = "configuration has no elements, exiting";
             complain(&format!("warning: {name}: {end}\n"));
@@ -145,14 +145,15 @@ fn run(graph: Graph, click: &Click, ports: &Arc<dyn PortDirectory>) -> Result<Gr
     Ok(run::run(graph, click, ports, &mut signals, &mut waiter))
 }
 
-/// The answers that were asked for, and the exit status; `written` is false if the flat configuration was not.
+/// Prints the requested handlers, and returns the exit status. `written` is false if the flat configuration could not
+/// be written.
 fn answer(graph: &mut Graph, options: &Options, written: bool) -> Result<ExitCode, String> {
-    let (text, fine) = answers::handlers(graph, &options.handlers);
+    let (text, fine) = final_handlers::handlers(graph, &options.handlers);
     if !text.is_empty() {
         print(&text);
     }
     match &options.exit_handler {
-        Some(path) => Ok(ExitCode::from(answers::exit_status(graph, path))),
+        Some(path) => Ok(ExitCode::from(final_handlers::exit_status(graph, path))),
         None if fine && written => Ok(ExitCode::SUCCESS),
         None => Ok(ExitCode::FAILURE),
     }

@@ -75,7 +75,7 @@ struct Known {
 
 impl Known {
     /// Main name of an option that is an alias.
-    fn meaning(&self) -> &'static str {
+    fn canonical_name(&self) -> &'static str {
         match self.long {
             "cpu" => "affinity",
             "simulation-time" => "simtime",
@@ -100,7 +100,7 @@ const fn known(
     }
 }
 
-/// Long name of `-w`, which is the denial of another option.
+/// Long name of `-w`, the negation of the option `warnings`.
 const NO_WARNINGS: &str = "no-warnings";
 
 const KNOWN: &[Known] = &[
@@ -251,13 +251,13 @@ pub(super) fn parse(words: impl IntoIterator<Item = OsString>) -> Parsed {
             warnings: true,
             ..Options::default()
         },
-        asked: None,
+        request: None,
     };
     reader.words.reverse();
     match reader.all() {
         Err(wrong) => Parsed::Wrong(wrong),
         Ok(()) => reader
-            .asked
+            .request
             .unwrap_or(Parsed::Run(Box::new(reader.options))),
     }
 }
@@ -266,13 +266,13 @@ struct Reader {
     /// The words that are left, the next one last.
     words: Vec<String>,
     options: Options,
-    asked: Option<Parsed>,
+    request: Option<Parsed>,
 }
 
 impl Reader {
     fn all(&mut self) -> Result<(), String> {
         // A request for help or the version is answered before the following words are read.
-        while let Some(word) = self.words.pop().filter(|_| self.asked.is_none()) {
+        while let Some(word) = self.words.pop().filter(|_| self.request.is_none()) {
             if word == "--" {
                 while let Some(word) = self.words.pop() {
                     self.word(word)?;
@@ -338,7 +338,7 @@ impl Reader {
             let value = match (option.takes, left.as_str()) {
                 (Takes::Nothing, _) => None,
                 (Takes::Value, "") => Some(self.next_word(&format!("-{letter}"))?),
-                // A value that may be left out is a number.
+                // An optional value is a number.
                 (Takes::Maybe, rest)
                     if !rest
                         .starts_with(['=', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']) =>
@@ -377,7 +377,7 @@ impl Reader {
                 .map_err(|_| of_options(format!("'{named}' expects an integer, not '{text}'"))),
         };
         let text = value.clone().unwrap_or_default();
-        match option.meaning() {
+        match option.canonical_name() {
             "file" => return self.input(Input::File(text)),
             "expression" => return self.input(Input::Text(text)),
             // The number has no effect: there is one thread.
@@ -433,8 +433,8 @@ impl Reader {
                 options.simtime = Some(begin);
             }
             "clickpath" => options.clickpath = Some(text),
-            "help" => self.asked = Some(Parsed::Help),
-            _ => self.asked = Some(Parsed::Version),
+            "help" => self.request = Some(Parsed::Help),
+            _ => self.request = Some(Parsed::Version),
         }
         Ok(())
     }
@@ -460,7 +460,7 @@ fn find_long(name: &str) -> Result<(&'static Known, bool), String> {
     if let Some(&exact) = exact {
         found = vec![exact];
     }
-    let same = |known: &&Known| known.meaning() == found[0].meaning();
+    let same = |known: &&Known| known.canonical_name() == found[0].canonical_name();
     if !found.is_empty() && found.iter().all(same) {
         return Ok((found[0], denied.is_none()));
     }

@@ -1,7 +1,7 @@
 //! The driver's loop: tasks and timers of one strict graph, descriptors, signals, new configurations.
 
 use super::complain;
-use super::root::Click;
+use super::global_handlers::Click;
 use super::signals::Signals;
 use engine::clock::Clock;
 use engine::graph::Graph;
@@ -10,10 +10,10 @@ use ports::waiter::Waiter;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest sleep while a source has to be asked for packets.
-const POLLED: Duration = Duration::from_micros(100);
-/// Longest sleep in any case.
-const LONGEST: Duration = Duration::from_secs(1);
+/// Maximum sleep while a source must be polled.
+const POLL_SLEEP_MAX: Duration = Duration::from_micros(100);
+/// Maximum sleep.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Runs until the router ends; returns the graph as it was then.
 pub(super) fn run(
@@ -24,15 +24,15 @@ pub(super) fn run(
     waiter: &mut Waiter,
 ) -> Graph {
     // A script may send itself a signal in its first instruction.
-    want(&graph, signals);
+    catch_wanted(&graph, signals);
     graph.start();
     loop {
-        // A new configuration runs even if the old one has ended with the installation of it.
+        // A new configuration runs even if its installation has ended the old one.
         if let Some(plan) = click.take_next() {
-            let site = graph.site(Arc::clone(ports));
+            let site = graph.build_context(Arc::clone(ports));
             graph = graph.swap(&plan, &site);
         }
-        if heed(&mut graph, signals) {
+        if handle_signals(&mut graph, signals) {
             return graph;
         }
         let worked = graph.round();
@@ -44,13 +44,13 @@ pub(super) fn run(
         }
         graph.quiescent();
         if !worked {
-            rest(&mut graph, signals, waiter);
+            wait_idle(&mut graph, signals, waiter);
         }
     }
 }
 
 /// Passes signals on. Returns true if one of them ends the driver.
-fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
+fn handle_signals(graph: &mut Graph, signals: &mut Signals) -> bool {
     let mut ends = false;
     if signals.any() {
         for signal in signals.take() {
@@ -61,43 +61,43 @@ fn heed(graph: &mut Graph, signals: &mut Signals) -> bool {
             }
         }
     }
-    want(graph, signals);
+    catch_wanted(graph, signals);
     ends || graph.stopped()
 }
 
-/// Catches the signals that elements want now.
-fn want(graph: &Graph, signals: &mut Signals) {
-    for signal in signals.want(&graph.signals()) {
+/// Installs handlers for the signals that elements handle.
+fn catch_wanted(graph: &Graph, signals: &mut Signals) {
+    for signal in signals.set_caught(&graph.signals()) {
         complain(&format!("signal {signal} cannot be caught\n"));
     }
 }
 
 /// Passes idle time: simulated time advances to the next timer; otherwise the driver waits for it.
-fn rest(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter) {
+fn wait_idle(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter) {
     let next = graph.next_timer();
     if let Clock::Virtual(_) = graph.clock() {
         let now = graph.clock().now();
         match next {
             Some(at) => return graph.set_time(at.max(now)),
-            None => wait(graph, signals, waiter, LONGEST),
+            None => wait(graph, signals, waiter, SLEEP_MAX),
         }
         return;
     }
-    let left = next.map_or(LONGEST, |at| {
-        let left = at.since(graph.clock().now());
-        left.div_f64(graph.clock().speed())
+    let remaining = next.map_or(SLEEP_MAX, |at| {
+        let remaining = at.since(graph.clock().now());
+        remaining.div_f64(graph.clock().speed())
     });
-    wait(graph, signals, waiter, left.min(LONGEST));
+    wait(graph, signals, waiter, remaining.min(SLEEP_MAX));
 }
 
 /// Sleeps until a descriptor is readable, a signal comes or the time is over.
-fn wait(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter, at_most: Duration) {
+fn wait(graph: &mut Graph, signals: &Signals, waiter: &mut Waiter, timeout: Duration) {
     let (mut fds, must_poll) = graph.wait_fds();
     fds.push(signals.fd());
     let limit = if must_poll {
-        at_most.min(POLLED)
+        timeout.min(POLL_SLEEP_MAX)
     } else {
-        at_most
+        timeout
     };
     // Descriptors come and go with connections, and their numbers are reused.
     fds.retain(|&fd| waiter.add(fd).is_ok());

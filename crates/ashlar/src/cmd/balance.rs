@@ -16,24 +16,24 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::Path;
 
-pub(crate) fn balance(asked: &Balancer) -> Done {
-    match asked {
+pub(crate) fn balance(args: &Balancer) -> Done {
+    match args {
         Balancer::Text(of) => print_as_it_is(&generate::text(&described(&of.file)?)),
-        Balancer::Backend(asked) => {
-            let of = described(&asked.of.file)?;
-            let number = of.backend(&asked.name)?;
-            print_as_it_is(&match asked.check {
+        Balancer::Backend(args) => {
+            let of = described(&args.of.file)?;
+            let number = of.backend(&args.name)?;
+            print_as_it_is(&match args.check {
                 true => backend::check(&of, number),
                 false => backend::script(&of, number),
             })
         }
-        Balancer::Plan(asked) => plan_boxes(asked),
-        Balancer::Simulate(asked) => simulate::simulate(asked),
-        Balancer::Show(asked) => show(asked),
+        Balancer::Plan(args) => plan_boxes(args),
+        Balancer::Simulate(args) => simulate::simulate(args),
+        Balancer::Show(args) => show(args),
         Balancer::Drain(one) => drain_or_use(one, "drain", one.within.as_deref()),
         Balancer::Remove(one) => drain_or_use(one, "drain", Some("0")),
         Balancer::Add(one) => drain_or_use(one, "use", one.within.as_deref()),
-        Balancer::Weight(asked) => weigh(asked),
+        Balancer::Weight(args) => set_weight(args),
     }
 }
 
@@ -52,28 +52,28 @@ fn described(name: &str) -> Result<Description, String> {
     }
 }
 
-fn put(client: &Client, handler: &str, value: String) -> Done {
+fn write_handler(client: &Client, handler: &str, value: String) -> Done {
     let path = format!("/v1/handlers/{}", encode(&format!("{POOL}.{handler}")));
     client.put(&path, value.into_bytes()).map(|_| ())
 }
 
 fn drain_or_use(one: &OneBackend, handler: &str, within: Option<&str>) -> Done {
     let value = format!("{} {}", one.name, within.unwrap_or_default());
-    put(&one.target.client()?, handler, value)
+    write_handler(&one.target.client()?, handler, value)
 }
 
-fn weigh(asked: &Weight) -> Done {
-    let within = asked.within.as_deref().unwrap_or_default();
-    let value = format!("{} {} {within}", asked.name, asked.weight);
-    put(
-        &asked.target.client()?,
+fn set_weight(args: &Weight) -> Done {
+    let within = args.within.as_deref().unwrap_or_default();
+    let value = format!("{} {} {within}", args.name, args.weight);
+    write_handler(
+        &args.target.client()?,
         "weight",
         value.trim_end().to_owned(),
     )
 }
 
-fn show(asked: &ShowBackends) -> Done {
-    let client = asked.target.client()?;
+fn show(args: &ShowBackends) -> Done {
+    let client = args.target.client()?;
     let backends = read(&client, &format!("{POOL}.backends"), "")?;
     let health = read(&client, &format!("{HEALTH}.backends"), "")?;
     let journal = read(&client, &format!("{POOL}.journal"), "")?;
@@ -86,7 +86,7 @@ fn show(asked: &ShowBackends) -> Done {
             .map_or("", |(_, rest)| rest)
     };
     let pairs = backends.lines().filter_map(|line| line.split_once(' '));
-    if asked.json {
+    if args.json {
         let all: Vec<_> = pairs
             .map(|(name, state)| json!({"name": name, "state": state, "health": health_of(name)}))
             .collect();
@@ -108,16 +108,16 @@ fn show(asked: &ShowBackends) -> Done {
     print(&text)
 }
 
-fn plan_boxes(asked: &BalancerPlan) -> Done {
+fn plan_boxes(args: &BalancerPlan) -> Done {
     let demand = Demand {
-        ports: asked.ports,
-        rate: asked.rate,
-        backend: asked.backend,
-        balancer: asked.balancer,
-        fronts: asked.fronts,
-        backs: asked.backs,
-        spare: asked.spare,
-        switch: asked.switch,
+        ports: args.ports,
+        rate: args.rate,
+        backend: args.backend,
+        balancer: args.balancer,
+        fronts: args.fronts,
+        backs: args.backs,
+        spare: args.spare,
+        switch: args.switch,
     };
     let Layout {
         balancers,
@@ -126,7 +126,7 @@ fn plan_boxes(asked: &BalancerPlan) -> Done {
         switches,
         carried,
     } = plan(&demand)?;
-    if asked.json {
+    if args.json {
         return print_json(&json!({
             "balancers": balancers, "backends": backends, "cables": cables, "switches": switches,
             "packets_per_second": carried,
@@ -142,6 +142,6 @@ fn plan_boxes(asked: &BalancerPlan) -> Done {
             n => format!("{n} switches"),
         },
         carried,
-        asked.rate * f64::from(asked.ports),
+        args.rate * f64::from(args.ports),
     ))
 }

@@ -3,13 +3,13 @@
 use super::{Done, compile, print, say, say_for_now};
 use crate::cli::{Bench, Load};
 use crate::rates;
-use benchmark::bed::{Bed, Live, Measured, Simulated};
 use benchmark::cable::{self, Cable};
-use benchmark::rig::{HOSTS, ROUTER, Rig};
+use benchmark::memory_devices::{HOSTS, MemoryDevices, ROUTER};
 use benchmark::search::{Bounds, Settings, Trial};
-use benchmark::stand::Stand;
+use benchmark::test_bed::{Live, Measured, Simulated, TestBed};
+use benchmark::test_stand::BenchState;
 use benchmark::traffic::Traffic;
-use benchmark::{Found, throughput, warm_up};
+use benchmark::{SearchResult, throughput, warm_up};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use planner::Registry;
@@ -19,41 +19,45 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Preamble and gap between two frames on an Ethernet, in bytes.
-const GAP: f64 = 20.0;
+const ETHERNET_GAP_BYTES: f64 = 20.0;
 /// Maximum number of trials that a search may take.
 const TRIALS_MAX: usize = 1000;
 
-pub(crate) fn bench(asked: &Bench, registry: &Registry) -> Done {
+pub(crate) fn bench(args: &Bench, registry: &Registry) -> Done {
     let mut all = Vec::new();
-    for &size in &asked.size {
-        let ports = choose(asked, registry)?;
-        let mut bed = bed(asked, registry, &ports, size)?;
-        warm_up(&mut *bed, asked.flows as usize, &ports.1)?;
-        let found = search(asked, &mut *bed)?;
-        let measured = loads(asked, &mut *bed, &found)?;
+    for &size in &args.size {
+        let ports = choose(args, registry)?;
+        let mut bed = test_bed(args, registry, &ports, size)?;
+        warm_up(&mut *bed, args.flows as usize, &ports.1)?;
+        let found = search(args, &mut *bed)?;
+        let measured = loads(args, &mut *bed, &found)?;
         let report = Report {
             size,
             ports,
             found,
             measured,
         };
-        match asked.json {
-            true => all.push(report.json(asked)),
-            false => print(&report.text(asked))?,
+        match args.json {
+            true => all.push(report.json(args)),
+            false => print(&report.text(args))?,
         }
     }
-    match asked.json {
+    match args.json {
         true => print(&format!("{:#}\n", Value::Array(all))),
         false => Ok(()),
     }
 }
 
 /// The ports by which packets enter and leave: those given on the command line, else the first suitable ones.
-fn choose(asked: &Bench, registry: &Registry) -> Result<(String, String), String> {
-    let any = traffic(asked, asked.size.first().copied().unwrap_or(64)).templates()?;
-    let plan = plan(asked, registry, &Rig::new(&Stand::new(any, true), "", ""))?;
+fn choose(args: &Bench, registry: &Registry) -> Result<(String, String), String> {
+    let any = traffic(args, args.size.first().copied().unwrap_or(64)).templates()?;
+    let plan = plan(
+        args,
+        registry,
+        &MemoryDevices::new(&BenchState::new(any, true), "", ""),
+    )?;
     let known = |name: &String| plan.devices.iter().any(|d| d.name == *name);
-    let mut asked_for = asked.from.iter().chain(&asked.to);
+    let mut asked_for = args.from.iter().chain(&args.to);
     if let Some(name) = asked_for.find(|name| !known(name)) {
         let names: Vec<&str> = plan.devices.iter().map(|d| d.name.as_str()).collect();
         let names = names.join(", ");
@@ -62,24 +66,20 @@ fn choose(asked: &Bench, registry: &Registry) -> Result<(String, String), String
         ));
     }
     let receives = plan.devices.iter().find(|d| d.request.rx_queues > 0);
-    let from = asked.from.clone().or(receives.map(|d| d.name.clone()));
+    let from = args.from.clone().or(receives.map(|d| d.name.clone()));
     let from = from.ok_or("the configuration receives from no device, so it cannot be measured")?;
     let sends = || plan.devices.iter().filter(|d| d.request.tx_queues > 0);
     let to = sends().find(|d| d.name != from).or(sends().next());
-    let to = asked.to.clone().or(to.map(|d| d.name.clone()));
+    let to = args.to.clone().or(to.map(|d| d.name.clone()));
     let to = to.ok_or("the configuration sends to no device, so it cannot be measured")?;
     Ok((from, to))
 }
 
-fn plan(
-    asked: &Bench,
-    registry: &Registry,
-    ports: &dyn PortDirectory,
-) -> Result<Arc<Plan>, String> {
+fn plan(args: &Bench, registry: &Registry, ports: &dyn PortDirectory) -> Result<Arc<Plan>, String> {
     let (_, compiled) = compile(
-        &asked.configuration,
+        &args.configuration,
         registry,
-        asked.workers.count(),
+        args.workers.count(),
         ports,
         true,
     )?;
@@ -89,28 +89,28 @@ fn plan(
     compiled.plan.ok_or_else(String::new)
 }
 
-fn traffic(asked: &Bench, size: usize) -> Traffic {
+fn traffic(args: &Bench, size: usize) -> Traffic {
     Traffic {
         size,
-        flows: asked.flows as usize,
-        source: asked.source,
-        destination: asked.destination,
+        flows: args.flows as usize,
+        source: args.source,
+        destination: args.destination,
         from: HOSTS,
         to: ROUTER,
     }
 }
 
 /// Test bed for the trials.
-fn bed(
-    asked: &Bench,
+fn test_bed(
+    args: &Bench,
     registry: &Registry,
     (from, to): &(String, String),
     size: usize,
-) -> Result<Box<dyn Bed>, String> {
-    let mut traffic = traffic(asked, size);
-    if let Some([send, receive]) = asked.cable.as_deref() {
+) -> Result<Box<dyn TestBed>, String> {
+    let mut traffic = traffic(args, size);
+    if let Some([send, receive]) = args.cable.as_deref() {
         let ports = Arc::new(ports::Directory::new());
-        let plan = plan(asked, registry, &*ports)?;
+        let plan = plan(args, registry, &*ports)?;
         let used = |name: &&String| plan.devices.iter().any(|d| d.name == **name);
         if let Some(name) = [send, receive].into_iter().find(used) {
             return Err(format!(
@@ -120,42 +120,42 @@ fn bed(
         traffic.to.0 = ports.probe(from)?.mac;
         let (send, receive) = (cable::open(&*ports, send)?, cable::open(&*ports, receive)?);
         traffic.from.0 = send.port.info().mac;
-        let stand = Stand::new(traffic.templates()?, false);
+        let stand = BenchState::new(traffic.templates()?, false);
         let cable = Cable::new(&stand, &send, &receive)?;
-        let live = Live::start(&stand, &plan, ports, asked.seed, asked.poll)?;
+        let live = Live::start(&stand, &plan, ports, args.seed, args.poll)?;
         return Ok(Box::new(live.with_cable(cable)));
     }
-    let stand = Stand::new(traffic.templates()?, asked.simulate);
-    let rig = Arc::new(Rig::new(&stand, from, to));
-    let plan = plan(asked, registry, &*rig)?;
-    Ok(match asked.simulate {
-        true => Box::new(Simulated::start(&stand, &plan, rig, asked.seed)?),
-        false => Box::new(Live::start(&stand, &plan, rig, asked.seed, asked.poll)?),
+    let stand = BenchState::new(traffic.templates()?, args.simulate);
+    let rig = Arc::new(MemoryDevices::new(&stand, from, to));
+    let plan = plan(args, registry, &*rig)?;
+    Ok(match args.simulate {
+        true => Box::new(Simulated::start(&stand, &plan, rig, args.seed)?),
+        false => Box::new(Live::start(&stand, &plan, rig, args.seed, args.poll)?),
     })
 }
 
 /// Acceptable shares of lost packets, one for each goal.
-fn goals(asked: &Bench) -> Vec<f64> {
+fn goals(args: &Bench) -> Vec<f64> {
     let of_it = |load: &Load| matches!(load, Load::Share(_));
-    let unasked = asked.pdr.is_empty() && asked.rates.is_empty() && !asked.latency;
-    let needed = asked.latency || asked.rates.iter().any(of_it);
-    let mut goals = asked.pdr.clone();
-    if asked.ndr || unasked || (needed && goals.is_empty()) {
+    let unasked = args.pdr.is_empty() && args.rates.is_empty() && !args.latency;
+    let needed = args.latency || args.rates.iter().any(of_it);
+    let mut goals = args.pdr.clone();
+    if args.ndr || unasked || (needed && goals.is_empty()) {
         goals.insert(0, 0.0);
     }
-    if unasked && !asked.ndr {
+    if unasked && !args.ndr {
         goals.push(0.005);
     }
     goals
 }
 
-fn search(asked: &Bench, bed: &mut dyn Bed) -> Result<Vec<Found>, String> {
+fn search(args: &Bench, bed: &mut dyn TestBed) -> Result<Vec<SearchResult>, String> {
     let settings = Settings {
-        goals: goals(asked),
-        loads: asked.range,
-        duration: Duration::from_secs_f64(asked.seconds),
-        precision: asked.precision,
-        votes: usize::from(asked.trials),
+        goals: goals(args),
+        loads: args.range,
+        duration: Duration::from_secs_f64(args.seconds),
+        precision: args.precision,
+        votes: usize::from(args.trials),
         trials_max: TRIALS_MAX,
     };
     let (mut progress, mut n) = (Progress::new(), 0);
@@ -165,10 +165,14 @@ fn search(asked: &Bench, bed: &mut dyn Bed) -> Result<Vec<Found>, String> {
     })
 }
 
-/// Measures at the loads that were asked for.
-fn loads(asked: &Bench, bed: &mut dyn Bed, found: &[Found]) -> Result<Vec<Measured>, String> {
+/// Measures at the requested loads.
+fn loads(
+    args: &Bench,
+    bed: &mut dyn TestBed,
+    found: &[SearchResult],
+) -> Result<Vec<Measured>, String> {
     let shares = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0].map(Load::Share);
-    let usual = asked.latency.then_some(shares).into_iter().flatten();
+    let usual = args.latency.then_some(shares).into_iter().flatten();
     let whole = found.first().and_then(|f| f.bounds.lower);
     let load = |load: Load| match (load, whole) {
         (Load::Rate(rate), _) => Some(rate),
@@ -176,9 +180,9 @@ fn loads(asked: &Bench, bed: &mut dyn Bed, found: &[Found]) -> Result<Vec<Measur
         (Load::Share(_), None) => None,
     };
     let mut progress = Progress::new();
-    let each = asked.rates.iter().copied().chain(usual).filter_map(load);
+    let each = args.rates.iter().copied().chain(usual).filter_map(load);
     let run = |(n, load): (usize, f64)| {
-        let duration = Duration::from_secs_f64(asked.seconds);
+        let duration = Duration::from_secs_f64(args.seconds);
         let measured = bed.run(Trial { load, duration })?;
         progress.show(n + 1, &measured, Bounds::default());
         Ok(measured)
@@ -198,7 +202,7 @@ impl Progress {
         if !self.0 {
             return;
         }
-        let bound = |b: Option<f64>| b.map_or("?".to_owned(), rates::short);
+        let bound = |b: Option<f64>| b.map_or("?".to_owned(), rates::short_number);
         let between = match bounds {
             Bounds {
                 lower: None,
@@ -208,7 +212,7 @@ impl Progress {
         };
         say_for_now(&format!(
             "trial {n}: {}/s for {:.2} s, {:.3}% lost{between}",
-            rates::short(measured.trial.load),
+            rates::short_number(measured.trial.load),
             measured.trial.duration.as_secs_f64(),
             100.0 * measured.lost(),
         ));
@@ -227,7 +231,7 @@ impl Drop for Progress {
 struct Report {
     size: usize,
     ports: (String, String),
-    found: Vec<Found>,
+    found: Vec<SearchResult>,
     measured: Vec<Measured>,
 }
 
@@ -244,17 +248,17 @@ fn name(goal: f64) -> String {
 
 impl Report {
     fn gigabits(&self, load: f64) -> f64 {
-        load * (self.size as f64 + GAP) * 8.0 / 1e9
+        load * (self.size as f64 + ETHERNET_GAP_BYTES) * 8.0 / 1e9
     }
 
-    fn text(&self, asked: &Bench) -> String {
+    fn text(&self, args: &Bench) -> String {
         let (from, to) = &self.ports;
         let mut text = format!(
             "{}: {from} -> {to}, workers {}, frames of {} bytes, flows {}\n\n",
-            asked.configuration.file,
-            asked.workers.count(),
+            args.configuration.file,
+            args.workers.count(),
             self.size,
-            asked.flows
+            args.flows
         );
         let head = [
             "",
@@ -290,7 +294,7 @@ impl Report {
         text
     }
 
-    fn goal_row(&self, found: &Found) -> [String; 9] {
+    fn goal_row(&self, found: &SearchResult) -> [String; 9] {
         let Bounds { lower, upper } = found.bounds;
         let least = |load: Option<f64>| load.map(|l| format!("{l:.0}"));
         let first = [
@@ -306,7 +310,7 @@ impl Report {
         let lost = measured.map_or(String::new(), |m| format!("{:.3}%", 100.0 * m.lost()));
         let quantile = |share| {
             let latency = measured.and_then(|m| m.latency.quantile(share));
-            latency.map_or("-".to_owned(), |ns| rates::short(ns as f64 / 1e3))
+            latency.map_or("-".to_owned(), |ns| rates::short_number(ns as f64 / 1e3))
         };
         let [what, packets, below] = first;
         let [p50, p99, p999, max] = QUANTILES.map(|(_, share)| quantile(share));
@@ -314,7 +318,7 @@ impl Report {
         [what, packets, below, gigabits, lost, p50, p99, p999, max]
     }
 
-    fn json(&self, asked: &Bench) -> Value {
+    fn json(&self, args: &Bench) -> Value {
         let goals = self.found.iter().map(|f| {
             json!({
                 "goal": name(f.goal),
@@ -322,26 +326,26 @@ impl Report {
                 "packets_per_second": f.bounds.lower,
                 "packets_per_second_below": f.bounds.upper,
                 "line_bits_per_second": f.bounds.lower.map(|l| self.gigabits(l) * 1e9),
-                "fits": f.fits.as_ref().map(trial),
-                "fails": f.fails.as_ref().map(trial),
+                "fits": f.fits.as_ref().map(trial_json),
+                "fails": f.fails.as_ref().map(trial_json),
             })
         });
         json!({
-            "configuration": asked.configuration.file,
+            "configuration": args.configuration.file,
             "from": self.ports.0,
             "to": self.ports.1,
-            "workers": asked.workers.count(),
+            "workers": args.workers.count(),
             "frame_bytes": self.size,
-            "flows": asked.flows,
-            "simulated": asked.simulate,
-            "cable": asked.cable,
+            "flows": args.flows,
+            "simulated": args.simulate,
+            "cable": args.cable,
             "throughput": goals.collect::<Vec<_>>(),
-            "loads": self.measured.iter().map(trial).collect::<Vec<_>>(),
+            "loads": self.measured.iter().map(trial_json).collect::<Vec<_>>(),
         })
     }
 }
 
-/// Places at which packets of a trial were lost.
+/// Line about the places where packets of a trial were lost.
 fn lost_line(what: &str, over: &Measured) -> String {
     let missed = (over.missed > 0).then(|| ("the port's ring is full".to_owned(), over.missed));
     let mut places: Vec<_> = missed
@@ -372,7 +376,7 @@ fn odd_line(m: &Measured) -> String {
     }
 }
 
-fn trial(m: &Measured) -> Value {
+fn trial_json(m: &Measured) -> Value {
     let latency =
         QUANTILES.map(|(name, share)| (name.to_owned(), json!(m.latency.quantile(share))));
     json!({

@@ -4,18 +4,18 @@ use super::{Done, complain, print};
 use crate::cli::Capture;
 use crate::packet::describe;
 use control::client::encode;
-use control::view::pcapng::{Found, RAW_IP, take};
+use control::view::pcapng::{PcapngBlock, RAW_IP, take_block};
 use std::io::{IsTerminal, Write};
 
-pub(crate) fn capture(asked: &Capture) -> Done {
-    let client = asked.target.client()?;
-    let mut output = Output::open(asked.write.as_deref())?;
-    let mut tally = Tally {
-        json: asked.json,
-        ..Tally::default()
+pub(crate) fn capture(args: &Capture) -> Done {
+    let client = args.target.client()?;
+    let mut output = Output::open(args.write.as_deref())?;
+    let mut tally = CaptureState {
+        json: args.json,
+        ..CaptureState::default()
     };
     let mut wrong = None;
-    client.follow(&target(asked), &mut |bytes| {
+    client.follow(&target(args), &mut |bytes| {
         let done = tally.read(bytes, &mut output);
         done.map_err(|e| wrong = Some(e)).is_ok()
     })?;
@@ -27,27 +27,27 @@ pub(crate) fn capture(asked: &Capture) -> Done {
         "{} packets captured, {} lost",
         tally.packets, tally.lost
     ));
-    if tally.packets == 0 && !asked.filter.is_empty() && !asked.filter.contains("vlan") {
+    if tally.packets == 0 && !args.filter.is_empty() && !args.filter.contains("vlan") {
         complain(&format!(
             "if the frames have VLAN tags: filters look behind a tag only after `vlan`, as in -f 'vlan and ({})'",
-            asked.filter
+            args.filter
         ));
     }
     Ok(())
 }
 
-fn target(asked: &Capture) -> String {
+fn target(args: &Capture) -> String {
     let mut query: Vec<String> = Vec::new();
-    let points = asked.points.iter();
+    let points = args.points.iter();
     query.extend(points.map(|p| format!("point={}", encode(p))));
-    if let Some(element) = &asked.drops {
+    if let Some(element) = &args.drops {
         query.push(format!("drops={}", encode(element)));
     }
-    if let Some(count) = asked.count {
+    if let Some(count) = args.count {
         query.push(format!("count={count}"));
     }
-    query.push(format!("filter={}", encode(&asked.filter)));
-    query.push(format!("snaplen={}", asked.snaplen));
+    query.push(format!("filter={}", encode(&args.filter)));
+    query.push(format!("snaplen={}", args.snaplen));
     format!("/v1/capture?{}", query.join("&"))
 }
 
@@ -98,9 +98,9 @@ impl Output {
     }
 }
 
-/// Capture so far.
+/// State of a capture: interfaces and counters so far.
 #[derive(Default)]
-struct Tally {
+struct CaptureState {
     json: bool,
     packets: u64,
     lost: u64,
@@ -108,23 +108,23 @@ struct Tally {
     interfaces: Vec<(String, u16)>,
 }
 
-impl Tally {
+impl CaptureState {
     fn read(&mut self, bytes: &[u8], output: &mut Output) -> Done {
         output.bytes(bytes)?;
         self.waiting.extend_from_slice(bytes);
         let (mut at, mut text) = (0, String::new());
-        while let Some((found, length)) = take(&self.waiting[at..])? {
+        while let Some((found, length)) = take_block(&self.waiting[at..])? {
             at += length;
             match found {
-                Found::Interface(name, link) => self.interfaces.push((name, link)),
-                Found::Lost(lost) => self.lost = lost,
-                Found::Packet(interface, time, bytes, len, comment) => {
+                PcapngBlock::Interface(name, link) => self.interfaces.push((name, link)),
+                PcapngBlock::Lost(lost) => self.lost = lost,
+                PcapngBlock::Packet(interface, time, bytes, len, comment) => {
                     self.packets += 1;
                     if matches!(output, Output::Lines) {
                         text += &self.line(interface, time, &bytes, len, &comment);
                     }
                 }
-                Found::Other => {}
+                PcapngBlock::Other => {}
             }
         }
         self.waiting.drain(..at);
@@ -138,14 +138,13 @@ impl Tally {
     fn line(&self, interface: u32, time: u64, bytes: &[u8], len: usize, comment: &str) -> String {
         let known = self.interfaces.get(interface as usize);
         let (name, link) = known.map_or(("", 0), |(name, link)| (name.as_str(), *link));
-        let place = if comment.is_empty() { name } else { comment };
+        let point_name = if comment.is_empty() { name } else { comment };
         let what = describe(bytes, link == RAW_IP);
         if self.json {
-            let packet =
-                serde_json::json!({"time_ns": time, "place": place, "packet": what, "length": len});
+            let packet = serde_json::json!({"time_ns": time, "place": point_name, "packet": what, "length": len});
             return format!("{packet}\n");
         }
-        format!("{} {place}: {what} length {len}\n", clock(time))
+        format!("{} {point_name}: {what} length {len}\n", clock(time))
     }
 }
 

@@ -9,12 +9,12 @@ use lang::{Diagnostic, Severity};
 use planner::{Options, Registry};
 
 pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
-    let asked = &check.configuration;
-    if let Some((file, mut parsed)) = described(asked, (None, None))? {
+    let configuration = &check.configuration;
+    if let Some((file, mut parsed)) = described(configuration, (None, None))? {
         if parsed.description.is_some() && !check.json {
-            return cluster::check_as(asked, registry, &check.workers, file.source, parsed);
+            return cluster::check_as(configuration, registry, &check.workers, file.source, parsed);
         }
-        let all = plan_routers(asked, registry, &check.workers, &file, &mut parsed);
+        let all = plan_routers(configuration, registry, &check.workers, &file, &mut parsed);
         let (json, text) = (json_of_all(&parsed, &all), text_of_all(&parsed, &all));
         let found = if check.json {
             format!("{json}\n")
@@ -24,7 +24,13 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
         return print_result(&found, errors_of_all(&parsed, &all), check.json);
     }
     let ports = ports::Directory::new();
-    let (source, mut compiled) = compile(asked, registry, check.workers.count(), &ports, false)?;
+    let (source, mut compiled) = compile(
+        configuration,
+        registry,
+        check.workers.count(),
+        &ports,
+        false,
+    )?;
     if let Some(plan) = compiled.plan.clone() {
         match check.workers.workers {
             Some(_) => compiled.diagnostics.extend(control::odd_workers(&plan)),
@@ -40,7 +46,7 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
     print_result(&found, compiled.errors(), check.json)
 }
 
-/// Errors of `run --workers 2`, as warnings: without a number of workers, two were not asked for.
+/// Errors of `run --workers 2`, as warnings: without a number of workers, two were not configuration for.
 fn with_two_workers(source: &Source, registry: &Registry, one: &Plan) -> Vec<Diagnostic> {
     let ports = ports::Directory::new();
     let options = Options {

@@ -6,8 +6,8 @@ const RED: &str = "\x1b[1;31m";
 const YELLOW: &str = "\x1b[1;33m";
 const PLAIN: &str = "\x1b[0m";
 
-/// The text for a terminal, whose user may want none (`NO_COLOR`, `TERM=dumb`).
-pub(crate) fn of(text: &str) -> Cow<'_, str> {
+/// Text for a terminal: with colours unless the user has disabled them (`NO_COLOR`, `TERM=dumb`).
+pub(crate) fn for_terminal(text: &str) -> Cow<'_, str> {
     let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
         || std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     match unwanted {
@@ -16,7 +16,7 @@ pub(crate) fn of(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Colours the word that tells the kind of a diagnostic: `FILE:1:7: error: ...`.
+/// Colours the severity of a diagnostic: `FILE:1:7: error: ...`.
 fn coloured(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -39,7 +39,7 @@ fn coloured(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn errors_and_warnings_stand_out() {
+    fn severities_are_coloured() {
         assert_eq!(
             super::coloured("a.click:1:7: error: no\n  error: y\nwarning: well\n 1 | error: 3\n"),
             "a.click:1:7: \x1b[1;31merror\x1b[0m: no\n  error: y\n\x1b[1;33mwarning\x1b[0m: well\n 1 | error: 3\n"

@@ -9,9 +9,9 @@ use elements::device::vlan::carrier;
 use elements_linux::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
-use machine::doctor::{Finding, Level, Mend, Wanted};
+use machine::doctor::{Finding, Level, Remedy, Wanted};
 use planner::Registry;
-use ports::joint::Joints;
+use ports::shared_port::SharedPorts;
 use ports::{Directory, DpdkSizes, Resource};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Directory in which every name is a port: used to find the names in a plan, without opening or probing any.
+/// Directory in which every name is a port, to collect the names of a plan without opening or probing any port.
 struct AnyPort;
 
 impl PortDirectory for AnyPort {
@@ -42,30 +42,30 @@ impl PortDirectory for AnyPort {
     fn close(&self, _: &str) {}
 }
 
-pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, String> {
+pub(crate) fn doctor(args: &Doctor, registry: &Registry) -> Result<ExitCode, String> {
     let machine = Machine::here();
-    ports::carry_frames(asked.frame_bytes.into());
-    let wanted = match &asked.file {
+    ports::carry_frames(args.frame_bytes.into());
+    let wanted = match &args.file {
         Some(file) => {
-            let asks = asks(file, &asked.definitions, registry)?;
+            let asks = requirements(file, &args.definitions, registry)?;
             Wanted {
                 ipsec: asks.ipsec,
                 mpls: asks.mpls,
-                ..wanted(&asks.ports, asked.buffers)
+                ..port_requirements(&asks.ports, args.buffers)
             }
         }
-        None => all_cards(&machine, asked.buffers),
+        None => all_cards(&machine, args.buffers),
     };
-    let mut found = machine.lacks(&wanted);
-    if asked.fix {
-        fix(&found)?;
-        found = machine.lacks(&wanted);
+    let mut found = machine.findings(&wanted);
+    if args.fix {
+        run_fixes(&found)?;
+        found = machine.findings(&wanted);
     }
-    if asked.json {
+    if args.json {
         let text = serde_json::to_string_pretty(&found).map_err(|e| e.to_string())?;
         print(&format!("{text}\n"))?;
     } else {
-        print(&text(&found, asked.fix))?;
+        print(&text(&found, args.fix))?;
     }
     let worst = found.iter().map(|finding| finding.level).max();
     Ok(ExitCode::from(match worst {
@@ -77,7 +77,7 @@ pub(crate) fn doctor(asked: &Doctor, registry: &Registry) -> Result<ExitCode, St
 
 /// Ports, memory and modules that a configuration needs.
 #[derive(Default)]
-struct Asks {
+struct ConfigRequirements {
     /// Names of ports.
     ports: Vec<String>,
     /// True if IPsec associations (`ipsec`) or MPLS labels (`mpls`) come from the kernel.
@@ -85,7 +85,11 @@ struct Asks {
     mpls: bool,
 }
 
-fn asks(file: &str, definitions: &[(String, String)], registry: &Registry) -> Result<Asks, String> {
+fn requirements(
+    file: &str,
+    definitions: &[(String, String)],
+    registry: &Registry,
+) -> Result<ConfigRequirements, String> {
     if file::is_described(file) {
         return asks_of_all(file, definitions, registry);
     }
@@ -93,14 +97,14 @@ fn asks(file: &str, definitions: &[(String, String)], registry: &Registry) -> Re
 }
 
 /// Requirements of one graph.
-fn asks_of(source: &Source, registry: &Registry) -> Result<Asks, String> {
+fn asks_of(source: &Source, registry: &Registry) -> Result<ConfigRequirements, String> {
     let compiled = super::compile_source(source, registry, 1, &AnyPort, false);
     let Some(plan) = &compiled.plan else {
         super::say(&compiled.text());
         return Err(String::new());
     };
     let table = plan.find_router_wide::<KernelTable>();
-    Ok(Asks {
+    Ok(ConfigRequirements {
         ports: plan
             .devices
             .iter()
@@ -119,7 +123,7 @@ fn asks_of_all(
     file: &str,
     definitions: &[(String, String)],
     registry: &Registry,
-) -> Result<Asks, String> {
+) -> Result<ConfigRequirements, String> {
     let source = Source::read(file, definitions.to_vec())?;
     let described = File {
         folder: control::isolated::folder(&source.stem()),
@@ -137,10 +141,10 @@ fn asks_of_all(
              without a file shows what its cards lack"
         ));
     }
-    let joints = Joints::new(1);
-    joints.commit(&parsed.together);
-    let all = Directory::new().with_joints(Arc::new(joints));
-    let mut asks = Asks::default();
+    let shared_ports = SharedPorts::new(1);
+    shared_ports.commit(&parsed.sharing);
+    let all = Directory::new().with_shared_ports(Arc::new(shared_ports));
+    let mut asks = ConfigRequirements::default();
     for router in &parsed.routers {
         let ports = all.of_router(&router.name, None);
         let own = asks_of(&router.source, registry)?;
@@ -163,7 +167,7 @@ pub(super) fn interfaces(
     definitions: &[(String, String)],
     registry: &Registry,
 ) -> Result<BTreeMap<String, bool>, String> {
-    let wanted = wanted(&asks(file, definitions, registry)?.ports, 0);
+    let wanted = port_requirements(&requirements(file, definitions, registry)?.ports, 0);
     let plain = wanted.interfaces.into_iter().map(|name| (name, false));
     let xdp = wanted.xdp.into_iter().map(|name| (name, true));
     Ok(plain.chain(xdp).collect())
@@ -179,7 +183,7 @@ fn port_of(name: &str) -> &str {
     carrier(name, is_there)
 }
 
-fn wanted(names: &[String], buffers: usize) -> Wanted {
+fn port_requirements(names: &[String], buffers: usize) -> Wanted {
     let mut wanted = Wanted::default();
     let ports = Directory::new();
     let memory = || DpdkSizes::with_buffers(buffers).bytes();
@@ -199,20 +203,20 @@ fn wanted(names: &[String], buffers: usize) -> Wanted {
     wanted
 }
 
-/// Requirements of the cards that are already bound for programs.
+/// Requirements of the cards that are already bound to drivers for programs.
 fn all_cards(machine: &Machine, buffers: usize) -> Wanted {
     let cards = machine
         .devices()
         .into_iter()
         .filter(|d| d.is_for_programs());
     let names: Vec<String> = cards.map(|d| d.address).collect();
-    wanted(&names, buffers)
+    port_requirements(&names, buffers)
 }
 
 /// Runs the commands that need no decision of the operator.
-fn fix(found: &[Finding]) -> Result<(), String> {
+fn run_fixes(found: &[Finding]) -> Result<(), String> {
     let mends = found.iter().filter_map(|finding| finding.mend.as_ref());
-    let mut done: Vec<&Mend> = Vec::new();
+    let mut done: Vec<&Remedy> = Vec::new();
     for mend in mends.filter(|mend| !mend.by_hand) {
         if done.contains(&mend) {
             continue;
@@ -237,7 +241,7 @@ fn fix(found: &[Finding]) -> Result<(), String> {
     print(&format!("to undo it:\n{}\n", lines.concat()))
 }
 
-/// Runs a line of a shell; `ashlar` in it is this program.
+/// Runs a shell command, in which `ashlar` is this program.
 fn shell(line: &str) -> std::io::Result<bool> {
     let own = std::env::current_exe()?;
     let mut command = machine::program("sh");
@@ -282,16 +286,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_ask_the_machine_for_what_they_are() {
+    fn port_kind_comes_from_the_machine() {
         let names = ["eth0", "af_xdp:eth1", "01:00.0", "tap:x", "null:64"].map(str::to_owned);
-        let all = wanted(&names, 2048);
+        let all = port_requirements(&names, 2048);
         assert_eq!(all.interfaces, ["eth0"]);
         assert_eq!(
             (&*all.xdp[0], &*all.cards[0], all.taps),
             ("eth1", "01:00.0", true)
         );
         assert!(all.memory > 2048 * 2048);
-        assert_eq!(wanted(&names[..1], 2048).memory, 0);
+        assert_eq!(port_requirements(&names[..1], 2048).memory, 0);
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub(crate) fn flow(flow: &Flow) -> Done {
         Flow::Add(words) => call_handler(words, "add"),
         Flow::Admit(words) => {
             let client = words.of.target.client()?;
-            let table = only(&client, &words.of)?;
+            let table = single_table(&client, &words.of)?;
             let line = String::from_utf8_lossy(&value(&words.words)?).into_owned();
             answer(
                 &words.of,
@@ -36,14 +36,14 @@ pub(crate) fn flow(flow: &Flow) -> Done {
 
 fn call_handler(words: &FlowWords, handler: &str) -> Done {
     let client = words.of.target.client()?;
-    let table = only(&client, &words.of)?;
+    let table = single_table(&client, &words.of)?;
     let path = format!("/v1/handlers/{}", encode(&format!("{table}.{handler}")));
     let text = client.put(&path, value(&words.words)?)?;
     answer(&words.of, &table, &String::from_utf8_lossy(&text))
 }
 
-fn answer(of: &FlowTables, table: &str, text: &str) -> Done {
-    match of.json {
+fn answer(args: &FlowTables, table: &str, text: &str) -> Done {
+    match args.json {
         true => {
             let lines: Vec<&str> = text.lines().collect();
             print_json(&json!({"table": table, "answers": lines}))
@@ -53,13 +53,13 @@ fn answer(of: &FlowTables, table: &str, text: &str) -> Done {
 }
 
 /// Names of the requested tables: the named one, or all.
-fn tables(client: &Client, of: &FlowTables) -> Result<Vec<String>, String> {
+fn tables(client: &Client, args: &FlowTables) -> Result<Vec<String>, String> {
     let elements: Vec<Element> = client.get_json("/v1/elements")?;
     // Only a FlowTable has the handler `admit`.
     let admits = |e: &Element| e.handlers.iter().any(|handler| handler.name == "admit");
     let tables = elements.into_iter().filter(admits);
     let all: Vec<String> = tables.map(|e| e.name).collect();
-    match &of.table {
+    match &args.table {
         _ if all.is_empty() => {
             Err("this router has no FlowTable: see `ashlar doc FlowTable`".to_owned())
         }
@@ -72,8 +72,8 @@ fn tables(client: &Client, of: &FlowTables) -> Result<Vec<String>, String> {
     }
 }
 
-fn only(client: &Client, of: &FlowTables) -> Result<String, String> {
-    match &tables(client, of)?[..] {
+fn single_table(client: &Client, args: &FlowTables) -> Result<String, String> {
+    match &tables(client, args)?[..] {
         [table] => Ok(table.clone()),
         all => Err(format!(
             "this router has the FlowTables {}: say which one by --table",
@@ -82,11 +82,11 @@ fn only(client: &Client, of: &FlowTables) -> Result<String, String> {
     }
 }
 
-fn show(of: &FlowTables) -> Done {
-    let client = of.target.client()?;
+fn show(args: &FlowTables) -> Done {
+    let client = args.target.client()?;
     let mut text = String::new();
     let mut all = serde_json::Map::new();
-    for table in tables(&client, of)? {
+    for table in tables(&client, args)? {
         let mut lists = serde_json::Map::new();
         let _ = writeln!(text, "{table}:");
         for (list, before) in LISTS {
@@ -98,7 +98,7 @@ fn show(of: &FlowTables) -> Done {
         }
         all.insert(table, lists.into());
     }
-    match of.json {
+    match args.json {
         true => print_json(&all.into()),
         false => print(&text),
     }

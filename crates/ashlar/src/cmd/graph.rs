@@ -5,12 +5,12 @@ use crate::cli::{Graph, GraphFormat};
 use crate::graph::{Drawing, dot, svg};
 use planner::Registry;
 
-pub(crate) fn graph(asked: &Graph, registry: &Registry) -> Done {
+pub(crate) fn graph(args: &Graph, registry: &Registry) -> Done {
     let ports = ports::Directory::new();
     let (_, compiled) = compile(
-        &asked.configuration,
+        &args.configuration,
         registry,
-        asked.workers.count(),
+        args.workers.count(),
         &ports,
         false,
     )?;
@@ -19,7 +19,7 @@ pub(crate) fn graph(asked: &Graph, registry: &Registry) -> Done {
         return Err(String::new());
     };
     let drawing = Drawing::of(plan);
-    print_as_it_is(&match asked.format {
+    print_as_it_is(&match args.format {
         GraphFormat::Svg => svg::render(&drawing),
         GraphFormat::Dot => dot::render(&drawing),
     })

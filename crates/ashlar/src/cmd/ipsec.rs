@@ -9,7 +9,7 @@ use std::fmt::Write;
 /// Handlers of an IPsecTable that return one line for each association or policy.
 const LISTS: [&str; 2] = ["sas", "policies"];
 /// Classes that work by a table.
-const USERS: [&str; 3] = ["IPsecEncap", "IPsecDecap", "IPsecCheck"];
+const TABLE_USERS: [&str; 3] = ["IPsecEncap", "IPsecDecap", "IPsecCheck"];
 
 /// Shows associations, policies and drops.
 pub(crate) fn show(target: &Target) -> Done {
@@ -27,7 +27,7 @@ pub(crate) fn show(target: &Target) -> Done {
     if text.is_empty() {
         return Err("this router has no IPsecTable".to_owned());
     }
-    for user in of(&USERS) {
+    for user in of(&TABLE_USERS) {
         let drops = read(&client, &format!("{}.named_drops", user.name), "")?;
         let drops: Vec<String> = drops.lines().map(|line| line.replace('\t', " ")).collect();
         let drops = match drops.is_empty() {

@@ -7,10 +7,10 @@ use machine::{Device, Interface, Machine};
 use planner::Registry;
 use serde_json::json;
 
-pub(crate) fn ports(asked: &Ports, registry: &Registry) -> Done {
+pub(crate) fn ports(args: &Ports, registry: &Registry) -> Done {
     let machine = Machine::here();
-    match &asked.command {
-        None if asked.json => {
+    match &args.command {
+        None if args.json => {
             let value = json!({
                 "interfaces": machine.interfaces().iter().map(interface).collect::<Vec<_>>(),
                 "cards": machine.devices().iter().map(|device| card(&machine, device)).collect::<Vec<_>>(),
@@ -23,14 +23,14 @@ pub(crate) fn ports(asked: &Ports, registry: &Registry) -> Done {
             cards,
             driver,
             force,
-        }) => each(cards, |card| machine.bind(card, driver, *force)),
+        }) => for_each_card(cards, |card| machine.bind(card, driver, *force)),
         Some(PortsCommand::Prepare { wait, words }) => prepare(words, *wait, registry),
-        Some(PortsCommand::Unbind { cards }) => each(cards, |card| machine.unbind(card)),
+        Some(PortsCommand::Unbind { cards }) => for_each_card(cards, |card| machine.unbind(card)),
     }
 }
 
 /// Runs `does` for each card, and continues after failures.
-fn each(cards: &[String], does: impl Fn(&str) -> Result<String, String>) -> Done {
+fn for_each_card(cards: &[String], does: impl Fn(&str) -> Result<String, String>) -> Done {
     let mut refused = false;
     for card in cards {
         match does(card) {

@@ -1,4 +1,4 @@
-//! The subcommands: each gives nothing, or an error for standard error (empty if all was said).
+//! The subcommands. Each returns nothing, or an error text for standard error (empty if the error was printed already).
 
 pub(crate) mod balance;
 pub(crate) mod bench;
@@ -9,9 +9,9 @@ mod colour;
 pub(crate) mod doc;
 pub(crate) mod doctor;
 pub(crate) mod flow;
-mod fold;
 pub(crate) mod graph;
 pub(crate) mod ipsec;
+mod line_wrap;
 pub(crate) mod list_ports;
 pub(crate) mod man;
 pub(crate) mod plan;
@@ -62,10 +62,13 @@ pub(crate) fn print(text: &str) -> Done {
         return print_as_it_is(text);
     }
     let columns = control::terminal::columns().unwrap_or(usize::MAX);
-    put(&colour::of(&fold::fold(&harmless(text), columns)))
+    put(&colour::for_terminal(&line_wrap::fold(
+        &harmless(text),
+        columns,
+    )))
 }
 
-/// Prints to standard output; a terminal gets no characters that it would obey.
+/// Prints to standard output; a terminal gets no control characters.
 pub(crate) fn print_as_it_is(text: &str) -> Done {
     match std::io::stdout().is_terminal() {
         true => put(&harmless(text)),
@@ -73,8 +76,8 @@ pub(crate) fn print_as_it_is(text: &str) -> Done {
     }
 }
 
-/// Prints text that may move a terminal's cursor to standard output. An empty error ends the program quietly when the
-/// reader has gone.
+/// Prints text to standard output, which may contain control characters. If the reader has closed the pipe, the error
+/// is empty, so that the program ends without a message.
 pub(crate) fn put(text: &str) -> Done {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -96,7 +99,7 @@ pub(crate) fn name() -> String {
     }
 }
 
-/// Prints a sentence to standard error, without waiting for a reader.
+/// Prints an error message to standard error. It is lost if the reader of a pipe is too slow.
 pub(crate) fn complain(text: &str) {
     control::log::write(&format!("{}: {}\n", name(), harmless(text.trim_end())));
 }
@@ -105,12 +108,12 @@ pub(crate) fn complain(text: &str) {
 pub(crate) fn say(text: &str) {
     let mut err = std::io::stderr();
     let _ = match err.is_terminal() {
-        true => err.write_all(colour::of(&harmless(text)).as_bytes()),
+        true => err.write_all(colour::for_terminal(&harmless(text)).as_bytes()),
         false => err.write_all(text.as_bytes()),
     };
 }
 
-/// Prints a line to standard error that the next one replaces, or nothing in its place.
+/// Prints a progress line to standard error, which the next output replaces.
 pub(crate) fn say_for_now(text: &str) {
     let _ = std::io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes());
 }
@@ -146,7 +149,7 @@ pub(crate) fn compile_source(
     compiled
 }
 
-/// The program's classes, with or without fused loops as the command line has it.
+/// The program's classes, with or without fused loops as the command line requests.
 pub(crate) fn optimizing(registry: &Registry, configuration: &Configuration) -> Registry {
     let registry = registry.clone();
     match configuration.no_optimize {
@@ -193,9 +196,9 @@ pub(crate) fn plan_routers(
     parsed: &mut Parsed,
 ) -> Vec<Planned> {
     let count = (usize::from(workers.count()), false);
-    let joints = ports::joint::Joints::new(count.0);
-    joints.commit(&parsed.together);
-    let all = ports::Directory::new().with_joints(Arc::new(joints));
+    let shared_ports = ports::shared_port::SharedPorts::new(count.0);
+    shared_ports.commit(&parsed.sharing);
+    let all = ports::Directory::new().with_shared_ports(Arc::new(shared_ports));
     let base = |section: &Section| {
         let ports = all.of_router(&section.name, None);
         Ok(Base::new(Arc::new(ports)))

@@ -8,8 +8,8 @@ use control::{errors_of_all, text_of_all};
 use planner::Registry;
 use std::fmt::Write;
 
-pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
-    let (configuration, workers) = (&asked.configuration, &asked.workers);
+pub(crate) fn plan(args: &Plan, registry: &Registry) -> Done {
+    let (configuration, workers) = (&args.configuration, &args.workers);
     let (source, workers) = match described(configuration, (None, None))? {
         Some((file, parsed)) if parsed.description.is_some() => {
             let which = (&*configuration.file, configuration.server.as_deref());
@@ -21,7 +21,7 @@ pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
             if errors_of_all(&parsed, &all) > 0 {
                 return Err(String::new());
             }
-            return routers(&all, asked.json);
+            return routers(&all, args.json);
         }
         None => {
             let (file, definitions) = (&configuration.file, configuration.definitions.clone());
@@ -41,7 +41,7 @@ pub(crate) fn plan(asked: &Plan, registry: &Registry) -> Done {
         return Err(String::new());
     };
     let view = describe(plan);
-    if asked.json {
+    if args.json {
         let text = serde_json::to_string_pretty(&view).map_err(|e| e.to_string())?;
         print(&format!("{text}\n"))
     } else {

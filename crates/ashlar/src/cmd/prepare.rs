@@ -1,4 +1,4 @@
-//! `ashlar ports prepare`: makes the kernel leave interfaces alone before the router starts.
+//! `ashlar ports prepare`: disables the kernel's own processing on interfaces before the router starts.
 
 use super::doctor::{interfaces, is_there};
 use super::{Done, complain, print};
@@ -14,8 +14,8 @@ const SETTINGS: [(&str, &str, &str); 3] = [
     ("ipv4/conf", "forwarding", "0"),
     ("ipv6/conf", "disable_ipv6", "1"),
 ];
-/// Interval of asking the kernel for an interface.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Polling interval while an interface does not exist.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done {
     let all = ["ashlar", "run"].into_iter().map(str::to_owned);
@@ -36,7 +36,7 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
                     "there is no interface {name} after {wait} s: `ashlar ports` lists those that there are"
                 ));
             }
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if keeps_its_own {
             ip(&["link", "set", "dev", &name, "up"])?;

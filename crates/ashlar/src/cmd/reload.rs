@@ -9,18 +9,18 @@ use control::view::{Changes, ReloadReply, ReloadRequest};
 use std::fmt::Write;
 use std::path::Path;
 
-pub(crate) fn reload(asked: &Reload) -> Done {
-    let client = asked.target.client()?;
-    let request = request(asked)?;
+pub(crate) fn reload(args: &Reload) -> Done {
+    let client = args.target.client()?;
+    let request = request(args)?;
     let body = serde_json::to_vec(&request).map_err(|e| e.to_string())?;
     let bytes = client.post("/v1/reload", body)?;
     let reply: ReloadReply = serde_json::from_slice(&bytes)
         .map_err(|e| format!("cannot read the router's answer: {e}"))?;
-    if asked.json {
+    if args.json {
         print(&format!("{}\n", String::from_utf8_lossy(&bytes)))?;
     } else {
         say(&reply.text);
-        if asked.dry_run && reply.good {
+        if args.dry_run && reply.good {
             print(&changes_of(&reply))?;
         } else if reply.good {
             print(&summary(&reply))?;
@@ -28,18 +28,18 @@ pub(crate) fn reload(asked: &Reload) -> Done {
     }
     match reply.good {
         true => Ok(()),
-        false if asked.json => Err(String::new()),
+        false if args.json => Err(String::new()),
         false => Err("the running configuration is kept".to_owned()),
     }
 }
 
-fn request(asked: &Reload) -> Result<ReloadRequest, String> {
+fn request(args: &Reload) -> Result<ReloadRequest, String> {
     let mut request = ReloadRequest {
-        dry_run: asked.dry_run,
+        dry_run: args.dry_run,
         ..ReloadRequest::default()
     };
     let mut file: Option<&String> = None;
-    for word in &asked.words {
+    for word in &args.words {
         match definition(word) {
             Some(pair) => request.definitions.push(pair),
             None if file.is_none() => file = Some(word),
@@ -56,10 +56,8 @@ fn request(asked: &Reload) -> Result<ReloadRequest, String> {
             let folder = source.path.as_deref().and_then(Path::parent);
             let parsed = file::parse(&source.name, &source.text, folder.unwrap_or(Path::new(".")));
             if parsed.description.is_some() {
-                let (which, workers) = (
-                    (&**name, asked.server.as_deref()),
-                    Workers { workers: None },
-                );
+                let (which, workers) =
+                    ((&**name, args.server.as_deref()), Workers { workers: None });
                 source = cluster::one(which, &workers, source, parsed)?.0;
             }
         }

@@ -5,12 +5,12 @@ use crate::cli::{Router, RouterCommand, Target};
 use control::client::Client;
 use control::view::{ReloadReply, ReloadRequest};
 
-pub(crate) fn router(asked: &Router) -> Done {
+pub(crate) fn router(args: &Router) -> Done {
     let target = |router: Option<&str>| Target {
-        socket: asked.socket.clone(),
+        socket: args.socket.clone(),
         router: router.map(str::to_owned),
     };
-    match &asked.command {
+    match &args.command {
         RouterCommand::Add { name } => add(&target(None).client()?, name),
         RouterCommand::Remove { name } => {
             let stopped = target(Some(name)).client()?.post("/v1/stop", Vec::new());

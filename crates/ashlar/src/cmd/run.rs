@@ -17,7 +17,7 @@ use control::{
 };
 use planner::Registry;
 use ports::Directory;
-use ports::joint::Joints;
+use ports::shared_port::SharedPorts;
 use router::Workers;
 use router::worker::Idle;
 use router::worker::share::Share;
@@ -67,8 +67,8 @@ fn read_and_run(run: Run, registry: &Registry) -> Done {
     match described(&run.configuration, names)? {
         None => {
             let source = |run: &Run| {
-                let asked = &run.configuration;
-                Source::read(&asked.file, definitions(run)?)
+                let configuration = &run.configuration;
+                Source::read(&configuration.file, definitions(run)?)
             };
             run_source(run, registry, None, source)
         }
@@ -91,7 +91,7 @@ fn definitions(run: &Run) -> Result<Vec<(String, String)>, String> {
     Ok(all)
 }
 
-/// Runs what `read` finds, as a server that takes part in an agreement if there is one.
+/// Runs the configuration that `read` returns. With `agreement` the process is a server of a cluster.
 pub(crate) fn run_source(
     run: Run,
     registry: &Registry,
@@ -135,9 +135,9 @@ fn run_what(run: Run, registry: &Registry, agreement: Option<Participant>, what:
         // mistakes.
         What::Many(described) => {
             let (file, parsed) = &**described;
-            let joints = Joints::new(run.workers.count().into());
-            joints.commit(&parsed.together);
-            ports = ports.with_joints(Arc::new(joints));
+            let shared_ports = SharedPorts::new(run.workers.count().into());
+            shared_ports.commit(&parsed.sharing);
+            ports = ports.with_shared_ports(Arc::new(shared_ports));
             for section in &parsed.routers {
                 let mut section = section.clone();
                 section.netns = section.netns_in(file.netns.as_deref());
@@ -268,7 +268,7 @@ fn start(
     Ok(Arc::new(process))
 }
 
-/// Settings of waiting for a routing daemon.
+/// Settings for a routing daemon's connection (FPM).
 ///
 /// # Errors
 /// There is no such user, or `--fpm-from` is a loopback address; a sentence.
@@ -299,6 +299,6 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
 fn become_user(user: &User, ports: &[&Directory]) -> Done {
     user::become_for_good(user, |job| {
         let mut namespaces = ports.iter().filter_map(|ports| ports.namespace());
-        namespaces.try_for_each(|namespace| namespace.within(job))
+        namespaces.try_for_each(|namespace| namespace.run(job))
     })
 }

@@ -8,8 +8,8 @@ use serde_json::json;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-pub(crate) fn save(asked: &Save) -> Done {
-    let client = asked.target.client()?;
+pub(crate) fn save(args: &Save) -> Done {
+    let client = args.target.client()?;
     let text = client.get("/v1/saved")?;
     let text = String::from_utf8_lossy(&text);
     let is_setting = |line: &&str| !line.starts_with('#') && !line.contains(".configured ");
@@ -18,7 +18,7 @@ pub(crate) fn save(asked: &Save) -> Done {
         .lines()
         .filter_map(|line| line.strip_prefix(NOT_KEPT))
         .collect();
-    let file = match &asked.to {
+    let file = match &args.to {
         Some(file) if file.as_os_str() == "-" => {
             return print_as_it_is(&text);
         }
@@ -31,12 +31,12 @@ pub(crate) fn save(asked: &Save) -> Done {
         }
     };
     let shown = file.display();
-    if asked.json {
-        let said = json!({"file": file, "changes": lines, "not_kept": not_kept});
-        return write(&file, text.as_bytes(), lines).and_then(|_| print_json(&said));
+    if args.json {
+        let report = json!({"file": file, "changes": lines, "not_kept": not_kept});
+        return write(&file, text.as_bytes(), lines).and_then(|_| print_json(&report));
     }
     let gone = write(&file, text.as_bytes(), lines)?;
-    let mut said = match lines {
+    let mut report = match lines {
         0 => {
             let all = match not_kept.is_empty() {
                 true => "everything is as configured: ",
@@ -52,11 +52,11 @@ pub(crate) fn save(asked: &Save) -> Done {
     };
     for path in not_kept {
         let _ = writeln!(
-            said,
+            report,
             "not kept: the setting of {path}; write it into the configuration, or set it again after a start"
         );
     }
-    print(&said)
+    print(&report)
 }
 
 /// Writes the file, or removes it if nothing is to be kept; returns true if it was removed.

@@ -17,7 +17,7 @@ pub(crate) fn set(set: &Set) -> Done {
     print(&with_end(&text))
 }
 
-/// Value of the words, or standard input for `-`.
+/// Value for a handler: the words joined, or standard input for `-`.
 pub(super) fn value(words: &[String]) -> Result<Vec<u8>, String> {
     if words != ["-"] {
         return Ok(words.join(" ").into_bytes());
@@ -30,7 +30,7 @@ pub(super) fn value(words: &[String]) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// An answer whose last line ends with a line feed.
+/// Appends a line feed unless the text ends with one.
 pub(super) fn with_end(text: &str) -> String {
     let end = if text.is_empty() || text.ends_with('\n') {
         ""
@@ -40,9 +40,9 @@ pub(super) fn with_end(text: &str) -> String {
     format!("{text}{end}")
 }
 
-pub(crate) fn stop(asked: &Stop) -> Done {
-    asked.target.client()?.stop()?;
-    match asked.json {
+pub(crate) fn stop(args: &Stop) -> Done {
+    args.target.client()?.stop()?;
+    match args.json {
         true => print_json(&json!({"stopped": true})),
         false => Ok(()),
     }

@@ -4,7 +4,7 @@
 //! the shell.
 
 use super::{Done, complain, print};
-use crate::cli::{Cli, Target, known};
+use crate::cli::{Cli, Target, completion};
 use clap::{Command, CommandFactory};
 use rustyline::completion::{Completer, FilenameCompleter, Pair};
 use rustyline::error::ReadlineError;
@@ -12,7 +12,7 @@ use rustyline::{Config, Context, Editor, Helper};
 use std::path::PathBuf;
 
 /// Commands of the shell itself.
-const OWN: [(&str, &str); 4] = [
+const SHELL_COMMANDS: [(&str, &str); 4] = [
     ("tree", "Show the elements of the router as a tree"),
     ("use", "Go to another router of the process"),
     ("exit", "End the shell"),
@@ -48,7 +48,7 @@ pub(crate) fn shell(target: &Target) -> Done {
         // At the first start there is no history.
         let _ = editor.load_history(file);
     }
-    let done = talk(&mut editor);
+    let done = run_shell(&mut editor);
     if let Some(file) = &history {
         let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
         let kept = folder.map_err(|e| e.to_string());
@@ -63,7 +63,7 @@ pub(crate) fn shell(target: &Target) -> Done {
     done
 }
 
-/// File of past lines; `None` without a home.
+/// History file; `None` without a home directory.
 fn history() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let state =
@@ -71,7 +71,7 @@ fn history() -> Option<PathBuf> {
     state.map(|state| state.join("ashlar/history"))
 }
 
-fn talk(editor: &mut Editor<Words, rustyline::history::FileHistory>) -> Done {
+fn run_shell(editor: &mut Editor<Words, rustyline::history::FileHistory>) -> Done {
     loop {
         let router = editor
             .helper()
@@ -115,7 +115,7 @@ impl Words {
         match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [] => {}
             ["exit" | "quit"] => return Ok(false),
-            ["tree"] => print(&tree(&known::running(&self.target)))?,
+            ["tree"] => print(&tree(&completion::running(&self.target)))?,
             ["use", name] => self.target.router = Some(name.to_owned()),
             ["use"] => self.target.router = None,
             ["shell", ..] => return Err("this is the shell".to_owned()),
@@ -155,13 +155,13 @@ impl Words {
             .map_err(|e| format!("the command does not start: {e}"))
     }
 
-    /// Candidates for the end of a line, each with a sentence.
+    /// Completion candidates for the end of a line, each with a description.
     fn may_follow(&self, line: &str) -> Box<dyn Iterator<Item = (String, String)>> {
         let (before, word) = line.split_at(last_word(line));
         let before = before.trim();
         let mut words = before.split_whitespace();
         let Some(first) = words.next() else {
-            return Box::new(beginning(self.commands(), word));
+            return Box::new(completions_of(self.commands(), word));
         };
         let Some(mut command) = self.command.find_subcommand(first) else {
             return Box::new(std::iter::empty());
@@ -171,23 +171,27 @@ impl Words {
             command = command.find_subcommand(word).unwrap_or(command);
         }
         if word.starts_with('-') {
-            return Box::new(beginning(options(command), word));
+            return Box::new(completions_of(options(command), word));
         }
         let name = if last == Some("--at") {
             "trace"
         } else {
             command.get_name()
         };
-        let elements = || known::running(&self.target);
+        let elements = || completion::running(&self.target);
         match name {
-            "show" => Box::new(known::beginning(word, &elements(), |h| h.read).into_iter()),
-            "set" => Box::new(known::beginning(word, &elements(), |h| h.write).into_iter()),
+            "show" => {
+                Box::new(completion::completions_of(word, &elements(), |h| h.read).into_iter())
+            }
+            "set" => {
+                Box::new(completion::completions_of(word, &elements(), |h| h.write).into_iter())
+            }
             "capture" | "trace" => {
-                Box::new(known::beginning(word, &elements(), |_| false).into_iter())
+                Box::new(completion::completions_of(word, &elements(), |_| false).into_iter())
             }
             _ => {
                 let below = command.get_subcommands().map(named).collect();
-                Box::new(beginning(below, word))
+                Box::new(completions_of(below, word))
             }
         }
     }
@@ -195,7 +199,7 @@ impl Words {
     fn commands(&self) -> Vec<(String, String)> {
         let shown = self.command.get_subcommands().filter(|c| !c.is_hide_set());
         let shown = shown.filter(|c| c.get_name() != "shell").map(named);
-        let own = OWN.map(|(word, doc)| (word.to_owned(), doc.to_owned()));
+        let own = SHELL_COMMANDS.map(|(word, doc)| (word.to_owned(), doc.to_owned()));
         shown.chain(own).collect()
     }
 }
@@ -205,13 +209,13 @@ fn last_word(line: &str) -> usize {
     line.trim_end_matches(|c: char| !c.is_whitespace()).len()
 }
 
-/// True if a line is kept in the history: it is no secret and, as in other shells, does not begin with a space.
+/// True if a line is added to the history: it contains no secret and, as in other shells, does not begin with a space.
 fn is_kept(line: &str) -> bool {
     let secret = line.to_ascii_lowercase().contains("key");
     !secret && !line.starts_with(char::is_whitespace)
 }
 
-fn beginning(
+fn completions_of(
     words: Vec<(String, String)>,
     with: &str,
 ) -> impl Iterator<Item = (String, String)> + use<> {

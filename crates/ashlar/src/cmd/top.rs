@@ -1,10 +1,10 @@
-//! `ashlar top`: rates of elements and ports, again and again.
+//! `ashlar top`: rates of elements and ports, updated at intervals.
 
 use super::{Done, harmless, print, print_as_it_is, put};
 use crate::cli::Top;
-use crate::rates::{self, Choice, Known};
+use crate::rates::{self, Annotations, Selection};
 use control::client::Client;
-use control::terminal::{Pause, Why, columns};
+use control::terminal::{Pause, PauseEnd, columns};
 use control::view::{Element, Info, Router, Stats};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,8 @@ pub(crate) fn top(top: &Top) -> Done {
     }
     let look = || client.get_json::<Stats>("/v1/stats");
     // A reload changes the VLANs and fused loops.
-    let (mut known, mut reloads) = (Known::default(), None);
-    let choice = Choice {
+    let (mut known, mut reloads) = (Annotations::default(), None);
+    let choice = Selection {
         words: top.elements.clone(),
         sort: top.sort,
     };
@@ -31,7 +31,7 @@ pub(crate) fn top(top: &Top) -> Done {
         if reloads != Some(after.reloads)
             && let Ok(elements) = client.get_json::<Vec<Element>>("/v1/elements")
         {
-            (known, reloads) = (Known::of(elements), Some(after.reloads));
+            (known, reloads) = (Annotations::of(elements), Some(after.reloads));
         }
         rates::table(before, after, &known, &choice)
     })
@@ -56,7 +56,7 @@ fn watch<T>(
     let live = pause.is_live() && !top.once && !top.json;
     let mut before = (Instant::now(), look()?);
     loop {
-        if pause.wait(Duration::from_secs_f64(top.interval)) == Why::Quit {
+        if pause.wait(Duration::from_secs_f64(top.interval)) == PauseEnd::Quit {
             return Ok(());
         }
         if top.json {
@@ -67,7 +67,7 @@ fn watch<T>(
         let info: Info = client.get_json("/v1/info")?;
         let text = head(&info) + &table(&before.1, &after.1, after.0 - before.0);
         match live {
-            true => put(&picture(&harmless(&text), pause.lines(), columns()))?,
+            true => put(&screen_text(&harmless(&text), pause.lines(), columns()))?,
             false => print(&text)?,
         }
         if top.once {
@@ -91,7 +91,7 @@ fn head(info: &Info) -> String {
 }
 
 /// Text that redraws the screen: cursor home, each line cleared to its end, then the rest of the screen cleared.
-fn picture(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
+fn screen_text(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
     let most = lines.unwrap_or(usize::MAX).saturating_sub(1);
     // A line wider than the screen would continue in the next line.
     let cut = |line: &'_ str| line.chars().take(columns.unwrap_or(usize::MAX)).collect();

@@ -8,21 +8,21 @@ use control::client::encode;
 use control::view::TracedPacket;
 use std::fmt::Write;
 
-pub(crate) fn trace(asked: &Trace) -> Done {
-    let client = asked.target.client()?;
-    let count = asked.packets.unwrap_or(asked.count);
-    let mut target = format!("/v1/trace?count={count}&seconds={}", asked.seconds);
-    if let Some(element) = &asked.at {
+pub(crate) fn trace(args: &Trace) -> Done {
+    let client = args.target.client()?;
+    let count = args.packets.unwrap_or(args.count);
+    let mut target = format!("/v1/trace?count={count}&seconds={}", args.seconds);
+    if let Some(element) = &args.at {
         target += &format!("&from={}", encode(element));
     }
     let bytes = client.get(&target)?;
-    if asked.json {
+    if args.json {
         return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
     }
     let packets: Vec<TracedPacket> = serde_json::from_slice(&bytes)
         .map_err(|e| format!("cannot read the router's answer: {e}"))?;
     if packets.is_empty() {
-        complain(&format!("no packet came within {} s", asked.seconds));
+        complain(&format!("no packet came within {} s", args.seconds));
         return Ok(());
     }
     print(&packets.iter().map(path).collect::<String>())

@@ -14,9 +14,9 @@
 //! A card belongs to the program if the program's user owns the file of the card's IOMMU group. The IOMMU lets the card
 //! reach the program's memory only.
 
-mod calls;
 mod devices;
 pub(crate) mod namespace;
+mod seccomp;
 mod sys;
 
 use crate::cli::Confine;
@@ -41,24 +41,24 @@ use std::time::{Duration, Instant};
 use sys::Signals;
 
 /// Address space in bytes that the program may use beyond its memory limit.
-const ROOM: u64 = 4 << 30;
+const EXTRA_ADDRESS_SPACE: u64 = 4 << 30;
 /// Maximum size of a file that the program writes, in bytes.
-const FILE: u64 = 16 << 20;
+const FILE_BYTES_MAX: u64 = 16 << 20;
 /// Maximum number of the program's open files, and of its user's processes and threads.
-const FILES: u64 = 1024;
+const FILES_MAX: u64 = 1024;
 const PROCESSES: u64 = 512;
 /// Time in which the program must end by itself after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(2);
+const END_TIMEOUT: Duration = Duration::from_secs(2);
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> String {
     move |e| format!("cannot {what}: {e}")
 }
 
 /// Runs the program, and returns its exit status.
-pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
+pub(crate) fn confine(args: &Confine) -> Result<ExitCode, String> {
     // The parent may have files and devices open that are not close-on-exec.
     sys::close_all_but_standard().map_err(failed("close what was inherited"))?;
-    let user = User::named(&asked.user)?;
+    let user = User::named(&args.user)?;
     if user.id == 0 {
         return Err("root cannot be confined: name another --user".to_owned());
     }
@@ -70,14 +70,14 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
         return Err("its parent process has ended".to_owned());
     }
     let signals = Signals::block().map_err(failed("wait for signals"))?;
-    if let Some(group) = &asked.cgroup {
+    if let Some(group) = &args.cgroup {
         let procs = group.join("cgroup.procs");
         std::fs::write(procs, "0").map_err(failed("enter its control group"))?;
     }
     let mut apart =
         UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWPID;
     let mut owned = None;
-    match &asked.netns {
+    match &args.netns {
         Some(path) => {
             let found = Owned::open(path.as_ref(), &user)?;
             let entered =
@@ -93,13 +93,15 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
     let Some(first) = first else {
         let [alive, ours] = lives;
         drop(ours);
-        return be_first(asked, &user, owned, &signals, &alive);
+        return be_first(args, &user, owned, &signals, &alive);
     };
     let [_, _alive] = lives;
     let mut end: Option<Instant> = None;
     loop {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let signal = signals.next(left).map_err(failed("wait for signals"))?;
+        let remaining = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let signal = signals
+            .next(remaining)
+            .map_err(failed("wait for signals"))?;
         let ended = waitpid(Some(first), WaitOptions::NOHANG);
         if let Some((_, status)) = ended.map_err(|e| format!("the program is lost: {e}"))? {
             return Ok(code(status));
@@ -114,7 +116,7 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
             Some(libc::SIGHUP) => _ = kill_process(first, Signal::HUP),
             Some(_) => {
                 let _ = kill_process(first, Signal::TERM);
-                end.get_or_insert(Instant::now() + PATIENCE);
+                end.get_or_insert(Instant::now() + END_TIMEOUT);
             }
         }
     }
@@ -122,7 +124,7 @@ pub(crate) fn confine(asked: &Confine) -> Result<ExitCode, String> {
 
 /// Runs the first process: starts the program, and ends when the program ends, even if other processes are left.
 fn be_first(
-    asked: &Confine,
+    args: &Confine,
     user: &User,
     owned: Option<Owned>,
     signals: &Signals,
@@ -135,16 +137,16 @@ fn be_first(
         return Err("its parent process has ended".to_owned());
     }
     let cards = devices::cards_of(user.id).map_err(failed("look for its cards"))?;
-    own_view_of_files(asked, &cards).map_err(failed("have its own view of files"))?;
-    if let Some(cores) = &asked.cores {
+    own_view_of_files(args, &cards).map_err(failed("have its own view of files"))?;
+    if let Some(cores) = &args.cores {
         let mut set = CpuSet::new();
         cores.0.iter().for_each(|core| set.set(*core));
         sched_setaffinity(None, &set).map_err(|e| failed("run on those processors")(e.into()))?;
     }
     let program = sys::fork().map_err(failed("start a process"))?;
     let Some(program) = program else {
-        let why = become_it(asked, user, owned, signals, !cards.is_empty());
-        return Err(format!("{}: {why}", asked.command[0]));
+        let why = become_it(args, user, owned, signals, !cards.is_empty());
+        return Err(format!("{}: {why}", args.command[0]));
     };
     drop(owned);
     user::keep_kill_only()?;
@@ -174,24 +176,24 @@ fn reap(program: Pid) -> Option<WaitStatus> {
 
 /// Drops forbidden rights and executes the program; returns the reason if that fails.
 fn become_it(
-    asked: &Confine,
+    args: &Confine,
     user: &User,
     owned: Option<Owned>,
     signals: &Signals,
     has_cards: bool,
 ) -> String {
-    if let Err(why) = give_up(asked, user, owned, has_cards) {
+    if let Err(why) = give_up(args, user, owned, has_cards) {
         return why;
     }
     // clap ensures that there is at least one word.
-    let mut program = Command::new(&asked.command[0]);
-    program.args(&asked.command[1..]).env_clear();
+    let mut program = Command::new(&args.command[0]);
+    program.args(&args.command[1..]).env_clear();
     program.env(
         "PATH",
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     );
     for place in ["HOME", "TMPDIR", "XDG_RUNTIME_DIR"] {
-        program.env(place, &asked.folder);
+        program.env(place, &args.folder);
     }
     match signals.unblock() {
         Ok(()) => program.exec().to_string(),
@@ -199,44 +201,45 @@ fn become_it(
     }
 }
 
-fn own_view_of_files(asked: &Confine, cards: &[String]) -> io::Result<()> {
+fn own_view_of_files(args: &Confine, cards: &[String]) -> io::Result<()> {
     mount_change(
         "/",
         MountPropagationFlags::PRIVATE | MountPropagationFlags::REC,
     )?;
-    devices::mount_few(&asked.folder, cards)?;
-    mount_bind(&asked.folder, &asked.folder)?;
-    if let Some(program) = &asked.program {
-        let place = asked.folder.join("program");
+    devices::mount_few(&args.folder, cards)?;
+    mount_bind(&args.folder, &args.folder)?;
+    if let Some(program) = &args.program {
+        let place = args.folder.join("program");
         // The user owns the folder, so it may already contain anything.
         let _ = std::fs::remove_file(&place);
         File::create_new(&place)?;
         mount_bind(program, &place)?;
     }
     sys::read_only("/".as_ref(), true)?;
-    sys::read_only(&asked.folder, false)?;
+    sys::read_only(&args.folder, false)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     // The new /proc shows only the program's own processes.
     Ok(mount("proc", "/proc", "proc", flags, None)?)
 }
 
 fn give_up(
-    asked: &Confine,
+    args: &Confine,
     user: &User,
     owned: Option<Owned>,
     has_cards: bool,
 ) -> Result<(), String> {
     // vfio counts the memory that a card may reach as locked.
-    let locked = if has_cards { asked.memory } else { Some(0) };
+    let locked = if has_cards { args.memory } else { Some(0) };
     let bounds = [
-        (Resource::Data, asked.memory),
+        (Resource::Data, args.memory),
         // Address space for programs, for memory shared with others, and for unused stacks and heaps of threads.
         (
             Resource::As,
-            asked.memory.map(|bytes| bytes.saturating_add(ROOM)),
+            args.memory
+                .map(|bytes| bytes.saturating_add(EXTRA_ADDRESS_SPACE)),
         ),
-        (Resource::Fsize, Some(FILE)),
-        (Resource::Nofile, Some(FILES)),
+        (Resource::Fsize, Some(FILE_BYTES_MAX)),
+        (Resource::Nofile, Some(FILES_MAX)),
         (Resource::Nproc, Some(PROCESSES)),
         (Resource::Core, Some(0)),
         (Resource::Memlock, locked),
@@ -259,6 +262,6 @@ fn give_up(
     }
     user::become_with_ambient(user, owned.is_some())?;
     drop(owned);
-    std::env::set_current_dir(&asked.folder).map_err(failed("enter its folder"))?;
-    calls::forbid()
+    std::env::set_current_dir(&args.folder).map_err(failed("enter its folder"))?;
+    seccomp::forbid()
 }

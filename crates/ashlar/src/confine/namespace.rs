@@ -1,4 +1,4 @@
-//! `ashlar netns`: makes a network namespace in which one user has rights, and in no other.
+//! `ashlar netns`: creates a network namespace in which one user has capabilities, and only there.
 
 use super::sys;
 use crate::cli::Netns;
@@ -13,8 +13,8 @@ use std::io;
 use std::path::Path;
 
 /// Creates the network namespace. The error is a sentence.
-pub(crate) fn make(asked: &Netns) -> Result<(), String> {
-    let Netns { name, user } = asked;
+pub(crate) fn make(args: &Netns) -> Result<(), String> {
+    let Netns { name, user } = args;
     let user = User::named(user)?;
     if user.id == 0 {
         return Err("root's rights count everywhere: name another --user".to_owned());

@@ -1,6 +1,6 @@
 //! A drawing as text for Graphviz.
 
-use super::{Drawing, colour, whose};
+use super::{Drawing, colour, workers_text};
 use std::fmt::Write;
 
 fn quote(text: &str) -> String {
@@ -43,7 +43,7 @@ fn element(out: &mut String, drawing: &Drawing, n: usize) {
         .filter(|line| !line.is_empty())
         .collect();
     let shape = if node.queue { ", peripheries=2" } else { "" };
-    let tip = whose(node, drawing.workers);
+    let tip = workers_text(node, drawing.workers);
     let tip = tip.map_or(String::new(), |tip| format!(", tooltip={}", quote(&tip)));
     let _ = writeln!(
         out,

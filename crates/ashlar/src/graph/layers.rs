@@ -1,14 +1,13 @@
-//! Layout of one frame's content in layers, after Sugiyama, Tagawa and Toda (1981). Connections that lead back are
-//! reversed, so that items get layers by their longest path from a source. A connection has a place of its own in each
-//! layer that it crosses. Places in a layer are sorted so that few connections cross, and then moved so that
-//! connections are short, by least squares.
+//! Layout of one frame's content in layers, after Sugiyama, Tagawa and Toda (1981). Back edges are reversed, and each
+//! item gets the layer of its longest path from a source. A connection occupies a place in each layer that it crosses.
+//! Places in a layer are sorted to reduce crossings, and then moved to shorten connections, by least squares.
 //!
 //! rust-sugiyama 0.4.0 was tried instead: it did not end for 1 of 300 random graphs of 10 vertices, and it has neither
 //! ports nor places for bends.
 
-mod order;
+mod coordinates;
+mod crossings;
 mod rank;
-mod spread;
 
 /// Distance of two items in a layer.
 pub(super) const GAP: f64 = 18.0;
@@ -17,7 +16,7 @@ const PASS_GAP: f64 = 9.0;
 /// Distance of two layers.
 pub(super) const LAYER_GAP: f64 = 38.0;
 
-/// Something that has a place: an element, a frame, or a gate of this frame.
+/// An item to be laid out: an element, a frame, or a gate of this frame.
 pub(super) struct Item {
     pub(super) width: f64,
     pub(super) height: f64,
@@ -36,17 +35,17 @@ pub(super) enum Border {
 /// An end of a connection: an item, and how far from its left side.
 pub(super) type End = (usize, f64);
 
-/// An upright piece of a connection, from `from` to `to`, which is above `from` in a connection that leads back.
+/// A vertical segment of a connection from `from` to `to`; `to` is above `from` in a back edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Leg {
+pub(super) struct Segment {
     pub(super) x: f64,
     pub(super) from: f64,
     pub(super) to: f64,
 }
 
-impl Leg {
-    pub(super) fn moved(self, x: f64, y: f64) -> Leg {
-        Leg {
+impl Segment {
+    pub(super) fn moved(self, x: f64, y: f64) -> Segment {
+        Segment {
             x: self.x + x,
             from: self.from + y,
             to: self.to + y,
@@ -59,7 +58,7 @@ pub(super) struct Arranged {
     /// Left and top of each item.
     pub(super) items: Vec<(f64, f64)>,
     /// Vertical segments of each connection, in its direction.
-    pub(super) ways: Vec<Vec<Leg>>,
+    pub(super) routes: Vec<Vec<Segment>>,
     pub(super) width: f64,
     pub(super) height: f64,
 }
@@ -69,7 +68,7 @@ struct Place {
     width: f64,
     layer: usize,
     passes: bool,
-    /// Item of this layer around which a connection is drawn.
+    /// Item of this layer that the connection passes.
     beside: Option<usize>,
 }
 
@@ -98,7 +97,7 @@ pub(super) fn arrange(items: &[Item], connections: &[(End, End)]) -> Arranged {
     let mut steps = Vec::new();
     let chains: Vec<Vec<usize>> = connections
         .iter()
-        .zip(&ranked.turned)
+        .zip(&ranked.reversed)
         .map(|(ends, &turned)| chain(&mut places, &mut steps, ends, turned))
         .collect();
     let layers = places.iter().map(|place| place.layer + 1).max();
@@ -111,8 +110,8 @@ pub(super) fn arrange(items: &[Item], connections: &[(End, End)]) -> Arranged {
     for place in by_rank {
         rows[places[place].layer].push(place);
     }
-    order::sort(&mut rows, &places, &steps);
-    let lefts = spread::spread(&rows, &places, &steps);
+    crossings::sort(&mut rows, &places, &steps);
+    let lefts = coordinates::spread(&rows, &places, &steps);
     finish(items, connections, &chains, &places, &lefts)
 }
 
@@ -159,7 +158,7 @@ fn chain(
     chain
 }
 
-/// Gives each layer its height, and each connection its upright pieces.
+/// Assigns vertical positions to layers, and vertical segments to connections.
 fn finish(
     items: &[Item],
     connections: &[(End, End)],
@@ -185,12 +184,12 @@ fn finish(
     };
     let way = |(&(from, to), chain): (&(End, End), &Vec<usize>)| {
         let layer_bottom = |layer: usize| tops[layer] + heights[layer];
-        let leaves = Leg {
+        let leaves = Segment {
             x: lefts[from.0] + from.1,
             from: item_at(from.0).1 + items[from.0].height,
             to: layer_bottom(places[from.0].layer),
         };
-        let enters = Leg {
+        let enters = Segment {
             x: lefts[to.0] + to.1,
             from: tops[places[to.0].layer],
             to: item_at(to.0).1,
@@ -198,7 +197,7 @@ fn finish(
         let up = places[from.0].layer >= places[to.0].layer;
         let passes = chain.iter().map(|&place| {
             let (top, bottom) = (tops[places[place].layer], layer_bottom(places[place].layer));
-            Leg {
+            Segment {
                 x: lefts[place],
                 from: if up { bottom } else { top },
                 to: if up { top } else { bottom },
@@ -213,7 +212,7 @@ fn finish(
         .map(|(place, left)| left + place.width);
     Arranged {
         items: (0..items.len()).map(item_at).collect(),
-        ways: connections.iter().zip(chains).map(way).collect(),
+        routes: connections.iter().zip(chains).map(way).collect(),
         width: rights.fold(0.0, f64::max),
         height: (bottom - LAYER_GAP).max(0.0),
     }

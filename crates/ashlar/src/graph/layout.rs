@@ -1,11 +1,12 @@
 //! Positions of elements, frames and connections. Each frame is laid out by itself, innermost first, and is then one
-//! item of the frame around it. A connection passes a frame's border at a gate; connections to the same input share it.
+//! item of the frame around it. A connection crosses a frame's border at a gate; connections to the same input share
+//! one gate.
 
-use super::layers::{Arranged, Border, End, GAP, Item, Leg, arrange};
+use super::layers::{Arranged, Border, End, GAP, Item, Segment, arrange};
 use super::{Drawing, Node};
 use std::collections::{HashMap, HashSet};
 
-/// Room inside a frame, and above it for its title.
+/// Margin inside a frame, and above it for the title.
 const MARGIN: f64 = 14.0;
 const TITLE: f64 = 16.0;
 
@@ -20,7 +21,7 @@ pub(super) struct Area {
 
 /// A connection, or the part of one that is inside one frame.
 pub(super) struct Line {
-    pub(super) legs: Vec<Leg>,
+    pub(super) legs: Vec<Segment>,
     pub(super) pull: bool,
 }
 
@@ -68,7 +69,7 @@ pub(super) fn layout(drawing: &Drawing, sizes: &[(f64, f64)]) -> Layout {
     };
     for (n, node) in drawing.nodes.iter().enumerate() {
         if node.inputs == 0 && node.outputs > 0 {
-            around(drawing, n)
+            enclosing_frames(drawing, n)
                 .into_iter()
                 .for_each(|frame| work.begins[frame] = true);
         }
@@ -81,7 +82,7 @@ pub(super) fn layout(drawing: &Drawing, sizes: &[(f64, f64)]) -> Layout {
 }
 
 /// The frames around an element, from its own to the whole router.
-fn around(drawing: &Drawing, node: usize) -> Vec<usize> {
+fn enclosing_frames(drawing: &Drawing, node: usize) -> Vec<usize> {
     let parent = |&frame: &usize| (frame > 0).then(|| drawing.frames[frame].parent);
     std::iter::successors(Some(drawing.nodes[node].frame), parent).collect()
 }
@@ -91,7 +92,10 @@ fn split(drawing: &Drawing) -> Vec<Inside> {
     let mut inside: Vec<Inside> = vec![Vec::new(); drawing.frames.len()];
     let mut seen = HashSet::new();
     for link in &drawing.links {
-        let (out, into) = (around(drawing, link.from.0), around(drawing, link.to.0));
+        let (out, into) = (
+            enclosing_frames(drawing, link.from.0),
+            enclosing_frames(drawing, link.to.0),
+        );
         let common = out.iter().find(|frame| into.contains(frame));
         let common = *common.expect("the whole router is around all");
         let mut add = |frame: usize, from: Stop, to: Stop| {
@@ -125,7 +129,7 @@ struct Work<'a> {
     frames: Vec<Area>,
     /// For each frame, how far its gates are from its left side.
     gates: Vec<HashMap<Gate, f64>>,
-    /// True for each frame with an element from which packets come and to which none go.
+    /// True for each frame that contains a source: an element with outputs only.
     begins: Vec<bool>,
     /// Parts of connections in each frame.
     lines: Vec<Vec<Line>>,
@@ -163,14 +167,14 @@ impl Work<'_> {
             .map(|&(from, to, _)| (end(from, true), end(to, false)))
             .collect();
         let arranged = arrange(&sized, &connections);
-        self.settle(frame, &items, &loose, &arranged);
+        self.place_items(frame, &items, &loose, &arranged);
         let ((left, top), height) = (self.inset(frame), self.frames[frame].height);
         self.lines[frame] = arranged
-            .ways
+            .routes
             .into_iter()
             .zip(inside)
             .map(|(legs, &(from, to, pull))| {
-                let mut legs: Vec<Leg> = legs.iter().map(|leg| leg.moved(left, top)).collect();
+                let mut legs: Vec<Segment> = legs.iter().map(|leg| leg.moved(left, top)).collect();
                 // Gates are at the border itself.
                 if let (Stop::Own(_), Some(leg)) = (from, legs.first_mut()) {
                     leg.from = 0.0;
@@ -220,8 +224,8 @@ impl Work<'_> {
         (items, loose)
     }
 
-    fn item(&self, of: Of) -> Item {
-        let ((width, height), border, begins) = match of {
+    fn item(&self, item: Of) -> Item {
+        let ((width, height), border, begins) = match item {
             Of::Node(node) => (self.sizes[node], None, false),
             Of::Frame(inner) => {
                 let Area { width, height, .. } = self.frames[inner];
@@ -247,7 +251,7 @@ impl Work<'_> {
     }
 
     /// Places items as arranged, unconnected ones in rows below, and the frame around them.
-    fn settle(&mut self, frame: usize, items: &[Of], loose: &[Of], arranged: &Arranged) {
+    fn place_items(&mut self, frame: usize, items: &[Of], loose: &[Of], arranged: &Arranged) {
         let (left, top) = self.inset(frame);
         for (&of, &(x, y)) in items.iter().zip(&arranged.items) {
             self.put(frame, of, x + left, y + top);
@@ -272,8 +276,8 @@ impl Work<'_> {
         };
     }
 
-    fn put(&mut self, frame: usize, of: Of, x: f64, y: f64) {
-        let area = match of {
+    fn put(&mut self, frame: usize, item: Of, x: f64, y: f64) {
+        let area = match item {
             Of::Node(node) => &mut self.nodes[node],
             Of::Frame(inner) => &mut self.frames[inner],
             Of::Gate(gate) => {
@@ -282,7 +286,7 @@ impl Work<'_> {
             }
         };
         (area.x, area.y) = (x, y);
-        if let Of::Node(node) = of {
+        if let Of::Node(node) = item {
             (area.width, area.height) = self.sizes[node];
         }
     }

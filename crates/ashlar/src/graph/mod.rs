@@ -129,7 +129,7 @@ const COLOURS: [&str; 8] = [
     "#cfe3f7", "#fbe0b5", "#d4efcf", "#f3d0dd", "#e0d8f3", "#f4efb0", "#c9eeee", "#ead9c6",
 ];
 
-/// The colour of an element: its worker's, or grey where several have copies.
+/// Fill colour of an element: its worker's, or grey if several workers have copies.
 fn colour(node: &Node) -> &'static str {
     match node.workers[..] {
         [worker] => COLOURS[worker % COLOURS.len()],
@@ -138,7 +138,7 @@ fn colour(node: &Node) -> &'static str {
 }
 
 /// `worker 0`, `workers 0, 1`, nothing where there is one worker only.
-fn whose(node: &Node, workers: usize) -> Option<String> {
+fn workers_text(node: &Node, workers: usize) -> Option<String> {
     let list: Vec<String> = node.workers.iter().map(usize::to_string).collect();
     let word = if list.len() == 1 { "worker" } else { "workers" };
     (workers > 1).then(|| format!("{word} {}", list.join(", ")))

@@ -1,21 +1,21 @@
-//! A drawing as SVG. Ports are black where they push and white where they pull, as in drawings of Click; a queue has
-//! bars, a compound is a frame.
+//! A drawing as SVG. As in drawings of Click, push ports are black and pull ports white, and a queue has bars. A
+//! compound element is a frame.
 
-use super::layers::{LAYER_GAP, Leg};
+use super::layers::{LAYER_GAP, Segment};
 use super::layout::{Area, Layout, Line, layout, port_x};
-use super::{COLOURS, Drawing, Frame, Link, Node, colour, whose};
+use super::{COLOURS, Drawing, Frame, Link, Node, colour, workers_text};
 use std::fmt::Write;
 
 /// Width of a character of the small and of the bold font, generously.
-const LETTER: f64 = 5.6;
+const CHARACTER_WIDTH: f64 = 5.6;
 const BOLD_LETTER: f64 = 6.8;
 const LINE: f64 = 12.0;
 const PORT: f64 = 4.0;
 /// Distance of a queue's bars.
 const BAR: f64 = 5.0;
 const LEGEND: f64 = 30.0;
-/// Distance that a connection which turns goes beyond its end.
-const TURN: f64 = LAYER_GAP / 2.0;
+/// Distance by which a back edge extends beyond its end before it turns.
+const BEND_LENGTH: f64 = LAYER_GAP / 2.0;
 /// Fill of frames; they lie on each other, so inner ones are darker.
 const FRAME_FILL: &str = "fill=\"#456\" fill-opacity=\"0.06\" stroke=\"#888\"";
 
@@ -46,7 +46,7 @@ fn lines(node: &Node) -> impl Iterator<Item = (&str, bool)> {
 
 /// Width and height of an element.
 fn size(node: &Node) -> (f64, f64) {
-    let letter = |bold: bool| if bold { BOLD_LETTER } else { LETTER };
+    let letter = |bold: bool| if bold { BOLD_LETTER } else { CHARACTER_WIDTH };
     let text = lines(node).map(|(text, bold)| text.chars().count() as f64 * letter(bold) + 10.0);
     let ports = node.inputs.max(node.outputs) as f64 * 4.0 * PORT;
     let bars = if node.queue { 8.0 * BAR } else { 0.0 };
@@ -122,13 +122,13 @@ fn connection(out: &mut String, line: &Line) {
 }
 
 /// A curve from the end of a leg to the beginning of the next, upright at both.
-fn curve(path: &mut String, before: &Leg, after: &Leg) {
+fn curve(path: &mut String, before: &Segment, after: &Segment) {
     let (start, end) = (before.to, after.from);
     if before.x == after.x && start == end {
         return;
     }
-    let reach = ((end - start).abs() / 2.0).max(TURN);
-    let direction = |leg: &Leg| if leg.to < leg.from { -1.0 } else { 1.0 };
+    let reach = ((end - start).abs() / 2.0).max(BEND_LENGTH);
+    let direction = |leg: &Segment| if leg.to < leg.from { -1.0 } else { 1.0 };
     let _ = write!(
         path,
         "C{:.1} {:.1} {:.1} {:.1} {:.1} {end:.1}",
@@ -149,7 +149,7 @@ fn element(out: &mut String, drawing: &Drawing, layout: &Layout, n: usize, node:
     } = layout.nodes[n];
     let fill = colour(node);
     *out += "<g>";
-    if let Some(whose) = whose(node, drawing.workers) {
+    if let Some(whose) = workers_text(node, drawing.workers) {
         let _ = write!(out, "<title>{}</title>", escape(&whose));
     }
     let _ = write!(

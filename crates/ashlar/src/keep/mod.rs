@@ -1,14 +1,15 @@
-//! `ashlar keep`: stands in for a service manager. It starts a router, holds the queues of its TAP interfaces by the
-//! protocol of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again after a crash. A router
-//! that no longer sends keep-alive messages (sd_watchdog_enabled(3)) is killed. `ashlar keep` has one thread and
-//! processes no packets, so few faults can end it.
+//! `ashlar keep`: a minimal service manager. It starts a router, holds the queues of its TAP interfaces by the protocol
+//! of systemd's descriptor store (sd_notify(3), sd_listen_fds(3)), and starts it again after a crash. A router that no
+//! longer sends keep-alive messages (sd_watchdog_enabled(3)) is killed. `ashlar keep` has one thread and processes no
+//! packets, so few faults can end it.
 
-pub(crate) mod store;
+pub(crate) mod fd_store;
 mod sys;
 mod watchdog;
 
 use crate::cli::Keep;
 use crate::cmd::complain;
+use fd_store::Store;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR2};
@@ -18,14 +19,13 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use store::Store;
 use watchdog::Watchdog;
 
 /// Signals with handlers.
 const SIGNALS: [i32; 5] = [SIGTERM, SIGINT, SIGUSR2, SIGHUP, SIGCHLD];
-/// A program that was ready and ran this long gets a new start at once, as does one that has only now begun to
-/// fail; then pauses grow from the first to the last.
-const SETTLED: Duration = Duration::from_secs(1);
+/// Run time after which a program counts as stable. It is then restarted at once; otherwise the delay before a restart
+/// grows.
+const STABLE_AFTER: Duration = Duration::from_secs(1);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Runs the program until it ends in order or is told to end. Returns the program's status. As in systemd, a program
@@ -52,21 +52,21 @@ pub(crate) fn keep(keep: &Keep) -> Result<ExitCode, String> {
                 code(status)
             });
         }
-        // A program that never worked has a permanent fault: do not restart it.
+        // A program that was never ready has a permanent fault, so it is not restarted.
         if !restart && (status.exit_status() == Some(0) || !worked) {
             return Ok(code(status));
         }
-        if restart || was_ready && begun.elapsed() >= SETTLED {
+        if restart || was_ready && begun.elapsed() >= STABLE_AFTER {
             pause = Duration::ZERO;
         } else {
             keeper.wait(Some(pause));
             pause = (pause * 2).clamp(PAUSES.0, PAUSES.1);
         }
         if keeper.signals.end() {
-            complain(&words(status));
+            complain(&status_text(status));
             return Ok(ExitCode::SUCCESS);
         }
-        complain(&format!("{}; starting it again", words(status)));
+        complain(&format!("{}; starting it again", status_text(status)));
     }
 }
 
@@ -79,23 +79,23 @@ struct Keeper {
 impl Keeper {
     /// Runs the program once.
     fn run(&mut self, command: &[String]) -> Result<WaitStatus, String> {
-        let said = |e: std::io::Error| format!("cannot run {}: {e}", command.join(" "));
+        let failed = |e: std::io::Error| format!("cannot run {}: {e}", command.join(" "));
         // clap ensures that there is at least one word.
         let mut program = Command::new(&command[0]);
         program.args(&command[1..]);
-        self.store.tell(&mut program);
-        self.watchdog.tell(&mut program);
+        self.store.pass_to(&mut program);
+        self.watchdog.pass_to(&mut program);
         // An earlier request for a start is fulfilled by this one.
         self.signals.restart.store(false, Ordering::Relaxed);
-        let child = sys::spawn(&mut program, &self.store.descriptors()).map_err(said)?;
+        let child = sys::spawn(&mut program, &self.store.descriptors()).map_err(failed)?;
         self.store.listen_to(child);
         loop {
-            self.wait(self.watchdog.pause());
+            self.wait(self.watchdog.next_check());
             if self.store.receive() {
-                self.watchdog.heard();
+                self.watchdog.restart();
             }
             let forwarded = self.signals.forwarded();
-            let status = waitpid(Some(child), WaitOptions::NOHANG).map_err(|e| said(e.into()))?;
+            let status = waitpid(Some(child), WaitOptions::NOHANG).map_err(|e| failed(e.into()))?;
             if let Some((_, status)) = status {
                 // Read the last messages of the ended program.
                 self.store.receive();
@@ -105,7 +105,7 @@ impl Keeper {
                 // The program may have ended already.
                 let _ = kill_process(child, signal);
             }
-            if self.store.is_ready() && self.watchdog.barks() {
+            if self.store.is_ready() && self.watchdog.is_hung() {
                 complain("it has not said that it lives: it hangs, and is killed");
                 let _ = kill_process(child, Signal::KILL);
             }
@@ -115,20 +115,20 @@ impl Keeper {
     /// Waits for a message, a signal, or the end of a pause.
     fn wait(&mut self, pause: Option<Duration>) {
         let mut waited = [
-            PollFd::new(&self.signals.bell, PollFlags::IN),
+            PollFd::new(&self.signals.signal_pipe, PollFlags::IN),
             PollFd::new(self.store.socket(), PollFlags::IN),
         ];
         let pause = pause.and_then(|p| Timespec::try_from(p).ok());
-        // After an unneeded wake-up, it checks and waits again.
+        // Spurious wake-ups are harmless, because everything is checked again.
         let _ = poll(&mut waited, pause.as_ref());
-        self.signals.silence();
+        self.signals.report_hang();
     }
 }
 
 /// Received signals. SIGTERM and SIGINT end the program and this process, SIGUSR2 restarts the program, and SIGHUP is
 /// passed on.
 struct Signals {
-    bell: UnixStream,
+    signal_pipe: UnixStream,
     end: Arc<AtomicBool>,
     ended: bool,
     restart: Arc<AtomicBool>,
@@ -151,7 +151,7 @@ impl Signals {
         let [end, restart, hang_up] = flags;
         let (ended, restarts) = (false, false);
         Ok(Signals {
-            bell,
+            signal_pipe: bell,
             end,
             ended,
             restart,
@@ -160,8 +160,8 @@ impl Signals {
         })
     }
 
-    fn silence(&mut self) {
-        while self.bell.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
+    fn report_hang(&mut self) {
+        while self.signal_pipe.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
     }
 
     /// Signals to pass on to the program: those received since the last call.
@@ -189,7 +189,7 @@ impl Signals {
     }
 }
 
-fn words(status: WaitStatus) -> String {
+fn status_text(status: WaitStatus) -> String {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(0), _) => "it has ended on request".to_owned(),
         (Some(code), _) => format!("it has ended with status {code}"),

@@ -1,4 +1,4 @@
-//! Starting a program with descriptors that it finds by number.
+//! Start of a program with descriptors at fixed numbers.
 #![allow(unsafe_code)]
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 /// The number of the first descriptor that is passed on (SD_LISTEN_FDS_START).
-const FIRST: i32 = 3;
+const FIRST_DESCRIPTOR: i32 = 3;
 
 fn check(result: i32) -> io::Result<i32> {
     match result {
@@ -90,8 +90,8 @@ fn set_signals(blocked: &libc::sigset_t) -> io::Result<()> {
     check(unsafe { libc::sigprocmask(libc::SIG_SETMASK, blocked, std::ptr::null_mut()) }).map(drop)
 }
 
-/// Resets the child's signals to their defaults, and ignores SIGHUP: it asks for a reload, and a program that has just
-/// started has read its file already.
+/// Resets the child's signals to their defaults, and ignores SIGHUP: it requests a reload, which a program that has
+/// just started does not need.
 fn forget_handlers() {
     let kinds = super::SIGNALS.map(|signal| (signal, libc::SIG_DFL));
     for (signal, action) in kinds.into_iter().chain([(libc::SIGHUP, libc::SIG_IGN)]) {
@@ -101,7 +101,8 @@ fn forget_handlers() {
 }
 
 fn place(descriptors: &[BorrowedFd]) -> io::Result<()> {
-    let beyond = FIRST + i32::try_from(descriptors.len()).unwrap_or(i32::MAX - FIRST);
+    let beyond =
+        FIRST_DESCRIPTOR + i32::try_from(descriptors.len()).unwrap_or(i32::MAX - FIRST_DESCRIPTOR);
     // Descriptors are first copied to numbers that no other one needs.
     let copy = |fd: &BorrowedFd| {
         // SAFETY: a plain call on an open descriptor; the copy is closed when the program begins.
@@ -111,7 +112,7 @@ fn place(descriptors: &[BorrowedFd]) -> io::Result<()> {
         .iter()
         .map(copy)
         .collect::<io::Result<Vec<_>>>()?;
-    for (number, copy) in (FIRST..).zip(copies) {
+    for (number, copy) in (FIRST_DESCRIPTOR..).zip(copies) {
         // SAFETY: the number's former descriptor is of no use to the child, which runs another program
         // from here on or ends.
         check(unsafe { libc::dup2(copy, number) })?;

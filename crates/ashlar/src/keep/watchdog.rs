@@ -1,36 +1,36 @@
-//! The watchdog: a program must say often enough that it lives.
+//! The watchdog: a program must send keep-alive messages in time.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Number of checks within the program's time limit.
-const LOOKS: u32 = 4;
+const CHECKS_PER_LIMIT: u32 = 4;
 
-/// Watchdog that counts checks, not time: if the machine is suspended for a while, so is the program.
+/// Watchdog that counts checks, not time: while the machine is suspended, neither the program nor the checks run.
 pub(super) struct Watchdog {
     limit: Duration,
     /// Time of the next check.
     next: Instant,
     /// Number of checks since the last keep-alive message of the program.
-    silent: u32,
+    missed_checks: u32,
 }
 
 impl Watchdog {
-    /// A watchdog for a program that must not be silent for `limit`; zero for no limit.
+    /// A watchdog for a program that must send keep-alive messages at intervals below `limit`; zero for no limit.
     pub(super) fn new(limit: Duration) -> Watchdog {
         Watchdog {
             limit,
             next: Instant::now(),
-            silent: 0,
+            missed_checks: 0,
         }
     }
 
-    fn step(&self) -> Option<Duration> {
-        (!self.limit.is_zero()).then(|| self.limit / LOOKS)
+    fn check_interval(&self) -> Option<Duration> {
+        (!self.limit.is_zero()).then(|| self.limit / CHECKS_PER_LIMIT)
     }
 
     /// Passes the time limit to a program, in its environment.
-    pub(super) fn tell(&self, program: &mut Command) {
+    pub(super) fn pass_to(&self, program: &mut Command) {
         // The variable may be for the watchdog of this process itself.
         program.env_remove("WATCHDOG_PID");
         match self.limit.as_micros() {
@@ -40,33 +40,33 @@ impl Watchdog {
     }
 
     /// Restarts the watchdog's timer after a keep-alive message of the program.
-    pub(super) fn heard(&mut self) {
-        self.silent = 0;
-        self.next = Instant::now() + self.step().unwrap_or_default();
+    pub(super) fn restart(&mut self) {
+        self.missed_checks = 0;
+        self.next = Instant::now() + self.check_interval().unwrap_or_default();
     }
 
-    /// Time to wait for the program until the next check.
-    pub(super) fn pause(&self) -> Option<Duration> {
-        let left = self.next.saturating_duration_since(Instant::now());
+    /// Time until the next check.
+    pub(super) fn next_check(&self) -> Option<Duration> {
+        let remaining = self.next.saturating_duration_since(Instant::now());
         // The next check is not earlier than due: before the program is ready, there is none.
-        self.step()
-            .map(|step| if left.is_zero() { step } else { left })
+        self.check_interval()
+            .map(|step| if remaining.is_zero() { step } else { remaining })
     }
 
     /// Checks the program if a check is due; returns true if the program hangs.
-    pub(super) fn barks(&mut self) -> bool {
-        let (Some(step), now) = (self.step(), Instant::now()) else {
+    pub(super) fn is_hung(&mut self) -> bool {
+        let (Some(step), now) = (self.check_interval(), Instant::now()) else {
             return false;
         };
         if now < self.next {
             return false;
         }
         self.next = now + step;
-        self.silent += 1;
-        if self.silent < LOOKS {
+        self.missed_checks += 1;
+        if self.missed_checks < CHECKS_PER_LIMIT {
             return false;
         }
-        self.silent = 0;
+        self.missed_checks = 0;
         true
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     fn barks(dog: &mut Watchdog, looks: u32) -> bool {
         let look = |dog: &mut Watchdog| {
             dog.next = Instant::now();
-            dog.barks()
+            dog.is_hung()
         };
         (0..looks).fold(false, |barked, _| barked | look(dog))
     }
@@ -87,19 +87,19 @@ mod tests {
     #[test]
     fn silence_is_noticed_after_its_time_and_not_before() {
         let mut dog = Watchdog::new(Duration::from_secs(4000));
-        dog.heard();
-        assert!(!dog.barks() && dog.pause() > Some(Duration::from_secs(900)));
-        assert!(!barks(&mut dog, LOOKS - 1));
-        dog.heard();
-        assert!(!barks(&mut dog, LOOKS - 1));
+        dog.restart();
+        assert!(!dog.is_hung() && dog.next_check() > Some(Duration::from_secs(900)));
+        assert!(!barks(&mut dog, CHECKS_PER_LIMIT - 1));
+        dog.restart();
+        assert!(!barks(&mut dog, CHECKS_PER_LIMIT - 1));
         assert!(barks(&mut dog, 1));
         // The next program has its full time.
-        assert!(!barks(&mut dog, LOOKS - 1));
+        assert!(!barks(&mut dog, CHECKS_PER_LIMIT - 1));
     }
 
     #[test]
     fn disabled_watchdog_never_reports_a_hang() {
         let mut dog = Watchdog::new(Duration::ZERO);
-        assert!(!barks(&mut dog, 100) && dog.pause().is_none());
+        assert!(!barks(&mut dog, 100) && dog.next_check().is_none());
     }
 }

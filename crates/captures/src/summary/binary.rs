@@ -1,7 +1,7 @@
 //! Binary records: a length word, then the fields of the `!data` line in network order.
 
+use super::field_text::View;
 use super::record::Record;
-use super::show::View;
 use super::{Field, Size};
 
 /// The bit of a record's first word that marks a line of text in place of a packet.

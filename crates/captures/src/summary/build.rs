@@ -91,7 +91,7 @@ struct Layout {
     /// Bytes that the packet had, as the IP header says.
     ip_len: usize,
     /// Bytes of the packet that is made, at most.
-    most: usize,
+    length_max: usize,
 }
 
 impl Layout {
@@ -144,7 +144,7 @@ impl Layout {
             payload_at,
             data,
             ip_len,
-            most: ip_len.max(least),
+            length_max: ip_len.max(least),
         }
     }
 }
@@ -158,7 +158,7 @@ pub fn packet(record: &Record, defaults: &Defaults, checksums: bool) -> Result<P
     } else {
         layout.data
     };
-    let kept = bytes.min(layout.most);
+    let kept = bytes.min(layout.length_max);
     let mut packet = Packet::new().ok_or(Fault::NoBuffer)?;
     let link = record.eth_src.is_some() || record.eth_dst.is_some();
     if link {
@@ -293,7 +293,7 @@ fn fill_icmp(segment: &mut [u8], record: &Record) {
 /// Sets the checksum of a complete transport header outside of fragments.
 fn sum_transport(data: &mut [u8], layout: &Layout) {
     let ip = Ipv4::new_unchecked(&*data);
-    let len = layout.most - layout.hl;
+    let len = layout.length_max - layout.hl;
     if layout.transport == 0 || ip.is_fragment() || len < layout.transport {
         return;
     }

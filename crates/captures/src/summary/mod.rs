@@ -1,17 +1,17 @@
 //! The IP summary dump: one line (or binary record) per packet, fields named in a `!data` line.
 //!
-//! [`Field`] is the content of a column. Reading a line gives a [`Record`](record::Record), from which [`build`]
-//! makes a packet; [`show`] writes the fields of a packet. Options have a file for each layer. Nothing here does I/O.
+//! [`Field`] is the content of a column. Reading a line gives a [`Record`](record::Record), from which [`build`] makes
+//! a packet; [`field_text`] writes the fields of a packet. Options have a file for each layer. Nothing here does I/O.
 
 pub mod binary;
 pub mod build;
 mod digest;
+pub mod field_text;
 mod ip_options;
 mod names;
 mod options;
 pub mod reader;
 pub mod record;
-pub mod show;
 mod tcp_options;
 #[cfg(test)]
 mod tests;

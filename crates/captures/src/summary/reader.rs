@@ -13,7 +13,7 @@ const MAX_LINE: u64 = 1 << 20;
 
 /// Result of reading on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ReadResult {
     /// The record holds a packet.
     Packet,
     /// The dump has ended.
@@ -34,7 +34,7 @@ pub struct Reader<R> {
     /// Bytes and lines read.
     at: u64,
     lines: u64,
-    complained: bool,
+    warned: bool,
 }
 
 impl<R: BufRead> Reader<R> {
@@ -53,7 +53,7 @@ impl<R: BufRead> Reader<R> {
             line: Vec::new(),
             at: 0,
             lines: 0,
-            complained: false,
+            warned: false,
         }
     }
 
@@ -68,11 +68,11 @@ impl<R: BufRead> Reader<R> {
     }
 
     /// Reads up to the next packet, into `record`. `complain` gets the mistakes in skipped lines, as sentences.
-    pub fn next(&mut self, record: &mut Record, complain: &mut dyn FnMut(u64, &str)) -> Found {
+    pub fn next(&mut self, record: &mut Record, complain: &mut dyn FnMut(u64, &str)) -> ReadResult {
         loop {
             let meta = match self.fetch(complain) {
                 Some(meta) => meta,
-                None => return Found::End,
+                None => return ReadResult::End,
             };
             let line = std::mem::take(&mut self.line);
             let found = if meta {
@@ -84,7 +84,7 @@ impl<R: BufRead> Reader<R> {
             };
             self.line = line;
             if found {
-                return Found::Packet;
+                return ReadResult::Packet;
             }
         }
     }
@@ -165,8 +165,8 @@ impl<R: BufRead> Reader<R> {
                 None => 0,
             };
         }
-        if understood == 0 && !self.complained {
-            self.complained = true;
+        if understood == 0 && !self.warned {
+            self.warned = true;
             let wrong = if self.fields.is_empty() {
                 "no '!data' provided"
             } else {
@@ -248,7 +248,7 @@ impl FromArg for Columns {
         Columns(String::new())
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.clone()
     }
 }

@@ -9,25 +9,25 @@ use wire::tcp::{
 
 /// Options that a field shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum ShownOptions {
     All,
     /// All options but timestamps.
     NoTimestamp,
     Sack,
 }
 
-impl Which {
+impl ShownOptions {
     fn shows(self, kind: u8) -> bool {
         match self {
-            Which::All => true,
-            Which::NoTimestamp => kind != TIMESTAMP,
-            Which::Sack => matches!(kind, SACK | SACK_OK),
+            ShownOptions::All => true,
+            ShownOptions::NoTimestamp => kind != TIMESTAMP,
+            ShownOptions::Sack => matches!(kind, SACK | SACK_OK),
         }
     }
 }
 
 /// Writes the options of a TCP header.
-pub(super) fn push(bytes: &[u8], which: Which, out: &mut Vec<u8>) {
+pub(super) fn push(bytes: &[u8], which: ShownOptions, out: &mut Vec<u8>) {
     super::options::push(bytes, out, |option, out| {
         if which.shows(option.kind) {
             push_one(option, out).map(|()| true)
@@ -65,7 +65,7 @@ fn push_one(option: &Opt<'_>, out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Copies the options that a field shows, for a binary record.
-pub(super) fn push_binary(bytes: &[u8], which: Which, out: &mut Vec<u8>) {
+pub(super) fn push_binary(bytes: &[u8], which: ShownOptions, out: &mut Vec<u8>) {
     for option in super::options::walk(bytes).map_while(Result::ok) {
         if which.shows(option.kind) {
             // Data that was parsed with a length byte has room for one.

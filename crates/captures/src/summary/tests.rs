@@ -45,7 +45,7 @@ fn times_are_exact() {
 fn faulty_options_are_a_question_mark() {
     let text = |bytes: &[u8]| {
         let mut out = Vec::new();
-        tcp_options::push(bytes, tcp_options::Which::All, &mut out);
+        tcp_options::push(bytes, tcp_options::ShownOptions::All, &mut out);
         String::from_utf8(out).expect("options are ASCII")
     };
     assert_eq!(text(&[2, 4, 5, 0xb4, 3, 1, 0, 0]), "?");

@@ -48,7 +48,7 @@ impl Seen {
 /// Another balancer.
 #[derive(Default)]
 struct Peer {
-    heard_at: Option<u64>,
+    received_at: Option<u64>,
     sequence: u64,
     version: u64,
     /// True if the peer's messages arrive and the peer has the same configuration file, so that its state has an
@@ -118,15 +118,15 @@ impl Agreement {
     }
 
     /// Processes a message of a peer, by the peer's number.
-    pub fn hear(&mut self, of: usize, message: Message, now: u64, pool: &Pool) -> Heard {
-        let Some(peer) = self.peers.get_mut(of) else {
+    pub fn hear(&mut self, peer: usize, message: Message, now: u64, pool: &Pool) -> Heard {
+        let Some(peer) = self.peers.get_mut(peer) else {
             return Heard::Old;
         };
         let lately = |at: u64| now.saturating_sub(at) < RESTART_SILENCE_NS;
-        if message.sequence <= peer.sequence && peer.heard_at.is_some_and(lately) {
+        if message.sequence <= peer.sequence && peer.received_at.is_some_and(lately) {
             return Heard::Old;
         }
-        (peer.heard_at, peer.sequence) = (Some(now), message.sequence);
+        (peer.received_at, peer.sequence) = (Some(now), message.sequence);
         peer.version = message.version;
         let mut learnt = Vec::new();
         if message.version != self.version {
@@ -160,12 +160,12 @@ impl Agreement {
         Heard::Learnt(learnt)
     }
 
-    /// The relation to the peer with number `of`, and the age of its last message in nanoseconds.
-    pub fn relation(&self, of: usize, now: u64) -> (Relation, Option<u64>) {
-        let Some(peer) = self.peers.get(of) else {
+    /// The relation to the peer with number `peer`, and the age of its last message in nanoseconds.
+    pub fn relation(&self, peer: usize, now: u64) -> (Relation, Option<u64>) {
+        let Some(peer) = self.peers.get(peer) else {
             return (Relation::Silent, None);
         };
-        let age = peer.heard_at.map(|at| now.saturating_sub(at));
+        let age = peer.received_at.map(|at| now.saturating_sub(at));
         let relation = match age {
             Some(age) if age < SILENCE_MAX_NS => match peer.version == self.version {
                 true => Relation::Agrees,

@@ -2,7 +2,7 @@
 
 use super::message::Message;
 use super::*;
-use crate::simulate::chance::Chance;
+use crate::simulate::rng::SimRng;
 
 const MS: u64 = 1_000_000;
 const SETTINGS: Settings = Settings {
@@ -21,7 +21,7 @@ struct Box {
 struct Net {
     boxes: Vec<Box>,
     now: u64,
-    chance: Chance,
+    chance: SimRng,
     /// Percentage of messages that are lost.
     loss: u64,
 }
@@ -45,7 +45,7 @@ impl Net {
         Net {
             boxes: versions.iter().enumerate().map(one).collect(),
             now: 0,
-            chance: Chance::new(seed),
+            chance: SimRng::new(seed),
             loss: 0,
         }
     }

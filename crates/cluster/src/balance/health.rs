@@ -142,7 +142,7 @@ impl Watch {
     /// Judges the answers, and returns the number of the next probe. Call it once per interval: a balancer that was
     /// late has sent fewer probes, so its own delay is not held against the back end.
     pub fn probe(&mut self, now: u64) -> (u64, Option<Change>) {
-        let change = self.judge(now);
+        let change = self.evaluate(now);
         if self.sent > 0 && self.answered & 1 == 0 {
             self.streak = 0;
         }
@@ -153,7 +153,7 @@ impl Watch {
         (self.sent, change)
     }
 
-    fn judge(&mut self, now: u64) -> Option<Change> {
+    fn evaluate(&mut self, now: u64) -> Option<Change> {
         if !self.up {
             return None;
         }

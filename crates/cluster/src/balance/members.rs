@@ -68,8 +68,8 @@ impl BackEnd {
 }
 
 /// True unless the back end is up.
-pub(super) fn is_down(members: &[BackEnd], of: u16) -> bool {
-    !members.get(usize::from(of)).is_some_and(|one| one.up)
+pub(super) fn is_down(members: &[BackEnd], backend: u16) -> bool {
+    !members.get(usize::from(backend)).is_some_and(|one| one.up)
 }
 
 /// Back ends that may own buckets of a class: its used back ends that are up. If there are none, all used ones that are

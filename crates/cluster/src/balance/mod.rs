@@ -7,16 +7,16 @@
 
 mod agreement;
 mod health;
-mod level;
+mod load_levelling;
 mod members;
 pub mod message;
 mod plan;
 mod pool;
 mod rendezvous;
+mod round_robin;
 /// A multistage router in virtual time.
 pub mod simulate;
 mod table;
-mod turns;
 
 pub use agreement::{Agreement, Heard, Relation};
 pub use health::{Cause, Change, Settings as HealthSettings, Watch};
@@ -24,8 +24,8 @@ pub use members::{Class, Intent, Member, State};
 pub use plan::{Demand, Layout, plan};
 pub use pool::{Ended, Pool, Settings};
 pub use rendezvous::{BUCKETS, Candidate, NOBODY, WEIGHT_MAX, key, owners, retarget};
+pub use round_robin::TURNS;
 pub use table::Table;
-pub use turns::TURNS;
 
 #[cfg(test)]
 mod agreement_tests;

@@ -40,29 +40,29 @@ pub struct Layout {
 const BOXES_MAX: f64 = 1e6;
 
 /// The smallest number of boxes that carries the load. The error is a sentence.
-pub fn plan(of: &Demand) -> Result<Layout, String> {
-    if of.ports == 0 || of.fronts == 0 || of.backs == 0 || of.switch == 0 {
+pub fn plan(demand: &Demand) -> Result<Layout, String> {
+    if demand.ports == 0 || demand.fronts == 0 || demand.backs == 0 || demand.switch == 0 {
         return Err("ports, fronts, backs and switch are at least 1".to_owned());
     }
-    let load = of.rate * f64::from(of.ports);
-    let by_ports = f64::from(of.ports.div_ceil(of.fronts));
+    let load = demand.rate * f64::from(demand.ports);
+    let by_ports = f64::from(demand.ports.div_ceil(demand.fronts));
     // Rounding errors must not add a box to a load that is a whole number of boxes.
     let boxes = |each: f64| (load / each - 1e-9).ceil().max(1.0);
     let (balancers, backends) = (
-        by_ports.max(boxes(of.balancer)),
-        boxes(of.backend) + f64::from(of.spare),
+        by_ports.max(boxes(demand.balancer)),
+        boxes(demand.backend) + f64::from(demand.spare),
     );
     if balancers + backends > BOXES_MAX {
         return Err(format!("that would be more than {BOXES_MAX} boxes"));
     }
-    let used = backends - f64::from(of.spare);
-    let cables = balancers * f64::from(of.backs) + backends;
+    let used = backends - f64::from(demand.spare);
+    let cables = balancers * f64::from(demand.backs) + backends;
     Ok(Layout {
         balancers: balancers as u32,
         backends: backends as u32,
         cables: cables as u32,
-        switches: (cables / f64::from(of.switch)).ceil() as u32,
-        carried: (balancers * of.balancer).min(used * of.backend),
+        switches: (cables / f64::from(demand.switch)).ceil() as u32,
+        carried: (balancers * demand.balancer).min(used * demand.backend),
     })
 }
 

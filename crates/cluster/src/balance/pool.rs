@@ -1,11 +1,11 @@
 //! The bucket tables of a balancer: they follow its back ends and what operators intend.
 
-use super::level::level;
+use super::load_levelling::level;
 use super::members::{BackEnd, Class, Intent, Member, State, candidates, is_down};
 use super::message::{Setting, TableState};
 use super::rendezvous::{Candidate, NOBODY, digest, key, owners, retarget};
+use super::round_robin::{RoundRobin, TURNS};
 use super::table::Table;
-use super::turns::{TURNS, Turns};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use sync::Lock;
@@ -36,7 +36,7 @@ struct Wanted {
     targets: Vec<u16>,
 }
 
-struct Inside {
+struct PoolState {
     members: Vec<BackEnd>,
     wanted: Vec<Wanted>,
     /// Time at which the remaining buckets move in any case; `None` if nothing moves.
@@ -54,7 +54,7 @@ pub struct Pool {
     /// Table of packets without a class, then those of the classes.
     tables: Vec<Table>,
     /// Round-robin order by table, in which each back end appears in proportion to its weight.
-    turns: Vec<Turns>,
+    turns: Vec<RoundRobin>,
     /// Back ends that speak for the router, the first choice first.
     speakers: Vec<u16>,
     /// The back end that speaks for the router, or [`NOBODY`].
@@ -67,7 +67,7 @@ pub struct Pool {
     idle: AtomicU64,
     /// Time at which the pool has settled; [`NEVER`] before the first sweep.
     settled_at: AtomicU64,
-    inside: Lock<Inside>,
+    inside: Lock<PoolState>,
 }
 
 /// Nanoseconds between two times that load is levelled.
@@ -107,14 +107,14 @@ impl Pool {
         let pool = Pool {
             settings,
             tables: wanted.iter().map(|of| Table::new(&of.targets)).collect(),
-            turns: wanted.iter().map(|_| Turns::default()).collect(),
+            turns: wanted.iter().map(|_| RoundRobin::default()).collect(),
             classes,
             speakers,
             speaker: AtomicU16::new(NOBODY),
             up: (0..words).map(|_| AtomicU64::new(0)).collect(),
             idle: AtomicU64::new(NEVER),
             settled_at: AtomicU64::new(NEVER),
-            inside: Lock::new(Inside {
+            inside: Lock::new(PoolState {
                 members,
                 wanted,
                 deadline: None,
@@ -123,20 +123,24 @@ impl Pool {
             }),
             loads: None,
         };
-        pool.publish(&pool.inside());
+        pool.publish(&pool.lock_state());
         pool
     }
 
     /// Makes buckets follow load: in each second, some idle buckets leave back ends with much load for others.
     pub fn level_load(&mut self) {
-        let count = self.inside().members.len();
+        let count = self.lock_state().members.len();
         self.loads = Some((0..count).map(|_| AtomicU64::new(0)).collect());
     }
 
     /// Counts bytes that were sent to a back end.
     #[inline]
-    pub fn carry(&self, of: u16, bytes: u64) {
-        if let Some(load) = self.loads.as_ref().and_then(|all| all.get(usize::from(of))) {
+    pub fn carry(&self, backend: u16, bytes: u64) {
+        if let Some(load) = self
+            .loads
+            .as_ref()
+            .and_then(|all| all.get(usize::from(backend)))
+        {
             load.fetch_add(bytes, Relaxed);
         }
     }
@@ -148,7 +152,7 @@ impl Pool {
         self.turns[usize::from(class)].order()
     }
 
-    /// The back end for the `count`-th packet of a class, or [`NOBODY`].
+    /// Back end for the `count`-th packet of a class, or [`NOBODY`].
     #[inline]
     pub fn turn(&self, class: u8, count: u32) -> u16 {
         self.turns(class)[count as usize % TURNS].load(Relaxed)
@@ -165,7 +169,7 @@ impl Pool {
         self.classes.is_empty()
     }
 
-    fn inside(&self) -> MutexGuard<'_, Inside> {
+    fn lock_state(&self) -> MutexGuard<'_, PoolState> {
         self.inside.lock()
     }
 
@@ -184,14 +188,14 @@ impl Pool {
 
     /// True if a back end is up.
     #[inline]
-    pub fn up(&self, of: u16) -> bool {
-        let word = self.up.get(usize::from(of / 64));
-        word.is_some_and(|word| word.load(Relaxed) >> (of % 64) & 1 != 0)
+    pub fn up(&self, backend: u16) -> bool {
+        let word = self.up.get(usize::from(backend / 64));
+        word.is_some_and(|word| word.load(Relaxed) >> (backend % 64) & 1 != 0)
     }
 
     /// Number of the back end with this name.
     pub fn number(&self, name: &str) -> Option<u16> {
-        let inside = self.inside();
+        let inside = self.lock_state();
         let at = inside
             .members
             .iter()
@@ -201,7 +205,7 @@ impl Pool {
 
     /// Present states of all back ends.
     pub fn states(&self) -> Vec<State> {
-        let inside = self.inside();
+        let inside = self.lock_state();
         let counts = self.tables[0].count(inside.members.len());
         let members = inside.members.iter().zip(counts);
         members
@@ -224,15 +228,15 @@ impl Pool {
 
     /// Planned owners of a table's buckets.
     pub fn targets(&self, class: usize) -> Vec<u16> {
-        let inside = self.inside();
+        let inside = self.lock_state();
         let wanted = inside.wanted.get(class);
         wanted.map(|of| of.targets.clone()).unwrap_or_default()
     }
 
     /// Sets the state of a back end as [`set_states`](Self::set_states) does, and returns the number of buckets that
     /// moved at once.
-    pub fn set_up(&self, of: u16, up: bool, now: u64) -> usize {
-        self.set_states(&[(of, up)], now).iter().sum()
+    pub fn set_up(&self, backend: u16, up: bool, now: u64) -> usize {
+        self.set_states(&[(backend, up)], now).iter().sum()
     }
 
     /// Sets the states of back ends that change together: up if they forward packets. The buckets of a back end that
@@ -240,7 +244,7 @@ impl Pool {
     /// comes up gets its buckets as after a planned change, but those of back ends that are down at once. Returns the
     /// number of buckets that moved at once, for each change.
     pub fn set_states(&self, states: &[(u16, bool)], now: u64) -> Vec<usize> {
-        let mut inside = self.inside();
+        let mut inside = self.lock_state();
         let mut changed = false;
         for &(of, up) in states {
             if let Some(one) = inside.members.get_mut(usize::from(of))
@@ -268,9 +272,9 @@ impl Pool {
 
     /// Sets an operator's intent for a back end. Buckets that are not idle move after `deadline` nanoseconds; `None`:
     /// as the settings say.
-    pub fn intend(&self, of: u16, intent: Intent, deadline: Option<u64>) {
-        let mut inside = self.inside();
-        if let Some(one) = inside.members.get_mut(usize::from(of)) {
+    pub fn intend(&self, backend: u16, intent: Intent, deadline: Option<u64>) {
+        let mut inside = self.lock_state();
+        if let Some(one) = inside.members.get_mut(usize::from(backend)) {
             one.intent = intent;
             (one.stamp, one.within) = (one.stamp.saturating_add(1), deadline);
             self.change(&mut inside, deadline);
@@ -278,21 +282,21 @@ impl Pool {
     }
 
     /// Sets the weight of a back end.
-    pub fn set_weight(&self, of: u16, weight: u16, deadline: Option<u64>) {
-        let mut inside = self.inside();
-        if let Some(one) = inside.members.get_mut(usize::from(of)) {
+    pub fn set_weight(&self, backend: u16, weight: u16, deadline: Option<u64>) {
+        let mut inside = self.lock_state();
+        if let Some(one) = inside.members.get_mut(usize::from(backend)) {
             one.member.weight = weight;
             (one.stamp, one.within) = (one.stamp.saturating_add(1), deadline);
             self.change(&mut inside, deadline);
         }
     }
 
-    /// Adopts a setting that an operator made at another balancer for the back end with key `of`, if it is newer.
-    /// Returns the back end's number in that case.
-    pub fn learn(&self, of: u64, new: Setting) -> Option<u16> {
-        let mut inside = self.inside();
+    /// Adopts a setting that an operator made at another balancer for the back end with key `backend_key`, if it is
+    /// newer. Returns the back end's number in that case.
+    pub fn learn(&self, backend_key: u64, new: Setting) -> Option<u16> {
+        let mut inside = self.lock_state();
         let mut all = inside.members.iter();
-        let at = all.position(|one| key(&one.member.name) == of)?;
+        let at = all.position(|one| key(&one.member.name) == backend_key)?;
         let one = &mut inside.members[at];
         if new <= one.setting() {
             return None;
@@ -311,7 +315,7 @@ impl Pool {
 
     /// Settings of back ends by operators, with the keys of the back ends' names.
     pub fn settings_by_hand(&self) -> Vec<(u64, Setting)> {
-        let inside = self.inside();
+        let inside = self.lock_state();
         let all = inside.members.iter();
         all.map(|one| (key(&one.member.name), one.setting()))
             .collect()
@@ -319,7 +323,7 @@ impl Pool {
 
     /// Planned state of all tables.
     pub fn tables(&self) -> Vec<TableState> {
-        let inside = self.inside();
+        let inside = self.lock_state();
         let is_moving = inside.deadline.is_some() || inside.allowed.is_some();
         let all = inside.wanted.iter();
         all.map(|of| TableState {
@@ -341,9 +345,9 @@ impl Pool {
     }
 
     /// Computes the tables again after a change of back ends.
-    fn change(&self, inside: &mut Inside, deadline: Option<u64>) {
+    fn change(&self, inside: &mut PoolState, deadline: Option<u64>) {
         let sets = std::iter::once(None).chain(self.classes.iter().map(Some));
-        let Inside {
+        let PoolState {
             members, wanted, ..
         } = inside;
         for ((class, of), table) in sets.zip(wanted).zip(&self.tables) {
@@ -367,7 +371,7 @@ impl Pool {
     }
 
     /// Publishes to workers the states of back ends, the speaker, and the turns.
-    fn publish(&self, inside: &Inside) {
+    fn publish(&self, inside: &PoolState) {
         for (turns, of) in self.turns.iter().zip(&inside.wanted) {
             turns.fill(&of.candidates);
         }
@@ -395,7 +399,7 @@ impl Pool {
         if now >= self.settled_at.load(Relaxed) {
             self.idle.store(self.settings.idle, Relaxed);
         }
-        let mut inside = self.inside();
+        let mut inside = self.lock_state();
         self.level(&mut inside, now);
         if let Some(allowed) = inside.allowed.take() {
             inside.deadline = Some(now.saturating_add(allowed));
@@ -412,7 +416,7 @@ impl Pool {
         } else {
             return None;
         };
-        let mut inside = self.inside();
+        let mut inside = self.lock_state();
         // A deadline that another change has set meanwhile is kept.
         if inside.allowed.is_none() {
             inside.deadline = None;
@@ -422,7 +426,7 @@ impl Pool {
 
     /// Moves some buckets away from back ends with much load. A bucket that has not moved since the last time stays,
     /// as its flows are active. Does nothing during a planned change.
-    fn level(&self, inside: &mut Inside, now: u64) {
+    fn level(&self, inside: &mut PoolState, now: u64) {
         let Some(loads) = &self.loads else {
             return;
         };
@@ -456,7 +460,7 @@ impl Pool {
             _ => self.settings.idle,
         });
         let new_number: Vec<u16> = {
-            let (mut inside, was) = (self.inside(), old.inside());
+            let (mut inside, was) = (self.lock_state(), old.lock_state());
             for one in &mut inside.members {
                 let known = was
                     .members
@@ -493,9 +497,9 @@ impl Pool {
             let owners: Vec<u16> = old.owners(from).into_iter().map(renumbered).collect();
             self.tables[at] = Table::new(&owners);
         }
-        let mut inside = self.inside();
+        let mut inside = self.lock_state();
         let sets = std::iter::once(None).chain(self.classes.iter().map(Some));
-        let Inside {
+        let PoolState {
             members, wanted, ..
         } = &mut *inside;
         for ((class, of), table) in sets.zip(wanted).zip(&self.tables) {

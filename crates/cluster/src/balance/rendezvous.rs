@@ -103,7 +103,7 @@ fn beats(a: Candidate, b: Candidate, bucket: usize) -> bool {
 }
 
 /// The best of the candidates for a bucket, or [`NOBODY`].
-fn best(candidates: &[Option<Candidate>], bucket: usize) -> u16 {
+fn best_candidate(candidates: &[Option<Candidate>], bucket: usize) -> u16 {
     let mut best: Option<(usize, Candidate)> = None;
     for (at, candidate) in candidates.iter().enumerate() {
         if let Some(new) = *candidate
@@ -117,7 +117,9 @@ fn best(candidates: &[Option<Candidate>], bucket: usize) -> u16 {
 
 /// The owner of each bucket, as an index into the candidates; an entry of these may be empty.
 pub fn owners(candidates: &[Option<Candidate>]) -> Vec<u16> {
-    (0..BUCKETS).map(|at| best(candidates, at)).collect()
+    (0..BUCKETS)
+        .map(|at| best_candidate(candidates, at))
+        .collect()
 }
 
 /// Updates `owners` after a change of candidates at the indexes `changed`. The result equals that of [`owners`],
@@ -126,7 +128,7 @@ pub fn retarget(owners: &mut [u16], candidates: &[Option<Candidate>], changed: &
     let at = |place: u16| candidates.get(usize::from(place)).copied().flatten();
     for (bucket, owner) in owners.iter_mut().enumerate() {
         let Some(mut winner) = at(*owner).filter(|_| !changed.contains(owner)) else {
-            *owner = best(candidates, bucket);
+            *owner = best_candidate(candidates, bucket);
             continue;
         };
         for &place in changed {

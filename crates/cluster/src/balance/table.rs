@@ -14,7 +14,7 @@ pub struct Table {
     /// differ waits to move.
     entries: Box<[AtomicU32; BUCKETS]>,
     /// For each moving bucket, the tick of its last packet.
-    seen: Box<[AtomicU32]>,
+    last_packet_ticks: Box<[AtomicU32]>,
     /// For each bucket, a bit: set if another balancer forbids the bucket to move although it is idle here.
     held: Box<[AtomicU64]>,
 }
@@ -47,7 +47,7 @@ impl Table {
         let entry = |at| AtomicU32::new(entry(owner(at), owner(at)));
         Table {
             entries: Box::new(std::array::from_fn(entry)),
-            seen: (0..BUCKETS).map(|_| AtomicU32::new(UNSEEN)).collect(),
+            last_packet_ticks: (0..BUCKETS).map(|_| AtomicU32::new(UNSEEN)).collect(),
             held: (0..BUCKETS / 64).map(|_| AtomicU64::new(0)).collect(),
         }
     }
@@ -75,7 +75,7 @@ impl Table {
     fn moving(&self, bucket: usize, known: u32, now: u64, idle: u64) -> u16 {
         let (owner, target) = halves(known);
         let now = tick(now);
-        let last = self.seen[bucket].swap(now, Relaxed);
+        let last = self.last_packet_ticks[bucket].swap(now, Relaxed);
         if last == UNSEEN || !is_idle(last, now, idle) || self.is_held(bucket) {
             return owner;
         }
@@ -94,7 +94,12 @@ impl Table {
 
     /// Sets the planned owner of each bucket. Buckets without an owner move to it at once.
     pub fn set_targets(&self, targets: &[u16]) {
-        for ((slot, seen), &target) in self.entries.iter().zip(&self.seen).zip(targets) {
+        for ((slot, seen), &target) in self
+            .entries
+            .iter()
+            .zip(&self.last_packet_ticks)
+            .zip(targets)
+        {
             let change = |known| {
                 let (owner, _) = halves(known);
                 let owner = if owner == NOBODY { target } else { owner };
@@ -127,7 +132,7 @@ impl Table {
     pub fn sweep(&self, now: u64, idle: u64) -> usize {
         let mut moving = 0;
         let now = tick(now);
-        for (bucket, (slot, seen)) in self.entries.iter().zip(&self.seen).enumerate() {
+        for (bucket, (slot, seen)) in self.entries.iter().zip(&self.last_packet_ticks).enumerate() {
             let known = slot.load(Relaxed);
             let (owner, target) = halves(known);
             if owner == target {
@@ -180,7 +185,7 @@ impl Table {
     /// State of a bucket's move: true if the bucket still has to move; true if it has to and is busy.
     pub fn waits(&self, bucket: usize, now: u64, idle: u64) -> (bool, bool) {
         let (owner, target) = self.get(bucket);
-        let last = self.seen[bucket].load(Relaxed);
+        let last = self.last_packet_ticks[bucket].load(Relaxed);
         let is_idle = last != UNSEEN && is_idle(last, tick(now), idle);
         (owner != target, owner != target && !is_idle)
     }

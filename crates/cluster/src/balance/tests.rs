@@ -1,7 +1,7 @@
 //! Properties of tables and pools, checked on random histories and against a naive model.
 
 use super::*;
-use crate::simulate::chance::Chance;
+use crate::simulate::rng::SimRng;
 
 const MS: u64 = 1_000_000;
 const SETTINGS: Settings = Settings {
@@ -30,8 +30,8 @@ fn pool(names: &[&str]) -> Pool {
     pool
 }
 
-fn share(owners: &[u16], of: u16) -> usize {
-    owners.iter().filter(|owner| **owner == of).count()
+fn share(owners: &[u16], backend: u16) -> usize {
+    owners.iter().filter(|owner| **owner == backend).count()
 }
 
 /// Sweeps several times, until every bucket counts as idle.
@@ -96,7 +96,7 @@ fn shares_follow_weights_within_statistical_bounds() {
 
 #[test]
 fn removal_moves_exactly_the_share_and_adding_again_gives_the_first_table() {
-    let mut chance = Chance::new(1);
+    let mut chance = SimRng::new(1);
     for _ in 0..10 {
         let count = 2 + chance.below(20) as usize;
         let names: Vec<String> = (0..count)
@@ -131,7 +131,7 @@ fn the_order_in_which_back_ends_are_listed_does_not_matter() {
 /// Targets depend only on the present back ends: after any history they equal those of a new table.
 #[test]
 fn tables_of_two_balancers_are_equal_after_any_history() {
-    let mut chance = Chance::new(2);
+    let mut chance = SimRng::new(2);
     let names = ["r1", "r2", "r3", "r4", "r5"];
     for _ in 0..4 {
         let (one, other) = (pool(&names), pool(&names));

@@ -66,11 +66,12 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// True if the lane gets stuck within ten seconds of heartbeats; `of` gives sent, taken and refused for each.
-    fn stuck(of: impl Fn(u64) -> (u64, u64, u64)) -> bool {
+    /// True if the lane gets stuck within ten seconds of heartbeats; `counters_at` gives sent, taken and refused for
+    /// each.
+    fn stuck(counters_at: impl Fn(u64) -> (u64, u64, u64)) -> bool {
         let mut progress = Progress::default();
         (0..2000).any(|beat| {
-            let (sent, taken, refused) = of(beat);
+            let (sent, taken, refused) = counters_at(beat);
             progress.is_stuck(sent, (taken, refused), beat * 5 * MS)
         })
     }

@@ -31,7 +31,7 @@ enum At {
 }
 
 /// Changes both directions of a link or of all links of a node, or only the outgoing directions if `one_way`.
-fn each_way(lab: &mut Lab, at: At, one_way: bool, what: impl Fn(&mut Way)) {
+fn each_way(lab: &mut Lab, at: At, one_way: bool, job: impl Fn(&mut Way)) {
     for (number, link) in lab.map.links.iter().enumerate() {
         for side in 0..2 {
             let from = usize::from(link.ends[side]);
@@ -41,7 +41,7 @@ fn each_way(lab: &mut Lab, at: At, one_way: bool, what: impl Fn(&mut Way)) {
                 At::Link(link) => link == number && (side == 0 || !one_way),
             };
             if here {
-                what(&mut lab.ways[number][side]);
+                job(&mut lab.ways[number][side]);
             }
         }
     }

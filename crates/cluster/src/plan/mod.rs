@@ -11,7 +11,7 @@ use crate::map::Map;
 
 /// Servers around switches: the design that the paper rejected.
 pub mod clos;
-mod fly;
+mod n_fly;
 
 /// A kind of network card.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +91,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refused {
     /// A number is zero, negative or not a number.
-    Senseless(&'static str),
+    InvalidNumber(&'static str),
     /// A server cannot process one port.
     Slow {
         /// Rate that a server would have to process, in bits per second.
@@ -111,7 +111,7 @@ pub enum Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
-            Refused::Senseless(what) => write!(f, "{what} must be greater than 0"),
+            Refused::InvalidNumber(what) => write!(f, "{what} must be greater than 0"),
             Refused::Slow { needs } => write!(
                 f,
                 "a server cannot process even one port, which takes {:.1} Gbit/s: plan with a lower rate or faster \
@@ -154,10 +154,10 @@ impl Wanted {
         }
     }
 
-    fn sensible(&self) -> Result<(), Refused> {
+    fn check_numbers(&self) -> Result<(), Refused> {
         let positive = |value: f64, what| match value > 0.0 && value.is_finite() {
             true => Ok(()),
-            false => Err(Refused::Senseless(what)),
+            false => Err(Refused::InvalidNumber(what)),
         };
         positive(f64::from(self.ports), "the number of ports")?;
         positive(self.rate, "the rate of a port")?;
@@ -195,7 +195,7 @@ fn wire(server: &Server, links: u32, rate: f64) -> Option<Wiring> {
 
 /// Plans a router.
 pub fn plan(wanted: &Wanted) -> Result<Plan, Refused> {
-    wanted.sensible()?;
+    wanted.check_numbers()?;
     let (ports_per_server, external) = wanted.ports_per_server()?;
     let port_servers = wanted.ports.div_ceil(ports_per_server);
     if port_servers as usize > NODES_MAX {
@@ -227,7 +227,7 @@ pub fn plan(wanted: &Wanted) -> Result<Plan, Refused> {
         return Ok(made(Topology::Mesh, link, wiring));
     }
     let (k, stages) =
-        fly::shape(&wanted.server, free, node_rate, port_servers).ok_or(Refused::FanOut)?;
+        n_fly::shape(&wanted.server, free, node_rate, port_servers).ok_or(Refused::FanOut)?;
     let link = 2.0 * node_rate / f64::from(k);
     let wiring = wire(&wanted.server, k, link).ok_or(Refused::FanOut)?;
     Ok(made(Topology::Fly { k, stages }, link, wiring))
@@ -312,7 +312,7 @@ impl Plan {
     pub fn map(&self) -> Map {
         let rate = f64::from(self.ports_per_server) * self.wanted.rate;
         match self.topology {
-            Topology::Fly { k, stages } => fly::map(self.port_servers, rate, k, stages),
+            Topology::Fly { k, stages } => n_fly::map(self.port_servers, rate, k, stages),
             _ => Map::mesh(self.port_servers as usize, rate),
         }
     }

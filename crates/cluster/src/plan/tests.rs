@@ -60,7 +60,7 @@ fn impossible_plans_are_refused_with_the_reason() {
     assert_eq!(plan(&wanted(4, 1.0, 1)), Err(Refused::Slots));
     assert!(matches!(
         plan(&wanted(0, 1.0, 5)),
-        Err(Refused::Senseless(_))
+        Err(Refused::InvalidNumber(_))
     ));
     assert!(matches!(
         plan(&wanted(5000, 1.0, 5)),

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Packet;
-use super::chance::Chance;
+use super::rng::SimRng;
 use super::server::Server;
 use crate::address::NodeId;
 use crate::health::{self, Cabling, Health};
@@ -78,7 +78,7 @@ impl Broken {
     }
 
     /// True if the failure affects a link.
-    fn breaks(self, a: NodeId, b: NodeId) -> bool {
+    fn affects_link(self, a: NodeId, b: NodeId) -> bool {
         self.hits(a, b) || self.hits(b, a)
     }
 
@@ -99,7 +99,7 @@ impl Broken {
 
 impl Users {
     /// The counter for a packet: `ends` or `through`.
-    fn of(&mut self, broken: Broken, packet: &Packet) -> &mut u64 {
+    fn counter_mut(&mut self, broken: Broken, packet: &Packet) -> &mut u64 {
         match broken.is_end_of(packet) {
             true => &mut self.ends,
             false => &mut self.through,
@@ -140,7 +140,7 @@ pub struct Users {
 
 /// Effect of a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Noticed {
+pub struct FailureEffect {
     /// Nanoseconds until all other nodes had stopped using the broken links; `None` if they did not.
     pub gone: Option<u64>,
     /// Nanoseconds until all nodes used the repaired links again; `None` if they did not.
@@ -172,7 +172,7 @@ pub(super) struct Beat {
 #[derive(Debug)]
 pub(super) struct Watch {
     failures: Vec<Failure>,
-    pub(super) noticed: Vec<Noticed>,
+    pub(super) noticed: Vec<FailureEffect>,
     pub(super) false_alarms: u64,
     /// The links that each node used at its last check.
     used: Vec<Links>,
@@ -183,7 +183,7 @@ pub(super) struct Watch {
     started: Vec<bool>,
     /// Time of each node's next check.
     pub(super) due: Vec<u64>,
-    chance: Chance,
+    chance: SimRng,
 }
 
 impl Watch {
@@ -193,12 +193,12 @@ impl Watch {
             nodes: Vec::new(),
             started: Vec::new(),
             due: Vec::new(),
-            noticed: vec![Noticed::default(); failures.len()],
+            noticed: vec![FailureEffect::default(); failures.len()],
             false_alarms: 0,
             used: Vec::new(),
             failures: failures.to_vec(),
             cabling: Vec::new(),
-            chance: Chance::new(seed),
+            chance: SimRng::new(seed),
         };
         watch.join(map, 0, false)?;
         Some(watch)
@@ -246,7 +246,7 @@ impl Watch {
     }
 
     /// Extra delay in nanoseconds of a frame from one node to another now; `None` if it is lost.
-    pub(super) fn passage(&mut self, now: u64, from: NodeId, to: NodeId) -> Option<u64> {
+    pub(super) fn extra_delay_ns(&mut self, now: u64, from: NodeId, to: NodeId) -> Option<u64> {
         let lost = self.chance.below(10) < LOST_OF_TEN;
         let mut hit = self
             .active(now)
@@ -259,19 +259,19 @@ impl Watch {
         })
     }
 
-    fn suffers(&self, now: u64, node: NodeId, how: Fault) -> Option<&Failure> {
+    fn active_failure(&self, now: u64, node: NodeId, how: Fault) -> Option<&Failure> {
         self.active(now)
             .find(|failure| failure.what == Broken::Node(node) && failure.how == how)
     }
 
     /// True if a node is dead now.
-    pub(super) fn dead(&self, now: u64, node: NodeId) -> bool {
-        self.suffers(now, node, Fault::Cut).is_some()
+    pub(super) fn is_dead(&self, now: u64, node: NodeId) -> bool {
+        self.active_failure(now, node, Fault::Cut).is_some()
     }
 
     /// End of a node's hang, if it hangs.
-    pub(super) fn hung(&self, now: u64, node: NodeId) -> Option<u64> {
-        self.suffers(now, node, Fault::Hang)
+    pub(super) fn hang_end(&self, now: u64, node: NodeId) -> Option<u64> {
+        self.active_failure(now, node, Fault::Hang)
             .map(|failure| failure.until)
     }
 
@@ -289,7 +289,7 @@ impl Watch {
             .tick(now, &mut |own, bytes| sent.push((own, Box::from(bytes))));
         for (own, bytes) in sent {
             let end = cabling.of(node)[own];
-            let Some(more) = self.passage(now, node, end.peer) else {
+            let Some(more) = self.extra_delay_ns(now, node, end.peer) else {
                 continue;
             };
             let cable = &mut links[2 * end.link + usize::from(node > end.peer)];
@@ -302,7 +302,7 @@ impl Watch {
     }
 
     /// Handles a heartbeat that a node has received.
-    pub(super) fn heard(&mut self, now: u64, beat: &Beat) {
+    pub(super) fn receive_heartbeat(&mut self, now: u64, beat: &Beat) {
         // A node that does not know of a link yet has no port for it.
         if beat.own >= self.cabling[usize::from(beat.to)].of(beat.to).len() {
             return;
@@ -336,7 +336,7 @@ impl Watch {
             return None;
         }
         let ways = Ways::new(&Reach::new(fabric, links), node);
-        self.note(now, fabric.map());
+        self.record_detections(now, fabric.map());
         Some(ways)
     }
 
@@ -349,7 +349,7 @@ impl Watch {
             let mut failures = self.failures.iter().zip(&self.noticed);
             let broken = failures.any(|(failure, noticed)| {
                 let mended = noticed.back.is_some_and(|back| now > failure.until + back);
-                failure.what.breaks(a, b) && now >= failure.from && !mended
+                failure.what.affects_link(a, b) && now >= failure.from && !mended
             });
             if before.up(link) && !links.up(link) && !broken {
                 self.false_alarms += 1;
@@ -358,18 +358,18 @@ impl Watch {
     }
 
     /// Records that a packet passes a place.
-    pub(super) fn passes(&mut self, now: u64, packet: &Packet, at: Place) {
+    pub(super) fn record_passage(&mut self, now: u64, packet: &Packet, at: Place) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             // A packet that passes a failing node also passes its links: count it once.
             let once = matches!(failure.what, Broken::Node(_)) == matches!(at, Place::Node(_));
             if now < failure.from && once && failure.what.is_at(at) {
-                *noticed.passed.of(failure.what, packet) += 1;
+                *noticed.passed.counter_mut(failure.what, packet) += 1;
             }
         }
     }
 
     /// Counts a packet that was lost at a place.
-    pub(super) fn lost(&mut self, now: u64, packet: &Packet, at: Place) {
+    pub(super) fn record_loss(&mut self, now: u64, packet: &Packet, at: Place) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             let before = |begun: u64, after: Option<u64>| {
                 after.is_none_or(|after| packet.chosen <= begun + after)
@@ -379,18 +379,18 @@ impl Watch {
                 false => failure.what.is_at(at) && before(failure.from, noticed.gone),
             };
             if now >= failure.from && caused {
-                *noticed.lost.of(failure.what, packet) += 1;
+                *noticed.lost.counter_mut(failure.what, packet) += 1;
                 return;
             }
         }
     }
 
     /// Records which nodes have noticed which failure.
-    fn note(&mut self, now: u64, map: &Map) {
+    fn record_detections(&mut self, now: u64, map: &Map) {
         for (failure, noticed) in self.failures.iter().zip(&mut self.noticed) {
             let hit = |link: &usize| {
                 let [a, b] = map.links[*link].ends;
-                failure.what.breaks(a, b)
+                failure.what.affects_link(a, b)
             };
             let hit: Vec<usize> = (0..map.links.len()).filter(hit).collect();
             let others = self.nodes.iter().enumerate();

@@ -1,6 +1,6 @@
 //! Traffic matrix: the rate from each input to each output.
 
-use super::chance::Chance;
+use super::rng::SimRng;
 use crate::address::NodeId;
 use crate::map::Map;
 
@@ -42,7 +42,7 @@ impl Matrix {
 
     /// For each of `ports` inputs, its outputs with their shares of the input's rate. An input's shares add up to at
     /// most 1.
-    pub fn rows(self, ports: usize, chance: &mut Chance) -> Vec<Vec<(usize, f64)>> {
+    pub fn rows(self, ports: usize, chance: &mut SimRng) -> Vec<Vec<(usize, f64)>> {
         let others = |from: usize| (0..ports).filter(move |&to| to != from);
         let each = |row: &dyn Fn(usize) -> Vec<(usize, f64)>| (0..ports).map(row).collect();
         let part = 1.0 / (ports.max(2) - 1) as f64;
@@ -80,7 +80,7 @@ impl Matrix {
 }
 
 /// A random cyclic permutation (Sattolo's algorithm): no element keeps its place.
-fn derangement(n: usize, chance: &mut Chance) -> Vec<usize> {
+fn derangement(n: usize, chance: &mut SimRng) -> Vec<usize> {
     let mut to: Vec<usize> = (0..n).collect();
     for at in (1..n).rev() {
         to.swap(at, chance.below(at as u64) as usize);
@@ -88,7 +88,7 @@ fn derangement(n: usize, chance: &mut Chance) -> Vec<usize> {
     to
 }
 
-fn mean_of_derangements(n: usize, chance: &mut Chance) -> Vec<Vec<(usize, f64)>> {
+fn mean_of_derangements(n: usize, chance: &mut SimRng) -> Vec<Vec<(usize, f64)>> {
     let count = n.min(6);
     let weights: Vec<f64> = (0..count).map(|_| 0.05 + chance.unit()).collect();
     let sum: f64 = weights.iter().sum();
@@ -131,7 +131,7 @@ mod tests {
     fn no_input_sends_more_than_its_rate_and_admissible_outputs_get_no_more() {
         for (matrix, name) in Matrix::ALL {
             for n in [2, 3, 4, 7, 64] {
-                let rows = matrix.rows(n, &mut Chance::new(3));
+                let rows = matrix.rows(n, &mut SimRng::new(3));
                 let mut to = vec![0.0; n];
                 for (from, row) in rows.iter().enumerate() {
                     assert!(row.iter().map(|(_, part)| part).sum::<f64>() < 1.000_001);

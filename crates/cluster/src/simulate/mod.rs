@@ -11,32 +11,32 @@ use crate::address::{Address, LEN, NodeId};
 use crate::map::{Fabric, Links, Map, Reach, Ways};
 use crate::resequencer::{Bounds, Numbers, Resequencer};
 use crate::spread::{Settings, Spread};
-use chance::Chance;
+use counters::Flow;
 use failures::{Beat, Watch};
 use queue::Queue;
+use rng::SimRng;
 use server::Server;
 use source::Source;
-use tally::Flow;
 
-/// Pseudo-random numbers from a seed.
-pub mod chance;
 mod config;
+mod control_plane;
+pub(crate) mod counters;
 mod failures;
-mod know;
 mod matrix;
 mod path;
 pub(crate) mod queue;
 mod report;
+/// Pseudo-random numbers from a seed.
+pub mod rng;
 pub(crate) mod server;
 mod source;
-pub(crate) mod tally;
 
 pub use config::{Config, Growth, Traffic};
-pub use failures::{Broken, Failure, Fault, Noticed, Users};
+pub use counters::{Histogram, Reordering, jain};
+pub use failures::{Broken, Failure, FailureEffect, Fault, Users};
 pub use matrix::Matrix;
 pub use report::{Drops, LinkLoads, PAIR_LEAST, Report, Stage};
 pub use source::{Record, Sizes, Trace, backbone};
-pub use tally::{Histogram, Reordering, jain};
 
 #[derive(Clone, Copy, Debug)]
 struct Packet {
@@ -70,7 +70,7 @@ enum Event {
     /// A packet arrives at a node by a link.
     Arrive(NodeId, Packet),
     /// A node's resequencer may have packets to release.
-    Tick(NodeId),
+    ResequencerTimer(NodeId),
     /// A node may have to send heartbeats.
     Look(NodeId),
     /// A heartbeat arrives at a node.
@@ -132,7 +132,7 @@ pub struct Simulation {
     /// True if frames have lanes.
     lanes: bool,
     settings: Settings,
-    chance: Chance,
+    chance: SimRng,
     nodes: Vec<Node>,
     /// Servers of the links' directions: for each link, that from its first end, then that from its second.
     links: Vec<Server>,
@@ -149,7 +149,7 @@ pub struct Simulation {
 impl Simulation {
     /// Simulation of a cluster.
     pub fn new(map: Map, config: Config) -> Simulation {
-        let mut chance = Chance::new(config.seed);
+        let mut chance = SimRng::new(config.seed);
         let fabric = Fabric::new(map);
         let map = fabric.map();
         let reach = Reach::new(&fabric, &Links::all(map));
@@ -201,7 +201,7 @@ impl Simulation {
             }
         }
         if !self.config.growth.is_empty() {
-            self.report.grow(0, ports.len());
+            self.report.begin_stage(0, ports.len());
         }
         for (step, growth) in self.config.growth.iter().enumerate() {
             self.events.add(growth.at, Event::Grow(step as u32));
@@ -226,7 +226,7 @@ impl Simulation {
                         asked[to] += part * rates;
                     }
                     let row: Vec<_> = row.iter().map(|&(to, part)| (ports[to], part)).collect();
-                    let (node, seed) = (ports[from], Chance::new(chance.bits()));
+                    let (node, seed) = (ports[from], SimRng::new(chance.bits()));
                     if !row.is_empty() && rate(node) > 0.0 {
                         let each = (flows / row.len() as u32).max(1);
                         let numbers = (first, each);
@@ -268,10 +268,10 @@ impl Simulation {
             match event {
                 Event::Source(number) => self.send(number),
                 Event::Arrive(node, packet) => self.process(node, packet),
-                Event::Tick(node) => self.tick(node),
+                Event::ResequencerTimer(node) => self.tick(node),
                 Event::Look(node) => self.look(node),
-                Event::Heard(beat) => self.hear(beat),
-                Event::Grow(step) => self.grow(step as usize),
+                Event::Heard(beat) => self.receive_heartbeat(beat),
+                Event::Grow(step) => self.add_servers(step as usize),
                 Event::Adopt(node) => self.adopt(node),
                 Event::Serve => self.serve_all(),
             }

@@ -1,9 +1,9 @@
 //! A packet's path through a simulated cluster.
 
-use super::chance::Chance;
+use super::counters::Flow;
 use super::failures::Place;
 use super::report::Drops;
-use super::tally::Flow;
+use super::rng::SimRng;
 use super::{COOKIE, Event, Packet, Simulation};
 use crate::address::{self, Address, HOPS_MAX, Kind, NO_NODE, NodeId};
 use crate::spread::Refusal;
@@ -43,13 +43,13 @@ impl Simulation {
             tag: (0, 0),
         };
         let measured = self.measured();
-        self.report.offer(&packet, measured);
+        self.report.record_offered(&packet, measured);
         self.enter(input, packet);
     }
 
     /// Processes a packet that arrives at a node's external port.
     fn enter(&mut self, node: NodeId, mut packet: Packet) {
-        let Some(done) = self.work(node, &packet) else {
+        let Some(done) = self.queue_packet(node, &packet) else {
             return;
         };
         let address = packet.address();
@@ -71,9 +71,9 @@ impl Simulation {
                 self.cross(node, choice.link, packet, done);
             }
             Err(Refusal::NoPath) => {
-                self.lose(done, &packet, Place::Node(node), |drops| &mut drops.no_path)
+                self.count_loss(done, &packet, Place::Node(node), |drops| &mut drops.no_path)
             }
-            Err(Refusal::Full) => self.lose(done, &packet, Place::Node(node), |drops| {
+            Err(Refusal::Full) => self.count_loss(done, &packet, Place::Node(node), |drops| {
                 &mut drops.ways_full
             }),
         }
@@ -81,7 +81,7 @@ impl Simulation {
 
     /// Processes a packet that arrives at a node by an internal link.
     pub(super) fn process(&mut self, node: NodeId, mut packet: Packet) {
-        let Some(done) = self.work(node, &packet) else {
+        let Some(done) = self.queue_packet(node, &packet) else {
             return;
         };
         match transit::pass(&packet.addresses, &self.ways[usize::from(node)], COOKIE) {
@@ -93,7 +93,7 @@ impl Simulation {
                 self.cross(node, link, packet, done);
             }
             Ok(Step::Heartbeat) => {}
-            Err(fault) => self.lose(done, &packet, Place::Node(node), |drops| match fault {
+            Err(fault) => self.count_loss(done, &packet, Place::Node(node), |drops| match fault {
                 Fault::NoPath => &mut drops.no_path,
                 Fault::TooManyHops => &mut drops.too_many_hops,
                 _ => &mut drops.faulty,
@@ -102,28 +102,28 @@ impl Simulation {
     }
 
     /// Time at which a node finishes a packet; `None` if its queue is full.
-    fn work(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
+    fn queue_packet(&mut self, node: NodeId, packet: &Packet) -> Option<u64> {
         let (measured, place) = (self.measured(), Place::Node(node));
         let work = &mut self.nodes[usize::from(node)].work;
         if let Some(watch) = &mut self.watch {
-            watch.passes(self.now, packet, place);
-            if watch.dead(self.now, node) {
-                self.lose(self.now, packet, place, |drops| &mut drops.dead);
+            watch.record_passage(self.now, packet, place);
+            if watch.is_dead(self.now, node) {
+                self.count_loss(self.now, packet, place, |drops| &mut drops.dead);
                 return None;
             }
-            if let Some(until) = watch.hung(self.now, node) {
+            if let Some(until) = watch.hang_end(self.now, node) {
                 work.busy = work.busy.max(until);
             }
         }
         let done = work.serve(self.now, packet.bytes, measured);
         if done.is_none() {
-            self.lose(self.now, packet, place, |drops| &mut drops.node_full);
+            self.count_loss(self.now, packet, place, |drops| &mut drops.node_full);
         }
         done
     }
 
     /// Counts a lost packet.
-    fn lose(
+    fn count_loss(
         &mut self,
         now: u64,
         packet: &Packet,
@@ -132,7 +132,7 @@ impl Simulation {
     ) {
         *name(&mut self.report.drops) += 1;
         if let Some(watch) = &mut self.watch {
-            watch.lost(now, packet, at);
+            watch.record_loss(now, packet, at);
         }
     }
 
@@ -146,18 +146,18 @@ impl Simulation {
         packet.chosen = self.now;
         let passage = match &mut self.watch {
             Some(watch) => {
-                watch.passes(now, &packet, place);
-                watch.passage(now, node, peer)
+                watch.record_passage(now, &packet, place);
+                watch.extra_delay_ns(now, node, peer)
             }
             None => Some(0),
         };
         let Some(more) = passage else {
-            return self.lose(now, &packet, place, |drops| &mut drops.dead);
+            return self.count_loss(now, &packet, place, |drops| &mut drops.dead);
         };
         packet.links += 1;
         let cable = &mut self.links[2 * link as usize + direction];
         match cable.serve(now, packet.bytes, measured) {
-            None => self.lose(now, &packet, place, |drops| &mut drops.link_full),
+            None => self.count_loss(now, &packet, place, |drops| &mut drops.link_full),
             Some(done) => self
                 .events
                 .add(done + self.config.delay + more, Event::Arrive(peer, packet)),
@@ -167,7 +167,7 @@ impl Simulation {
     /// Records that a packet has reached its output node.
     fn arrive(&mut self, node: NodeId, packet: Packet, now: u64) {
         let Some(order) = &mut self.nodes[usize::from(node)].order else {
-            return self.leave(node, &packet, now);
+            return self.send_out(node, &packet, now);
         };
         let mut out = Vec::new();
         let input = packet.address().input;
@@ -176,7 +176,8 @@ impl Simulation {
             .take(now, input, packet.tag, packet, &mut |packet| {
                 out.push(packet)
             });
-        out.iter().for_each(|packet| self.leave(node, packet, now));
+        out.iter()
+            .for_each(|packet| self.send_out(node, packet, now));
         self.plan_tick(node);
     }
 
@@ -190,7 +191,8 @@ impl Simulation {
         order.tick = None;
         let mut out = Vec::new();
         order.resequencer.tick(now, &mut |packet| out.push(packet));
-        out.iter().for_each(|packet| self.leave(node, packet, now));
+        out.iter()
+            .for_each(|packet| self.send_out(node, packet, now));
         self.plan_tick(node);
     }
 
@@ -201,16 +203,16 @@ impl Simulation {
         if let (None, Some(due)) = (order.tick, order.resequencer.due()) {
             let at = due.saturating_sub(self.config.latency).max(self.now);
             order.tick = Some(at);
-            self.events.add(at, Event::Tick(node));
+            self.events.add(at, Event::ResequencerTimer(node));
         }
     }
 
     /// Sends a packet out by its external port.
-    fn leave(&mut self, node: NodeId, packet: &Packet, now: u64) {
+    fn send_out(&mut self, node: NodeId, packet: &Packet, now: u64) {
         let born_measured = (self.config.warmup..self.end()).contains(&packet.born);
         let output = &mut self.nodes[usize::from(node)].output;
         match output.serve(now, packet.bytes, true) {
-            None => self.lose(now, packet, Place::Node(node), |drops| {
+            None => self.count_loss(now, packet, Place::Node(node), |drops| {
                 &mut drops.output_full
             }),
             Some(left) => {
@@ -227,5 +229,5 @@ impl Simulation {
 
 /// Hash of a flow, in place of that of a 5-tuple.
 fn flow_hash(flow: u32) -> u32 {
-    Chance::new(u64::from(flow)).bits() as u32
+    SimRng::new(u64::from(flow)).bits() as u32
 }

@@ -137,12 +137,12 @@ impl<E> Queue<E> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::chance::Chance;
+    use super::super::rng::SimRng;
     use super::*;
 
     #[test]
     fn events_come_in_the_order_of_time_and_then_of_making() {
-        let (mut queue, mut chance) = (Queue::new(), Chance::new(1));
+        let (mut queue, mut chance) = (Queue::new(), SimRng::new(1));
         let mut naive = Vec::new();
         let mut now = 0;
         let mut seen = Vec::new();

@@ -1,8 +1,8 @@
 //! Report of a simulated cluster.
 
+use super::counters::{Flow, Histogram, Reordering, jain};
 use super::server::Server;
-use super::tally::{Flow, Histogram, Reordering, jain};
-use super::{Node, Noticed, Packet};
+use super::{FailureEffect, Node, Packet};
 use crate::address::{HOPS_MAX, NodeId};
 use crate::map::Map;
 use crate::spread::Counts;
@@ -124,7 +124,7 @@ pub struct Report {
     /// The stages of a cluster that grows, measured or not.
     pub stages: Vec<Stage>,
     /// Effects of each failure.
-    pub noticed: Vec<Noticed>,
+    pub noticed: Vec<FailureEffect>,
     /// Number of times that a node took a working link for broken.
     pub false_alarms: u64,
     ports: usize,
@@ -153,14 +153,14 @@ impl Report {
     }
 
     /// Records the load that the matrix offers to each output, relative to its rate.
-    pub(super) fn ask(&mut self, asked: &[f64]) {
-        for (known, asked) in self.asked.iter_mut().zip(asked) {
-            *known = known.max(*asked);
+    pub(super) fn ask(&mut self, requested: &[f64]) {
+        for (known, requested) in self.asked.iter_mut().zip(requested) {
+            *known = known.max(*requested);
         }
     }
 
     /// Begins a stage in which `servers` servers send and receive.
-    pub(super) fn grow(&mut self, from: u64, servers: usize) {
+    pub(super) fn begin_stage(&mut self, from: u64, servers: usize) {
         self.stages.push(Stage {
             servers,
             from,
@@ -181,7 +181,7 @@ impl Report {
     }
 
     #[inline]
-    pub(super) fn offer(&mut self, packet: &Packet, measured: bool) {
+    pub(super) fn record_offered(&mut self, packet: &Packet, measured: bool) {
         self.packets_in += 1;
         let bytes = u64::from(packet.bytes);
         if let Some(stage) = self.stage(packet) {
@@ -204,8 +204,8 @@ impl Report {
             self.delivered += bytes;
             self.pair(packet)[1] += bytes;
             self.hops[usize::from(packet.links)] += 1;
-            self.latency.note(left - packet.born);
-            self.reordering.note(flow, packet.sequence);
+            self.latency.add(left - packet.born);
+            self.reordering.record_departure(flow, packet.sequence);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::chance::Chance;
+use super::rng::SimRng;
 use crate::address::NodeId;
 
 /// A packet of a trace.
@@ -89,7 +89,7 @@ pub(super) struct Source {
     /// Nanoseconds that a byte takes at the rate that is sent.
     per_byte: f64,
     kind: Kind,
-    chance: Chance,
+    chance: SimRng,
     /// True if the source has stopped sending.
     stopped: bool,
     /// Number of packets sent.
@@ -99,7 +99,7 @@ pub(super) struct Source {
 }
 
 /// Next packet, before it has a number and a time.
-struct Drawn {
+struct NextPacket {
     output: NodeId,
     bytes: u32,
     flow: u32,
@@ -112,7 +112,7 @@ impl Source {
         rate: f64,
         row: &[(NodeId, f64)],
         (first, flows): (u32, u32),
-        mut chance: Chance,
+        mut chance: SimRng,
     ) -> Source {
         let all: f64 = row.iter().map(|(_, part)| part).sum();
         let mut sum = 0.0;
@@ -149,7 +149,7 @@ impl Source {
                 output,
                 at: 0,
             },
-            chance: Chance::new(0),
+            chance: SimRng::new(0),
             stopped: false,
             sent: 0,
             late: 0.0,
@@ -174,7 +174,7 @@ impl Source {
         if self.stopped {
             return None;
         }
-        let Drawn {
+        let NextPacket {
             output,
             bytes,
             flow,
@@ -200,7 +200,7 @@ impl Source {
         })
     }
 
-    fn draw(&mut self, sizes: &Sizes, sum: u32) -> Option<Drawn> {
+    fn draw(&mut self, sizes: &Sizes, sum: u32) -> Option<NextPacket> {
         match &mut self.kind {
             Kind::Matrix {
                 entries,
@@ -211,7 +211,7 @@ impl Source {
                 *point = point.wrapping_add(0x9e37_79b9);
                 let at = entries.partition_point(|entry| entry.end <= u64::from(*point));
                 let entry = entries.get(at).or(entries.last())?;
-                Some(Drawn {
+                Some(NextPacket {
                     output: entry.output,
                     bytes: draw(sizes, sum, &mut self.chance),
                     flow: entry.flows + self.chance.below(u64::from(*flows)) as u32,
@@ -223,7 +223,7 @@ impl Source {
                 // Each round's flows are new ones.
                 let round = (*at / count) as u32;
                 *at += 1;
-                Some(Drawn {
+                Some(NextPacket {
                     output: *output,
                     bytes: record.bytes,
                     flow: round * trace.flows + record.flow,
@@ -233,7 +233,7 @@ impl Source {
     }
 }
 
-fn draw(sizes: &Sizes, sum: u32, chance: &mut Chance) -> u32 {
+fn draw(sizes: &Sizes, sum: u32, chance: &mut SimRng) -> u32 {
     let mut point = chance.below(u64::from(sum)) as u32;
     for &(bytes, weight) in sizes {
         match point.checked_sub(weight) {

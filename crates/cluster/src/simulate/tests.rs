@@ -111,7 +111,7 @@ fn the_same_seed_gives_the_same_result_and_another_does_not() {
 
 /// A trace that more than one path is needed for, with flows of different rates.
 fn one_to_one(delta: u64, resequence: Option<u64>) -> Report {
-    let mut chance = Chance::new(9);
+    let mut chance = SimRng::new(9);
     let mut draw = |below| chance.below(below);
     let records = (0..20_000).map(|_| {
         let bytes = if draw(2) == 0 { 64 } else { 1518 };

@@ -2,22 +2,23 @@
 //!
 //! [`request::ROUTES`] lists the requests; docs/api.md is generated from it. [`crate::view`] has the shapes of answers.
 //!
-//! With `/v1/routers/NAME/` in place of `/v1/`, a request is about that router: the same answers with its own counts.
-//! `info` describes it, `reload` replaces its configuration, `stop` ends it alone. Without a name the only router is
-//! meant. If there are several, `info`, `stop` and `/metrics` (with a label `router`) cover the whole process, and
-//! `reload` reads the file that describes them.
+//! With `/v1/routers/NAME/` in place of `/v1/`, a request is about the router NAME: the answers have the same form,
+//! with that router's counters. `info` describes the router, `reload` replaces its configuration, `stop` ends it alone.
+//! Without a name, the request is about the only router. If there are several, `info`, `stop` and `/metrics` (with a
+//! label `router`) cover the whole process, and `reload` reads the file that describes them.
 //!
 //! Errors are 4xx or 5xx with `{"error": "a sentence"}`. Requests that wait for workers run on blocking threads, a
-//! bounded number at a time, so a slow or hostile client blocks neither the workers nor other clients. TCP clients, who
-//! may be anybody, have places and threads of their own, one request each, and little time for it. A client that reads
-//! nothing of an answer for half a minute is disconnected. A body is accepted if there is memory for all of it.
+//! bounded number at a time, so a slow or hostile client blocks neither the workers nor other clients. TCP clients are
+//! not authenticated, so they have separate limits of connections and threads, one request each, and a short timeout. A
+//! client that reads nothing of an answer for half a minute is disconnected. A body is accepted only if memory for all
+//! of it can be reserved.
 
-mod patient;
 mod reply;
 pub mod request;
+mod timed_stream;
 
 use crate::compile::describe::describe;
-use crate::isolated::remote::{self, Answer, Place};
+use crate::isolated::remote::{self, Answer, RemoteAddress};
 use crate::process::Process;
 use crate::running::{Control, capture, trace};
 use crate::view::{self, Failure};
@@ -26,12 +27,12 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use patient::Patient;
 use reply::{CAPTURE, JSON, Reply, TEXT, json, refused, stream, text};
 use request::Request;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use timed_stream::TimedStream;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
@@ -43,25 +44,25 @@ const BODY_MAX: usize = 64 << 20;
 /// Memory limit for the bodies of all requests together, in bytes.
 const BODIES_MAX: usize = 2 * BODY_MAX;
 /// Unit in which the memory of bodies is counted, in bytes.
-const PIECE: usize = 1024;
+const BODY_UNIT_BYTES: usize = 1024;
 /// Timeout for a client to send its request, and to read a part of its answer.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Delay after a failed accept, which is most likely caused by a lack of descriptors.
-const CALM: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Maximum number of connected clients; further clients wait.
 const CLIENTS_MAX: usize = 64;
 /// Maximum number of concurrent requests that wait for workers.
-const WORKING_MAX: usize = 8;
-/// Maximum number of clients that fetch metrics by TCP, and maximum number of those that wait for workers.
+const WAITING_REQUESTS_MAX: usize = 8;
+/// Maximum number of TCP clients, and maximum number of these that wait for workers.
 const FETCHING_MAX: usize = 32;
 const FETCHED_MAX: usize = 2;
 /// Timeout for the complete request of a TCP client.
-const FETCH_TIME: Duration = Duration::from_secs(10);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Maximum number of concurrent captures and traces.
-const WATCHING_MAX: usize = 4;
-/// Maximum number of pieces of a capture that are queued for a slow client.
-const PIECES_MAX: usize = 16;
+const CAPTURES_MAX: usize = 4;
+/// Maximum number of chunks of a capture that are queued for a slow client.
+const QUEUED_CHUNKS_MAX: usize = 16;
 
 /// API of a process, for one kind of clients.
 #[derive(Clone)]
@@ -71,7 +72,7 @@ pub(crate) struct Api {
     working: Arc<Semaphore>,
     watching: Arc<Semaphore>,
     reloading: Arc<Semaphore>,
-    /// Free memory for request bodies, in units of `PIECE`.
+    /// Free memory for request bodies, in units of `BODY_UNIT_BYTES`.
     room: Arc<Semaphore>,
     /// True if only metrics are served.
     metrics_only: bool,
@@ -80,10 +81,10 @@ pub(crate) struct Api {
 impl Api {
     /// The full API.
     pub(crate) fn new(process: Arc<Process>) -> Api {
-        Api::with_places(process, CLIENTS_MAX, WORKING_MAX)
+        Api::with_places(process, CLIENTS_MAX, WAITING_REQUESTS_MAX)
     }
 
-    /// API for metrics only. Its clients use limits of their own.
+    /// API for metrics only. Its clients have separate limits.
     pub(crate) fn of_metrics(process: Arc<Process>) -> Api {
         Api {
             metrics_only: true,
@@ -96,28 +97,28 @@ impl Api {
             process,
             clients: Arc::new(Semaphore::new(clients)),
             working: Arc::new(Semaphore::new(working)),
-            watching: Arc::new(Semaphore::new(WATCHING_MAX)),
+            watching: Arc::new(Semaphore::new(CAPTURES_MAX)),
             reloading: Arc::new(Semaphore::new(1)),
-            room: Arc::new(Semaphore::new(BODIES_MAX / PIECE)),
+            room: Arc::new(Semaphore::new(BODIES_MAX / BODY_UNIT_BYTES)),
             metrics_only: false,
         }
     }
 
-    /// Serves clients of a TCP socket, one request per connection, within `FETCH_TIME`. Never returns.
+    /// Serves clients of a TCP socket, one request per connection, within `METRICS_TIMEOUT`. Never returns.
     pub(crate) async fn serve_tcp(self, listener: tokio::net::TcpListener) -> Infallible {
         loop {
-            let place = self.place().await;
+            let slot = self.acquire_slot().await;
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let api = self.clone();
                     tokio::spawn(async move {
                         let answered = api.connection(stream, false);
                         // A slow client is abandoned.
-                        let _ = tokio::time::timeout(FETCH_TIME, answered).await;
-                        drop(place);
+                        let _ = tokio::time::timeout(METRICS_TIMEOUT, answered).await;
+                        drop(slot);
                     });
                 }
-                Err(_) => tokio::time::sleep(CALM).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     }
@@ -125,22 +126,22 @@ impl Api {
     /// Serves clients of a UNIX socket. Never returns.
     pub(crate) async fn serve(self, listener: tokio::net::UnixListener) -> Infallible {
         loop {
-            let place = self.place().await;
+            let slot = self.acquire_slot().await;
             match listener.accept().await {
                 Ok((stream, _)) => {
                     let api = self.clone();
                     tokio::spawn(async move {
-                        api.connection(Patient::new(stream), true).await;
-                        drop(place);
+                        api.connection(TimedStream::new(stream), true).await;
+                        drop(slot);
                     });
                 }
-                Err(_) => tokio::time::sleep(CALM).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             }
         }
     }
 
     /// Waits for a free client slot.
-    async fn place(&self) -> Option<OwnedSemaphorePermit> {
+    async fn acquire_slot(&self) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed.
         Arc::clone(&self.clients).acquire_owned().await.ok()
     }
@@ -156,7 +157,7 @@ impl Api {
         // An error of a connection concerns only its client.
         let _ = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(PATIENCE)
+            .header_read_timeout(CLIENT_TIMEOUT)
             .keep_alive(keep_alive)
             .serve_connection(TokioIo::new(stream), service)
             .await;
@@ -168,11 +169,13 @@ impl Api {
         if self.metrics_only && wanted != Request::Metrics {
             return Err(Refusal::new(403, "only /metrics is served here"));
         }
-        // Requests that concern the process itself.
+        // Requests about the process itself.
         match (&name, &wanted) {
-            (None, Request::Metrics) => return self.work(|p| Ok(text(p.metrics()?))).await,
-            (None, Request::Info) => return self.work(|p| json(&p.info())).await,
-            (None, Request::Routers) => return self.work(|p| json(&p.list_routers()?)).await,
+            (None, Request::Metrics) => return self.run_blocking(|p| Ok(text(p.metrics()?))).await,
+            (None, Request::Info) => return self.run_blocking(|p| json(&p.info())).await,
+            (None, Request::Routers) => {
+                return self.run_blocking(|p| json(&p.list_routers()?)).await;
+            }
             (None, Request::Stop) => {
                 self.process.stop();
                 return Ok(text("stopping\n".to_owned()));
@@ -187,7 +190,7 @@ impl Api {
                     reply
                 };
                 // Reloads are serialised; waiting ones block no other requests.
-                return self.within(&self.reloading, run).await;
+                return self.run_in_slot(&self.reloading, run).await;
             }
             (Some(name), Request::Stop) => {
                 let name = name.clone();
@@ -195,16 +198,16 @@ impl Api {
                     p.stop_router(&name)?;
                     Ok(text("stopping\n".to_owned()))
                 };
-                return self.work(run).await;
+                return self.run_blocking(run).await;
             }
             _ => {}
         }
         let isolated = &self.process.isolated;
-        if let Some((name, place)) = name
+        if let Some((name, slot)) = name
             .as_deref()
-            .and_then(|name| Some((name, isolated.place(name)?)))
+            .and_then(|name| Some((name, isolated.remote_address(name)?)))
         {
-            let pieces = self.hand_on(&place, request, &wanted).await?;
+            let pieces = self.hand_on(&slot, request, &wanted).await?;
             if wanted == Request::Info {
                 let mut info = info_of(pieces).await?;
                 // Clients write to this file, so the path must not come from the isolated router.
@@ -220,9 +223,9 @@ impl Api {
         match wanted {
             Request::Capture(spec) => self.capture(router, spec).await,
             Request::Trace(spec) => {
-                let place = self.watch()?;
+                let slot = self.watch()?;
                 let run = move |_: &Process| json(&trace::run(&router, &spec)?);
-                self.blocking(place, run).await
+                self.blocking(slot, run).await
             }
             Request::Write { path } => {
                 let (body, room) = self.body(request).await?;
@@ -233,16 +236,16 @@ impl Api {
                     drop((value, room));
                     Ok(text(answer))
                 };
-                self.work(run).await
+                self.run_blocking(run).await
             }
-            wanted => self.work(move |_| ask(&router, wanted)).await,
+            wanted => self.run_blocking(move |_| ask(&router, wanted)).await,
         }
     }
 
     /// Forwards a request to an isolated router's process.
     async fn hand_on(
         &self,
-        place: &Place,
+        place: &RemoteAddress,
         request: hyper::Request<Incoming>,
         wanted: &Request,
     ) -> Result<mpsc::Receiver<Bytes>, Refusal> {
@@ -250,8 +253,8 @@ impl Api {
         let target = request::of_router(request.uri());
         let comes = match wanted {
             Request::Capture(_) => Answer::Endless,
-            Request::Trace(_) => Answer::Late,
-            _ => Answer::Soon,
+            Request::Trace(_) => Answer::Long,
+            _ => Answer::Short,
         };
         let seat = match wanted {
             Request::Capture(_) | Request::Trace(_) => Some(self.watch()?),
@@ -280,11 +283,14 @@ impl Api {
             .size_hint()
             .upper()
             .and_then(|n| usize::try_from(n).ok());
-        let pieces = most.unwrap_or(BODY_MAX).min(BODY_MAX).div_ceil(PIECE);
+        let pieces = most
+            .unwrap_or(BODY_MAX)
+            .min(BODY_MAX)
+            .div_ceil(BODY_UNIT_BYTES);
         let room = Arc::clone(&self.room).try_acquire_many_owned(pieces as u32);
         let busy = |_| Refusal::new(503, "too many bytes of requests at once: try again");
         let room = room.map_err(busy)?;
-        match tokio::time::timeout(PATIENCE, Limited::new(body, BODY_MAX).collect()).await {
+        match tokio::time::timeout(CLIENT_TIMEOUT, Limited::new(body, BODY_MAX).collect()).await {
             Ok(Ok(body)) => Ok((body.to_bytes(), room)),
             Ok(Err(_)) => Err(too_large()),
             Err(_) => Err(Refusal::new(408, "the request came too slowly")),
@@ -292,22 +298,22 @@ impl Api {
     }
 
     /// Runs a job that may wait for workers, on a blocking thread.
-    async fn work(
+    async fn run_blocking(
         &self,
         run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<Reply, Refusal> {
-        self.within(&self.working, run).await
+        self.run_in_slot(&self.working, run).await
     }
 
     /// Runs a job on a blocking thread, once one of the given slots is free.
-    async fn within(
+    async fn run_in_slot(
         &self,
         places: &Arc<Semaphore>,
         run: impl FnOnce(&Process) -> Result<Reply, Refusal> + Send + 'static,
     ) -> Result<Reply, Refusal> {
-        let place = Arc::clone(places).acquire_owned().await;
+        let slot = Arc::clone(places).acquire_owned().await;
         let closed = |_| Refusal::new(503, "the router ends");
-        self.blocking(place.map_err(closed)?, run).await
+        self.blocking(slot.map_err(closed)?, run).await
     }
 
     async fn blocking(
@@ -332,15 +338,15 @@ impl Api {
     /// All slots are in use.
     fn watch(&self) -> Result<OwnedSemaphorePermit, Refusal> {
         let busy = |_| {
-            let text = format!("{WATCHING_MAX} captures and traces run already: end one");
+            let text = format!("{CAPTURES_MAX} captures and traces run already: end one");
             Refusal::new(429, text)
         };
         Arc::clone(&self.watching).try_acquire_owned().map_err(busy)
     }
 
     async fn capture(&self, control: Arc<Control>, spec: capture::Spec) -> Result<Reply, Refusal> {
-        let place = self.watch()?;
-        let (to, pieces) = mpsc::channel(PIECES_MAX);
+        let slot = self.watch()?;
+        let (to, pieces) = mpsc::channel(QUEUED_CHUNKS_MAX);
         let (started, start) = tokio::sync::oneshot::channel();
         tokio::task::spawn_blocking(move || {
             match capture::Capture::start(&control, spec) {
@@ -350,7 +356,7 @@ impl Api {
                     capture.run(&to);
                 }
             }
-            drop(place);
+            drop(slot);
         });
         let broken = |_| Refusal::new(500, "the capture failed inside the router");
         start.await.map_err(broken)??;
@@ -369,7 +375,7 @@ fn kind_of(wanted: &Request) -> &'static str {
 
 /// Parses the `info` answer of an isolated router.
 async fn info_of(pieces: mpsc::Receiver<Bytes>) -> Result<view::Info, Refusal> {
-    let text = remote::whole(pieces, remote::INFO_MAX).await?;
+    let text = remote::collect_body(pieces, remote::INFO_MAX).await?;
     serde_json::from_slice(&text).map_err(|e| {
         Refusal::new(
             502,

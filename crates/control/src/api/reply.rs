@@ -38,7 +38,7 @@ fn reply(status: StatusCode, kind: &'static str, body: Either<Full<Bytes>, Piece
     reply
 }
 
-fn whole(body: impl Into<Bytes>) -> Either<Full<Bytes>, Pieces> {
+fn full_body(body: impl Into<Bytes>) -> Either<Full<Bytes>, Pieces> {
     Either::Left(Full::new(body.into()))
 }
 
@@ -49,12 +49,12 @@ pub(super) const CAPTURE: &str = "application/x-pcapng";
 
 /// Answer with plain text.
 pub(super) fn text(text: String) -> Reply {
-    reply(StatusCode::OK, TEXT, whole(text))
+    reply(StatusCode::OK, TEXT, full_body(text))
 }
 
 pub(super) fn json(value: &impl Serialize) -> Result<Reply, Refusal> {
     let body = serde_json::to_vec(value).map_err(|e| Refusal::new(500, e.to_string()))?;
-    Ok(reply(StatusCode::OK, JSON, whole(body)))
+    Ok(reply(StatusCode::OK, JSON, full_body(body)))
 }
 
 pub(super) fn stream(kind: &'static str, pieces: Receiver<Bytes>) -> Reply {
@@ -67,5 +67,5 @@ pub(super) fn refused(refusal: &Refusal) -> Reply {
         error: refusal.text.clone(),
     };
     let body = serde_json::to_vec(&wrong).unwrap_or_default();
-    reply(status, JSON, whole(body))
+    reply(status, JSON, full_body(body))
 }

@@ -47,7 +47,7 @@ pub enum Request {
     Stop,
 }
 
-/// Maker of a request from the name of a handler, or an empty string, and the query.
+/// Constructor of a request. Its arguments are the name of a handler (empty if there is none) and the query.
 type Make = fn(&str, &Arguments) -> Result<Request, Refusal>;
 
 /// A kind of request.
@@ -167,7 +167,7 @@ impl Route {
     }
 
     /// True if the request may have this method. A client that cannot send PUT writes by POST.
-    fn takes(&self, method: &str) -> bool {
+    fn allows_method(&self, method: &str) -> bool {
         method == self.method || (self.method == "PUT" && method == "POST")
     }
 
@@ -227,8 +227,8 @@ fn parse_rest(method: &str, path: &str, query: Option<&str>) -> Result<Request, 
         let Some(handler) = route.handler(path) else {
             continue;
         };
-        if route.takes(method) {
-            arguments.only(&route.parameters())?;
+        if route.allows_method(method) {
+            arguments.allow_only(&route.parameters())?;
             return (route.make)(handler, &arguments);
         }
         methods.push(route.method);
@@ -341,7 +341,7 @@ impl Arguments {
     }
 
     /// Refuses parameters whose names are not in `known`.
-    fn only(&self, known: &[&str]) -> Result<(), Refusal> {
+    fn allow_only(&self, known: &[&str]) -> Result<(), Refusal> {
         let strange = self
             .0
             .iter()
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_is_named_before_what_is_asked_of_it() {
+    fn router_name_precedes_the_request_in_a_path() {
         let parse = |path| super::parse("GET", path, None);
         let of = |name: &str, request| Ok((Some(name.to_owned()), request));
         assert_eq!(parse("/v1/routers"), Ok((None, Request::Routers)));
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_a_router_is_asked_without_its_name() {
+    fn request_to_an_isolated_process_omits_the_routers_name() {
         for (asked, right) in [
             ("/v1/routers/red", "/v1/info"),
             ("/v1/routers/red/stats", "/v1/stats"),

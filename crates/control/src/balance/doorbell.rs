@@ -7,14 +7,14 @@ use std::thread::Thread;
 /// A doorbell. It wakes the thread that first checked it. Ringing takes no lock.
 #[derive(Default)]
 pub(super) struct Doorbell {
-    rung: AtomicBool,
+    pending: AtomicBool,
     listener: OnceLock<Thread>,
 }
 
 impl Doorbell {
     /// Rings the doorbell. While it is pending, the call costs one load.
     pub(super) fn ring(&self) {
-        if self.rung.load(Ordering::Relaxed) || self.rung.swap(true, Ordering::AcqRel) {
+        if self.pending.load(Ordering::Relaxed) || self.pending.swap(true, Ordering::AcqRel) {
             return;
         }
         if let Some(listener) = self.listener.get() {
@@ -24,13 +24,13 @@ impl Doorbell {
 
     /// True if the doorbell is pending.
     pub(super) fn is_rung(&self) -> bool {
-        self.rung.load(Ordering::Acquire)
+        self.pending.load(Ordering::Acquire)
     }
 
     /// True if the doorbell was rung since the last call. Later rings wake the calling thread.
     pub(super) fn was_rung(&self) -> bool {
         self.listener.get_or_init(std::thread::current);
-        self.rung.swap(false, Ordering::AcqRel)
+        self.pending.swap(false, Ordering::AcqRel)
     }
 }
 

@@ -1,17 +1,17 @@
-//! Load balancing of buckets of flows over workers: which worker owns which bucket, and how many workers a load needs.
+//! Load balancing of flow buckets over workers: the owner of each bucket, and the number of active workers.
 //!
-//! Packets are sorted into buckets and handed to the workers that own them ([`steer`]). A [`Balance`] measures the load
-//! of each bucket and of each worker at intervals, without disturbing the workers. Pure functions ([`moves`],
-//! [`scale`]) decide which buckets move.
+//! Packets are classified into buckets and handed to the bucket owners ([`steer`]). A [`Balance`] measures the load of
+//! each bucket and of each worker at intervals, without disturbing the workers. Pure functions ([`moves`],
+//! [`worker_count`]) decide which buckets move.
 
 mod doorbell;
 mod driver;
-mod follow;
 pub mod moves;
-mod scale;
+mod port_updates;
 mod settings;
-mod slower;
+mod slow_workers;
 mod text;
+mod worker_count;
 
 #[cfg(test)]
 mod tests;
@@ -20,4 +20,4 @@ pub use driver::{Balance, Event, Workers};
 pub use settings::{Mode, Settings};
 
 /// Minimum interval between measurements caused by rings.
-pub const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
+pub const RING_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_millis(10);

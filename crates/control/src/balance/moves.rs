@@ -1,8 +1,8 @@
 //! Choice of the buckets that change worker: a pure function from loads to moves.
 //!
-//! Workers that are to stop give all their buckets. Then the heaviest worker gives to the lightest, each time the
-//! bucket closest to the excess of the one and the lack of the other. So few buckets move. If no single bucket helps,
-//! two are exchanged.
+//! Inactive workers lose all their buckets. Then buckets move from the most loaded worker to the least loaded one, each
+//! time the bucket whose load is closest to the difference from the mean. So few buckets move. If no single move helps,
+//! two buckets are exchanged.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub struct Move {
 
 /// Reason why buckets should move, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
+pub enum Reason {
     /// There was no load.
     Idle,
     /// No worker deviates from the mean by more than the threshold.
@@ -90,9 +90,9 @@ pub struct Proposal {
     /// Load of each worker after the moves, assuming constant loads of buckets.
     pub after: Vec<u64>,
     /// Buckets whose load alone exceeds a worker's fair share, heaviest first. A bucket is never split.
-    pub above: Vec<usize>,
+    pub oversized: Vec<usize>,
     /// Reason for the proposal.
-    pub why: Why,
+    pub why: Reason,
 }
 
 /// Proposes moves. `base` contains each worker's load apart from these buckets, in packets; `works` is true for active
@@ -104,56 +104,56 @@ pub fn propose(buckets: &[Bucket], base: &[u64], works: &[bool], limits: Limits)
     let mean = mean(&state.loads, &active);
     let left = buckets.iter().find(|b| !works[b.worker]).map(|b| b.worker);
     let why = match left {
-        _ if active.is_empty() => Why::Idle,
-        Some(worker) => Why::Leaves(worker),
-        None => judge(&state.loads, &active, mean, limits),
+        _ if active.is_empty() => Reason::Idle,
+        Some(worker) => Reason::Leaves(worker),
+        None => reason(&state.loads, &active, mean, limits),
     };
-    if matches!(why, Why::Leaves(_)) {
-        state.leave(&active);
+    if matches!(why, Reason::Leaves(_)) {
+        state.empty_inactive(&active);
     }
-    if matches!(why, Why::Leaves(_) | Why::Uneven(..)) {
-        state.even(active, limits.target);
+    if matches!(why, Reason::Leaves(_) | Reason::Uneven(..)) {
+        state.level_loads(active, limits.target);
     }
     let above = |b: &usize| buckets[*b].load as f64 > mean && mean > 0.0;
-    let mut above: Vec<usize> = (0..buckets.len()).filter(above).collect();
-    above.sort_by_key(|&b| std::cmp::Reverse(buckets[b].load));
+    let mut oversized: Vec<usize> = (0..buckets.len()).filter(above).collect();
+    oversized.sort_by_key(|&b| std::cmp::Reverse(buckets[b].load));
     Proposal {
         moves: state.moves(buckets),
         before,
         after: state.loads,
-        above,
+        oversized,
         why,
     }
 }
 
-fn mean(loads: &[u64], of: &[usize]) -> f64 {
-    of.iter().map(|&w| loads[w] as f64).sum::<f64>() / of.len().max(1) as f64
+fn mean(loads: &[u64], workers: &[usize]) -> f64 {
+    workers.iter().map(|&w| loads[w] as f64).sum::<f64>() / workers.len().max(1) as f64
 }
 
 /// Worker with the greatest relative deviation from the mean, and this deviation.
-fn worst(loads: &[u64], of: &[usize], mean: f64) -> Option<(usize, f64)> {
+fn max_deviation(loads: &[u64], workers: &[usize], mean: f64) -> Option<(usize, f64)> {
     let off = |w: usize| (loads[w] as f64 - mean).abs() / mean;
-    let worst = of.iter().copied().max_by(|&a, &b| {
+    let worst = workers.iter().copied().max_by(|&a, &b| {
         // The first worker counts if deviations are equal.
         off(a).total_cmp(&off(b)).then(b.cmp(&a))
     });
     worst.map(|w| (w, off(w)))
 }
 
-fn judge(loads: &[u64], active: &[usize], mean: f64, limits: Limits) -> Why {
+fn reason(loads: &[u64], active: &[usize], mean: f64, limits: Limits) -> Reason {
     if mean <= 0.0 {
-        return Why::Idle;
+        return Reason::Idle;
     }
-    match worst(loads, active, mean) {
+    match max_deviation(loads, active, mean) {
         Some((worker, off)) if off > limits.share => {
             // Three standard deviations of independent packets.
             let chance = 3.0 / mean.sqrt();
             match off > chance {
-                true => Why::Uneven(worker, off),
-                false => Why::Chance,
+                true => Reason::Uneven(worker, off),
+                false => Reason::Chance,
             }
         }
-        _ => Why::Even,
+        _ => Reason::Even,
     }
 }
 
@@ -165,7 +165,7 @@ struct State {
     /// Buckets with packets by worker, lightest first.
     loaded: Vec<Vec<Load>>,
     /// Buckets without packets, by worker.
-    silent: Vec<Vec<usize>>,
+    idle_buckets: Vec<Vec<usize>>,
     owner: Vec<usize>,
 }
 
@@ -174,13 +174,13 @@ impl State {
         let mut state = State {
             loads: base.to_vec(),
             loaded: vec![Vec::new(); works.len()],
-            silent: vec![Vec::new(); works.len()],
+            idle_buckets: vec![Vec::new(); works.len()],
             owner: buckets.iter().map(|b| b.worker).collect(),
         };
         for (at, bucket) in buckets.iter().enumerate() {
             state.loads[bucket.worker] += bucket.load;
             match bucket.load {
-                0 => state.silent[bucket.worker].push(at),
+                0 => state.idle_buckets[bucket.worker].push(at),
                 load => state.loaded[bucket.worker].push((load, at)),
             }
         }
@@ -188,7 +188,7 @@ impl State {
         state
     }
 
-    fn give(&mut self, (load, bucket): Load, to: usize) {
+    fn assign(&mut self, (load, bucket): Load, to: usize) {
         let from = self.owner[bucket];
         self.loaded[from].retain(|&(_, b)| b != bucket);
         let at = self.loaded[to].partition_point(|&other| other < (load, bucket));
@@ -200,7 +200,7 @@ impl State {
 
     /// Moves all buckets of inactive workers: the heaviest to the lightest worker, those without packets to the worker
     /// with the fewest buckets.
-    fn leave(&mut self, active: &[usize]) {
+    fn empty_inactive(&mut self, active: &[usize]) {
         let leaving = |w: &usize| !active.contains(w);
         let leaving: Vec<usize> = (0..self.loads.len()).filter(leaving).collect();
         let mut all: Vec<Load> = Vec::new();
@@ -208,24 +208,24 @@ impl State {
         all.sort_by_key(|&(load, bucket)| (std::cmp::Reverse(load), bucket));
         for bucket in all {
             let lightest = active.iter().copied().min_by_key(|&w| (self.loads[w], w));
-            self.give(bucket, lightest.unwrap_or(0));
+            self.assign(bucket, lightest.unwrap_or(0));
         }
         for worker in leaving {
-            for bucket in std::mem::take(&mut self.silent[worker]) {
-                let count = |w: usize| self.silent[w].len() + self.loaded[w].len();
+            for bucket in std::mem::take(&mut self.idle_buckets[worker]) {
+                let count = |w: usize| self.idle_buckets[w].len() + self.loaded[w].len();
                 let fewest = active.iter().copied().min_by_key(|&w| (count(w), w));
                 let to = fewest.unwrap_or(0);
-                self.silent[to].push(bucket);
+                self.idle_buckets[to].push(bucket);
                 self.owner[bucket] = to;
             }
         }
     }
 
     /// Evens out the loads of the workers in `pool`. Each step reduces the sum of squared loads.
-    fn even(&mut self, mut pool: Vec<usize>, target: f64) {
+    fn level_loads(&mut self, mut pool: Vec<usize>, target: f64) {
         while pool.len() > 1 {
             let mean = mean(&self.loads, &pool);
-            match worst(&self.loads, &pool, mean) {
+            match max_deviation(&self.loads, &pool, mean) {
                 Some((_, off)) if mean > 0.0 && off > target => {}
                 _ => return,
             }
@@ -236,7 +236,7 @@ impl State {
             ) else {
                 return;
             };
-            if !self.step(heavy, light, mean) {
+            if !self.improve(heavy, light, mean) {
                 // No move from the heaviest worker reduces the sum: it is excluded.
                 pool.retain(|&w| w != heavy);
             }
@@ -244,7 +244,7 @@ impl State {
     }
 
     /// Moves a bucket from `heavy` to `light`, or exchanges two. Returns false if nothing reduces the sum.
-    fn step(&mut self, heavy: usize, light: usize, mean: f64) -> bool {
+    fn improve(&mut self, heavy: usize, light: usize, mean: f64) -> bool {
         let gap = self.loads[heavy] - self.loads[light];
         let much = self.loads[heavy] as f64 - mean;
         let wanted = much.min(mean - self.loads[light] as f64);
@@ -255,20 +255,20 @@ impl State {
             .copied()
             .filter(|b| (b.0 as f64) < 2.0 * wanted);
         if let Some(bucket) = single {
-            self.give(bucket, light);
+            self.assign(bucket, light);
             return true;
         }
         match self.exchange(heavy, light, gap, wanted) {
             Some((there, back)) => {
-                self.give(there, light);
-                self.give(back, heavy);
+                self.assign(there, light);
+                self.assign(back, heavy);
                 true
             }
             None => {
                 // The lightest bucket, if `light` stays below the present load of `heavy`.
                 let least = self.loaded[heavy].first().copied();
                 let helps = least.filter(|b| b.0 < gap);
-                helps.map(|bucket| self.give(bucket, light)).is_some()
+                helps.map(|bucket| self.assign(bucket, light)).is_some()
             }
         }
     }
@@ -315,16 +315,16 @@ impl Proposal {
     }
 }
 
-impl std::fmt::Display for Why {
+impl std::fmt::Display for Reason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Why::Idle => f.write_str("nothing came"),
-            Why::Even => f.write_str("the workers are even"),
-            Why::Chance => f.write_str("the workers differ by no more than chance"),
-            Why::Uneven(worker, off) => {
+            Reason::Idle => f.write_str("nothing came"),
+            Reason::Even => f.write_str("the workers are even"),
+            Reason::Chance => f.write_str("the workers differ by no more than chance"),
+            Reason::Uneven(worker, off) => {
                 write!(f, "worker {worker} is {:.0}% off the mean", off * 100.0)
             }
-            Why::Leaves(worker) => write!(f, "worker {worker} is to rest"),
+            Reason::Leaves(worker) => write!(f, "worker {worker} is to rest"),
         }
     }
 }

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_words() {
+    fn settings_are_parsed_from_words() {
         let mut settings = Settings::default();
         for text in ["even", "share 5%", "interval 50ms", "workers 2"] {
             assert_eq!(settings.set(text), Ok(()), "{text}");

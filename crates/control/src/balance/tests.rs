@@ -1,6 +1,6 @@
 //! Compares the moves with a naive optimum: all tables of small cases.
 
-use super::moves::{Bucket, Limits, Proposal, Why, concurrent_moves, propose};
+use super::moves::{Bucket, Limits, Proposal, Reason, concurrent_moves, propose};
 use std::time::Duration;
 use testkit::Rng;
 
@@ -113,16 +113,16 @@ fn a_table_of_256_buckets_with_one_worker_overloaded_is_evened_out_by_few_moves(
                 .iter()
                 .for_each(|m| next[m.bucket].worker = m.to);
             let again = propose(&next, &base, &works, LIMITS);
-            assert_eq!((again.moves.len(), again.why), (0, Why::Even));
+            assert_eq!((again.moves.len(), again.why), (0, Reason::Even));
         }
     }
 }
 
 #[test]
-fn a_bucket_above_the_mean_is_named_and_gets_a_worker_of_its_own() {
+fn bucket_above_the_mean_gets_its_own_worker() {
     let buckets = buckets(&[(0, 90_000), (0, 5000), (0, 5000), (1, 0)]);
     let proposal = propose(&buckets, &[0, 0], &[true, true], LIMITS);
-    assert_eq!(proposal.above, [0]);
+    assert_eq!(proposal.oversized, [0]);
     assert_eq!(proposal.after, [10_000, 90_000]);
     assert_eq!(proposal.moves.len(), 1, "it moves, and not the two others");
 }
@@ -141,13 +141,13 @@ fn other_buckets_are_balanced_beside_an_unsplittable_one() {
 fn differences_below_the_share_or_by_chance_move_nothing() {
     let even = buckets(&[(0, 10_500), (0, 100), (1, 9500)]);
     let proposal = propose(&even, &[0, 0], &[true, true], LIMITS);
-    assert_eq!((proposal.moves.len(), proposal.why), (0, Why::Even));
+    assert_eq!((proposal.moves.len(), proposal.why), (0, Reason::Even));
     let few = buckets(&[(0, 7), (0, 7), (1, 8), (0, 3)]);
     let proposal = propose(&few, &[0, 0], &[true, true], LIMITS);
-    assert_eq!((proposal.moves.len(), proposal.why), (0, Why::Chance));
+    assert_eq!((proposal.moves.len(), proposal.why), (0, Reason::Chance));
     let none = buckets(&[(0, 0), (0, 0), (1, 0)]);
     let proposal = propose(&none, &[0, 0], &[true, true], LIMITS);
-    assert_eq!((proposal.moves.len(), proposal.why), (0, Why::Idle));
+    assert_eq!((proposal.moves.len(), proposal.why), (0, Reason::Idle));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn base_load_of_a_worker_counts() {
 }
 
 #[test]
-fn workers_that_are_to_rest_give_all_they_have_silent_buckets_too() {
+fn inactive_workers_lose_all_buckets_including_empty_ones() {
     let mut rng = Rng::seed(8);
     for _ in 0..100 {
         let buckets: Vec<Bucket> = (0..64)

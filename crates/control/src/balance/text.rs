@@ -1,6 +1,6 @@
 //! Texts of the balancer: `ashlar show balance`, and counts for programs.
 
-use super::driver::{Balance, Look};
+use super::driver::{Balance, TableMeasurement};
 use super::settings::Mode;
 use crate::view;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use steer::ranges;
 
 /// Number of events shown.
-const SHOWN: usize = 10;
+const EVENTS_SHOWN: usize = 10;
 
 impl Balance {
     /// Report of load, proposed moves with reasons, and past moves.
@@ -26,15 +26,15 @@ impl Balance {
             state.active.min(state.all),
             state.all
         );
-        if state.looks.is_empty() {
+        if state.measurements.is_empty() {
             text.push_str("nothing is steered: FromDevice(..., CLASSIFY hash) does that\n");
         }
-        for look in &state.looks {
-            table(&mut text, look, &state.busy);
+        for measurement in &state.measurements {
+            table(&mut text, measurement, &state.busy);
         }
-        for lost in &state.following.lost {
+        for lost in &state.following.observed {
             let mut by_queue: BTreeMap<(usize, usize), Vec<usize>> = BTreeMap::new();
-            for one in &lost.astray {
+            for one in &lost.misdelivered {
                 let buckets = by_queue.entry((one.from.0, one.to)).or_default();
                 buckets.push(one.bucket.into());
             }
@@ -51,7 +51,7 @@ impl Balance {
             "{} buckets have moved in {} moves, and {} queues; ports have followed {} buckets",
             state.moved, state.moves, state.queues, state.following.followed
         );
-        let skipped = state.history.len().saturating_sub(SHOWN);
+        let skipped = state.history.len().saturating_sub(EVENTS_SHOWN);
         for event in state.history.iter().skip(skipped) {
             let _ = writeln!(text, "{:10.3}s {}", event.at.as_secs_f64(), event.text);
         }
@@ -61,14 +61,14 @@ impl Balance {
     /// Load-balancing state for the API.
     pub fn view(&self) -> view::Balance {
         let state = self.lock();
-        let table = |look: &Look| view::Table {
-            name: look.table.name().to_owned(),
-            buckets: look.buckets.clone(),
-            packets: look.proposal.before.clone(),
+        let table = |measurement: &TableMeasurement| view::Table {
+            name: measurement.table.name().to_owned(),
+            buckets: measurement.buckets.clone(),
+            packets: measurement.proposal.before.clone(),
         };
         view::Balance {
             working: state.active.min(state.all),
-            tables: state.looks.iter().map(table).collect(),
+            tables: state.measurements.iter().map(table).collect(),
             buckets_moved: state.moved,
             moves: state.moves,
             queues_moved: state.queues,
@@ -77,16 +77,19 @@ impl Balance {
     }
 }
 
-fn table(text: &mut String, look: &Look, busy: &[f64]) {
-    let (proposal, seconds) = (&look.proposal, look.time.as_secs_f64().max(1e-9));
-    let _ = writeln!(text, "{}: {}", look.table.name(), proposal.why);
-    for worker in look.table.workers() {
+fn table(text: &mut String, measurement: &TableMeasurement, busy: &[f64]) {
+    let (proposal, seconds) = (
+        &measurement.proposal,
+        measurement.time.as_secs_f64().max(1e-9),
+    );
+    let _ = writeln!(text, "{}: {}", measurement.table.name(), proposal.why);
+    for worker in measurement.table.workers() {
         let rate = |load: u64| load as f64 / seconds;
         let _ = writeln!(
             text,
             "  worker {worker}: busy {:.0}%, {} buckets, {:.0} packets/s, would have {:.0}",
             busy.get(worker).unwrap_or(&0.0) * 100.0,
-            look.buckets[worker],
+            measurement.buckets[worker],
             rate(proposal.before[worker]),
             rate(proposal.after[worker])
         );
@@ -95,8 +98,8 @@ fn table(text: &mut String, look: &Look, busy: &[f64]) {
         let buckets = ranges(&buckets);
         let _ = writeln!(text, "  would move from worker {from} to {to}: {buckets}");
     }
-    if !proposal.above.is_empty() {
-        let above = &proposal.above[..proposal.above.len().min(SHOWN)];
+    if !proposal.oversized.is_empty() {
+        let above = &proposal.oversized[..proposal.oversized.len().min(EVENTS_SHOWN)];
         let above: Vec<String> = above.iter().map(usize::to_string).collect();
         let _ = writeln!(
             text,

@@ -1,6 +1,6 @@
-//! State of a cluster's server, as its router tells it: links, paths of packets, and drops.
+//! State of a cluster's server, as its router reports it: links, paths of packets, and drops.
 //!
-//! This module knows the names of a server's elements that [`generate`](crate::description::cluster::generate) chooses.
+//! The element names are those that [`generate`](crate::description::cluster::generate) chooses.
 
 use super::{Client, encode};
 use crate::description::cluster::Description;
@@ -8,17 +8,17 @@ use crate::view::{ElementStats, Info, Stats};
 use std::time::{Duration, Instant};
 
 /// Classes of elements between external ports and internal links.
-const NODE: [&str; 7] = [
+const NODE_CLASSES: [&str; 7] = [
     "enter", "transit", "order", "leave4", "leave6", "beat", "from",
 ];
 /// Name prefix of an element that receives from an internal link; the link's number follows.
-const LINK: &str = "link";
+const LINK_PREFIX: &str = "link";
 /// Name prefix of elements that check packets from the underlay.
-const UNDERLAY: &str = "under/";
+const UNDERLAY_PREFIX: &str = "under/";
 /// Drop reasons that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
-const TAKEN: [&str; 2] = ["heard", "learned"];
+const NO_LOSS_REASONS: [&str; 2] = ["heard", "learned"];
 /// Names of VLBInput's packet counters, by path.
-const SPREAD: [&str; 4] = ["direct", "straight", "phase1", "moved"];
+const PATH_COUNTERS: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 
 /// State of a server.
 pub struct Seen {
@@ -55,7 +55,7 @@ impl SeenLink {
 
 /// First measurement of a server; rates need a second one.
 pub struct Look<'a> {
-    of: &'a Description,
+    description: &'a Description,
     server: usize,
     client: Client,
     since: Instant,
@@ -69,10 +69,14 @@ impl Look<'_> {
     /// # Errors
     ///
     /// The server does not answer as expected; a message.
-    pub fn begin(of: &Description, server: usize, client: Client) -> Result<Look<'_>, String> {
+    pub fn begin(
+        description: &Description,
+        server: usize,
+        client: Client,
+    ) -> Result<Look<'_>, String> {
         let stats: Stats = client.get_json("/v1/stats")?;
         let mut look = Look {
-            of,
+            description,
             server,
             client,
             since: Instant::now(),
@@ -93,19 +97,19 @@ impl Look<'_> {
         let seconds = self.since.elapsed().as_secs_f64();
         let (sent, states) = (self.sent(&stats), self.handler("beat.links"));
         let states = states.unwrap_or_default();
-        let links = self.of.links_of(self.server).enumerate();
+        let links = self.description.links_of(self.server).enumerate();
         let links = links.map(|(own, (link, end))| {
             let at = |all: &[u64]| all.get(own).copied().unwrap_or_default();
             let (state, age) = state(&states, own);
             SeenLink {
-                peer: self.of.servers[link.ends[1 - end]].name.clone(),
+                peer: self.description.servers[link.ends[1 - end]].name.clone(),
                 rate: link.rate,
                 state,
                 age,
                 load: at(&sent).saturating_sub(at(&self.sent)) as f64 * 8.0 / seconds,
             }
         });
-        let spread = SPREAD.into_iter();
+        let spread = PATH_COUNTERS.into_iter();
         Ok(Seen {
             uptime: Duration::from_nanos(info.uptime_ns),
             links: links.collect(),
@@ -128,9 +132,9 @@ impl Look<'_> {
 
     /// Bytes that the server has sent on each link, from the counters of a device or of the link's Counter.
     fn sent(&self, stats: &Stats) -> Vec<u64> {
-        let links = self.of.links_of(self.server).enumerate();
+        let links = self.description.links_of(self.server).enumerate();
         let all = links.map(|(own, (link, end))| {
-            let name = format!("{LINK}{own}");
+            let name = format!("{LINK_PREFIX}{own}");
             if link.device(end).is_none() {
                 let counted = self.count(&format!("{name}.byte_count"));
                 return counted.unwrap_or_default();
@@ -161,8 +165,8 @@ fn state(states: &str, own: usize) -> (String, Option<f64>) {
 /// True if an element belongs to the node, or is a queue `NAME@...` that the plan has inserted before one.
 fn is_node(name: &str) -> bool {
     let of = name.split_once('@').map_or(name, |(of, _)| of);
-    let number = of.strip_prefix(LINK).map(str::parse::<usize>);
-    NODE.contains(&of) || of.starts_with(UNDERLAY) || matches!(number, Some(Ok(_)))
+    let number = of.strip_prefix(LINK_PREFIX).map(str::parse::<usize>);
+    NODE_CLASSES.contains(&of) || of.starts_with(UNDERLAY_PREFIX) || matches!(number, Some(Ok(_)))
 }
 
 /// Drops of an element that belongs to the node.
@@ -177,7 +181,7 @@ fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
         (element.name.clone(), name.clone(), packets)
     });
     counted
-        .filter(|(_, name, packets)| *packets > 0 && !TAKEN.contains(&&**name))
+        .filter(|(_, name, packets)| *packets > 0 && !NO_LOSS_REASONS.contains(&&**name))
         .collect()
 }
 
@@ -200,7 +204,7 @@ mod tests {
             let known = found.filter(|e| e.class.name == class);
             known.is_some_and(|e| drop.is_empty() || e.class.drops.contains(&drop))
         };
-        for name in NODE {
+        for name in NODE_CLASSES {
             assert!(plan.elements.iter().any(|e| e.name == name), "{name}");
         }
         for (name, class, drop) in [

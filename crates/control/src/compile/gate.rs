@@ -1,5 +1,5 @@
-//! Gates of isolated routers: what the process of an isolated router needs, and the graph that takes packets to it and
-//! back.
+//! Gates of isolated routers: the parameters of an isolated router's process, and the graph that forwards packets to
+//! this process and back.
 
 use crate::description::file::{GATE, Isolation, Section};
 use crate::description::source::Source;
@@ -30,12 +30,12 @@ pub struct Isolated {
     pub(crate) isolation: Isolation,
     pub(crate) netns: Option<String>,
     /// Shared ports and links between the router and its gate.
-    pub(crate) passages: Vec<Passage>,
+    pub(crate) links: Vec<SharedMemoryLink>,
 }
 
 /// A shared port or link of an isolated router: shared memory between the router's process and its gate.
 #[derive(Clone, Debug)]
-pub(crate) struct Passage {
+pub(crate) struct SharedMemoryLink {
     /// Name of the port in both processes.
     pub(crate) name: String,
     /// Device in the router's process.
@@ -44,7 +44,7 @@ pub(crate) struct Passage {
     pub(crate) outside: String,
 }
 
-/// The ports of an isolated router as its gate's process sees them: DPDK devices are not opened to learn about them,
+/// Port directory for planning an isolated router in its gate's process. DPDK devices are not opened for a description,
 /// because then the router's own process could not open them.
 pub(crate) struct Outside<'a>(pub(crate) &'a Directory);
 
@@ -109,7 +109,7 @@ pub(crate) fn plan(
 ) -> Result<(Isolated, Source), String> {
     let isolation = section.isolation.as_ref().ok_or("it is not isolated")?;
     let own = folder.join(&section.name);
-    let (mut text, mut passages) = (String::new(), Vec::new());
+    let (mut text, mut links) = (String::new(), Vec::new());
     for device in &plan.devices {
         if ports.is_of_machine(&device.name) {
             // A virtual machine opens its own devices.
@@ -128,7 +128,7 @@ pub(crate) fn plan(
             user.id, isolation.workers
         );
         let (here, there) = (quote(&device.name), quote(&outside));
-        passages.push(Passage {
+        links.push(SharedMemoryLink {
             name: device.name.clone(),
             inside,
             outside,
@@ -162,7 +162,7 @@ pub(crate) fn plan(
         folder: own,
         isolation: isolation.clone(),
         netns: section.netns.clone(),
-        passages,
+        links,
     };
     Ok((isolated, gate))
 }

@@ -1,12 +1,12 @@
 //! Compiling: from a description to plans. Nothing that runs is changed, and nothing is opened but the files that a
 //! configuration names.
 
-mod consequences;
 pub mod describe;
+mod duplicate_errors;
+mod file_routers;
 pub(crate) mod gate;
-mod sections;
 
-pub use sections::{Base, Planned, compile_all, errors_of_all, json_of_all, text_of_all};
+pub use file_routers::{Base, Planned, compile_all, errors_of_all, json_of_all, text_of_all};
 
 use crate::description::source::Source;
 use arguments::router_wide::RouterWide;
@@ -21,13 +21,13 @@ use std::sync::Arc;
 
 /// A configuration, read and planned as far as its mistakes allow.
 pub struct Compiled {
-    /// All texts, for places in messages.
+    /// All source texts, for positions in messages.
     pub map: SourceMap,
     /// The flattened graph.
     pub router: lang::Router,
     /// The plan, if there was no error.
     pub plan: Option<Arc<Plan>>,
-    /// All mistakes, by place.
+    /// All errors and warnings, by position.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -43,9 +43,9 @@ impl Compiled {
     }
 
     /// Adds a mistake, or a warning, for each definition of a variable that no text mentions.
-    pub fn check_definitions(&mut self, given: &[(String, String)], are_errors: bool) {
+    pub fn check_definitions(&mut self, definitions: &[(String, String)], are_errors: bool) {
         let known = &self.router.variables;
-        let unknown = given.iter().filter(|(name, _)| !known.contains(name));
+        let unknown = definitions.iter().filter(|(name, _)| !known.contains(name));
         let wrong: Vec<Diagnostic> = unknown
             .map(|(name, _)| unknown_variable(name, known, are_errors))
             .collect();
@@ -102,7 +102,7 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
         prepare: Some(&prepare),
         ..options.clone()
     };
-    let (mut plan, more) = planner::make(&router, registry, &options);
+    let (mut plan, more) = planner::compile(&router, registry, &options);
     diagnostics.extend(more);
     if router.elements.is_empty() && diagnostics.is_empty() {
         let text = format!("{} has no elements", source.name);
@@ -110,7 +110,7 @@ pub fn compile(source: &Source, registry: &Registry, options: &Options) -> Compi
         diagnostics.push(Diagnostic::error("empty", text).help(help));
     }
     lang::sort(&mut diagnostics);
-    consequences::leave_out(&mut diagnostics, &router, &map);
+    duplicate_errors::leave_out(&mut diagnostics, &router, &map);
     if diagnostics.iter().any(Diagnostic::is_error) {
         plan = None;
     }

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_without_work_or_processor_are_told() {
+    fn workers_without_work_or_processor_are_reported() {
         let told = |text: &str, processors| -> Vec<String> {
             let source = crate::description::source::Source {
                 text: text.into(),

@@ -1,7 +1,7 @@
 //! Structured logs on standard error: one event a line, as text or JSON.
 //!
-//! A log neither ends the program nor holds it up. A line that finds no reader is lost: [`write`] waits a
-//! moment for one, and while lines are being lost it does not wait at all.
+//! Logging neither ends nor blocks the program. [`write`] waits briefly for room in a full pipe, then drops the line.
+//! While lines are being dropped, it does not wait at all.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,11 +15,11 @@ pub use tracing::level_filters::LevelFilter as Level;
 use tracing_subscriber::fmt;
 
 /// Time that a line waits for room.
-const PATIENCE: Duration = Duration::from_millis(100);
+const WRITE_TIMEOUT: Duration = Duration::from_millis(100);
 /// Time that a program's last lines wait.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
-/// Number of bytes that a pipe accepts at once if it accepts any (PIPE_BUF).
-const PIECE: usize = 4096;
+const LAST_LINES_TIMEOUT: Duration = Duration::from_secs(1);
+/// Number of bytes that a pipe accepts at once if it accepts any (PIPE_BUF of limits.h).
+const PIPE_BUF: usize = 4096;
 
 /// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn start(format: Format, level: Level) {
     };
 }
 
-/// Writes lines to standard error, or loses them: see above.
+/// Writes lines to standard error, or drops them if the pipe stays full.
 pub fn write(lines: &str) {
     let mut out = LINES.lock();
     out.write(io::stderr().as_fd(), lines.as_bytes());
@@ -63,15 +63,15 @@ pub fn write(lines: &str) {
 
 /// Makes a panic end the process, by SIGABRT, with a message and a backtrace on standard error.
 ///
-/// A router that has lost one of its threads looks alive and is not: packets stay where they are, or requests are not
-/// answered. If it ends, its supervisor (systemd, `ashlar keep`) starts it again, in the time that a start takes. So no
-/// code may catch a panic and continue, and none can: the process ends before the stack is unwound.
+/// A router without one of its threads would appear to run, but forward no packets or answer no requests. If the
+/// process ends, its supervisor (systemd, `ashlar keep`) restarts it. The process ends before the stack is unwound, so
+/// no code can catch a panic and continue.
 pub fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         // The lines of the log may be locked by the thread that panics.
         let say = |text: String| {
-            let until = Instant::now() + LAST_PATIENCE;
-            let _ = put(io::stderr().as_fd(), text.as_bytes(), until);
+            let until = Instant::now() + LAST_LINES_TIMEOUT;
+            let _ = write_until(io::stderr().as_fd(), text.as_bytes(), until);
         };
         let thread = std::thread::current();
         let name = thread.name().unwrap_or("without a name");
@@ -108,12 +108,16 @@ struct Lines {
 impl Lines {
     fn write(&mut self, to: BorrowedFd, line: &[u8]) {
         let now = Instant::now();
-        let until = if self.lost == 0 { now + PATIENCE } else { now };
-        let done = self.tell_lost(to, until) && put(to, line, until);
+        let until = if self.lost == 0 {
+            now + WRITE_TIMEOUT
+        } else {
+            now
+        };
+        let done = self.tell_lost(to, until) && write_until(to, line, until);
         self.lost = if done { 0 } else { self.lost + 1 };
     }
 
-    /// Reports lost lines, if there are some; returns true if that has gone well.
+    /// Reports the number of lost lines, if any. Returns true if the report was written or none was needed.
     fn tell_lost(&self, to: BorrowedFd, until: Instant) -> bool {
         let mut text = String::new();
         let said = "lines of the log are lost, as they were not read in time";
@@ -128,21 +132,21 @@ impl Lines {
             }
             (n, false) => writeln!(text, "ashlar: {n} {said}"),
         };
-        put(to, text.as_bytes(), until)
+        write_until(to, text.as_bytes(), until)
     }
 }
 
-/// Writes until a time at most; returns true if all was written.
-fn put(to: BorrowedFd, mut bytes: &[u8], until: Instant) -> bool {
+/// Writes until `until` at most. Returns true if everything was written.
+fn write_until(to: BorrowedFd, mut bytes: &[u8], until: Instant) -> bool {
     while !bytes.is_empty() {
-        let left = until.saturating_duration_since(Instant::now());
+        let remaining = until.saturating_duration_since(Instant::now());
         let mut ready = [PollFd::new(&to, PollFlags::OUT)];
-        match poll(&mut ready, Timespec::try_from(left).ok().as_ref()) {
+        match poll(&mut ready, Timespec::try_from(remaining).ok().as_ref()) {
             Ok(1..) => {}
             Err(Errno::INTR) => continue,
             _ => return false,
         }
-        match rustix::io::write(to, &bytes[..bytes.len().min(PIECE)]) {
+        match rustix::io::write(to, &bytes[..bytes.len().min(PIPE_BUF)]) {
             Ok(n) => bytes = &bytes[n..],
             Err(Errno::INTR) => {}
             Err(_) => return false,
@@ -171,7 +175,7 @@ mod tests {
             lines.write(writer.as_fd(), &line);
         }
         assert_eq!(lines.lost, 1000);
-        // The reader continues.
+        // The reader reads on.
         reader.read_exact(&mut vec![0; 16 << 10]).expect("bytes");
         lines.write(writer.as_fd(), b"last\n");
         assert_eq!(lines.lost, 0);

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-/// Clients that wait to be let in.
+/// Maximum number of connections that wait to be accepted.
 const WAITING: i32 = 128;
 
 /// The folder for sockets: `/run/ashlar` for root, else in `$XDG_RUNTIME_DIR`, else
@@ -47,14 +47,14 @@ impl Socket {
         if let Some(parent) = path.parent() {
             make_folder(parent)?;
         }
-        let said = |e: std::io::Error| format!("cannot listen at {}: {e}", path.display());
+        let failed = |e: std::io::Error| format!("cannot listen at {}: {e}", path.display());
         let listener = match listen(path) {
             Err(e) if e.kind() == ErrorKind::AddrInUse => {
                 refuse_if_alive(path)?;
-                std::fs::remove_file(path).map_err(said)?;
-                listen(path).map_err(said)?
+                std::fs::remove_file(path).map_err(failed)?;
+                listen(path).map_err(failed)?
             }
-            other => other.map_err(said)?,
+            other => other.map_err(failed)?,
         };
         Ok(Socket {
             path: path.to_owned(),
@@ -74,8 +74,8 @@ impl Drop for Socket {
     }
 }
 
-/// Listens at a path where there is nothing yet. The file belongs to the user alone from when it is there: Linux gives
-/// it the socket's own mode, which is set before.
+/// Listens at a path where no file exists. Linux creates the file with the mode of the socket,
+/// which is set first, so that no other user can access the file at any time.
 fn listen(path: &Path) -> std::io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -105,7 +105,7 @@ fn refuse_if_alive(path: &Path) -> Result<(), String> {
 /// Makes the folder, open to this user alone. The default folder must belong to this user, as all may write to its
 /// parent.
 fn make_folder(folder: &Path) -> Result<(), String> {
-    let said = |e: std::io::Error| format!("cannot make the folder {}: {e}", folder.display());
+    let failed = |e: std::io::Error| format!("cannot make the folder {}: {e}", folder.display());
     if folder.as_os_str().is_empty() {
         return Ok(());
     }
@@ -115,9 +115,9 @@ fn make_folder(folder: &Path) -> Result<(), String> {
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(said)?;
+            .map_err(failed)?;
     }
-    let about = std::fs::symlink_metadata(folder).map_err(said)?;
+    let about = std::fs::symlink_metadata(folder).map_err(failed)?;
     let ours = about.uid() == rustix::process::geteuid().as_raw();
     if folder == self::folder() && !(ours && about.is_dir()) {
         return Err(format!(
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_socket_is_left_alone() {
+    fn file_that_is_no_socket_is_not_removed() {
         let dir = scratch("file");
         let path = dir.join("a.sock");
         std::fs::write(&path, "precious").expect("writes");

@@ -6,18 +6,18 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{Receiver, channel};
 
-/// Waits between two pictures of a live table.
+/// Wait between two updates of a live table.
 pub struct Pause {
     runtime: tokio::runtime::Runtime,
     /// Kept, so that a signal between two pauses ends the next one.
     signals: [Signal; 2],
-    keys: Option<Receiver<()>>,
-    before: Option<Termios>,
+    quit_key: Option<Receiver<()>>,
+    saved_mode: Option<Termios>,
 }
 
 /// Reason why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum PauseEnd {
     /// The time is over.
     Time,
     /// `q`, Ctrl-C or a signal.
@@ -50,26 +50,26 @@ impl Pause {
         Ok(Pause {
             runtime,
             signals,
-            keys: before.is_some().then(quit_key),
-            before,
+            quit_key: before.is_some().then(quit_key),
+            saved_mode: before,
         })
     }
 
-    /// True if keys are read and pictures may overwrite each other.
+    /// True if keys are read and updates may overwrite each other.
     pub fn is_live(&self) -> bool {
-        self.before.is_some()
+        self.saved_mode.is_some()
     }
 
-    /// Lines that fit on the terminal, if there is one.
+    /// Number of lines of the terminal; `None` without one.
     pub fn lines(&self) -> Option<usize> {
         let size = termios::tcgetwinsize(stdout()).ok()?;
         (size.ws_row > 0).then_some(usize::from(size.ws_row))
     }
 
     /// Waits for some time, a signal, or `q`.
-    pub fn wait(&mut self, time: Duration) -> Why {
+    pub fn wait(&mut self, time: Duration) -> PauseEnd {
         let [interrupt, terminate] = &mut self.signals;
-        let keys = &mut self.keys;
+        let keys = &mut self.quit_key;
         let quit = async {
             match keys {
                 Some(keys) => keys.recv().await,
@@ -78,16 +78,16 @@ impl Pause {
         };
         self.runtime.block_on(async {
             tokio::select! {
-                () = tokio::time::sleep(time) => Why::Time,
-                _ = interrupt.recv() => Why::Quit,
-                _ = terminate.recv() => Why::Quit,
-                _ = quit => Why::Quit,
+                () = tokio::time::sleep(time) => PauseEnd::Time,
+                _ = interrupt.recv() => PauseEnd::Quit,
+                _ = terminate.recv() => PauseEnd::Quit,
+                _ = quit => PauseEnd::Quit,
             }
         })
     }
 }
 
-/// Columns of the terminal that standard output is, if it is one.
+/// Number of columns of the terminal on standard output; `None` without one.
 pub fn columns() -> Option<usize> {
     let size = termios::tcgetwinsize(stdout()).ok()?;
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
@@ -110,7 +110,7 @@ fn quit_key() -> Receiver<()> {
 
 impl Drop for Pause {
     fn drop(&mut self) {
-        if let Some(before) = &self.before {
+        if let Some(before) = &self.saved_mode {
             // The terminal may be gone.
             let _ = termios::tcsetattr(stdin(), OptionalActions::Now, before);
         }

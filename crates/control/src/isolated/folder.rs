@@ -1,8 +1,8 @@
 //! Files of an isolated router's process: its folder, its graph, its definitions; and the command that starts it.
 
 use super::group::Group;
-use super::remote::Place;
-use crate::compile::gate::{Isolated, Passage};
+use super::remote::RemoteAddress;
+use crate::compile::gate::{Isolated, SharedMemoryLink};
 use crate::description::source::saved_file;
 use crate::host::namespace::path_of;
 use crate::host::user::User;
@@ -30,8 +30,8 @@ impl Isolated {
     }
 
     /// Address of the router's control socket.
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn remote_address(&self) -> RemoteAddress {
+        RemoteAddress {
             socket: self.folder.join("control.sock"),
             user: self.user.id,
         }
@@ -40,7 +40,7 @@ impl Isolated {
     /// True if the process started for this router can run `other` after a reload of its file.
     pub(super) fn starts_like(&self, other: &Isolated) -> bool {
         self.user == other.user
-            && self.words(None) == other.words(None)
+            && self.program_args(None) == other.program_args(None)
             && self.source.definitions == other.source.definitions
     }
 
@@ -50,7 +50,7 @@ impl Isolated {
     }
 
     /// Command-line arguments of the router's process in a control group, after the program's name.
-    pub(super) fn words(&self, group: Option<&Path>) -> Vec<String> {
+    pub(super) fn program_args(&self, group: Option<&Path>) -> Vec<String> {
         let (program, inside) = (program(), self.folder.join("program").display().to_string());
         let mut words: Vec<String> = Vec::new();
         let mut add = |all: &[&str]| words.extend(all.iter().map(|&word| word.to_owned()));
@@ -77,7 +77,7 @@ impl Isolated {
             add(&["--cgroup", &group.display().to_string()]);
         }
         let graph = self.graph.display().to_string();
-        let socket = self.place().socket.display().to_string();
+        let socket = self.remote_address().socket.display().to_string();
         let workers = self.isolation.workers.to_string();
         add(&["--", &inside, "keep", "--", &inside, "run", &graph]);
         add(&[
@@ -88,7 +88,7 @@ impl Isolated {
             "--workers",
             &workers,
         ]);
-        for Passage { name, inside, .. } in &self.passages {
+        for SharedMemoryLink { name, inside, .. } in &self.links {
             add(&["--port", &format!("{name}={inside}")]);
         }
         add(&[
@@ -110,7 +110,7 @@ impl Isolated {
             return Ok(());
         };
         match fs::read(&from) {
-            Ok(text) => self.hand(&to, &text),
+            Ok(text) => self.write_for_group(&to, &text),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let _ = fs::remove_file(&to);
                 Ok(())
@@ -130,9 +130,9 @@ impl Isolated {
             .mode(0o711)
             .create(self.all())
             .map_err(|e| format!("cannot make {}: {e}", self.all().display()))?;
-        self.hand(&self.graph, self.source.text.as_bytes())?;
+        self.write_for_group(&self.graph, self.source.text.as_bytes())?;
         let definitions = serde_json::to_vec(&self.source.definitions).unwrap_or_default();
-        self.hand(&self.definitions, &definitions)
+        self.write_for_group(&self.definitions, &definitions)
     }
 
     /// Writes a file that only root can change and only the router's group can read. Concurrent readers see the old
@@ -141,7 +141,7 @@ impl Isolated {
     /// # Errors
     ///
     /// The file cannot be written; a message.
-    fn hand(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
+    fn write_for_group(&self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".new");
         let fresh = PathBuf::from(fresh);

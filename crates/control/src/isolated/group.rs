@@ -1,9 +1,9 @@
-//! A control group of an isolated router: one bound of memory and of processes for all of its processes, and for what
-//! the kernel keeps for them.
+//! Control group of an isolated router: a limit of memory and of processes for all of its processes, including kernel
+//! memory that they use.
 //!
-//! The group is made below the one that this process is in, so that a bound of the whole holds for it, too
-//! (`MemoryMax=` of systemd). With cgroup 2 only groups without processes can have bounded ones below: where other
-//! processes are in this process's group, that is the tree's root.
+//! The group is a child of this process's group, so that a limit of that group (`MemoryMax=` of systemd) covers it,
+//! too. In cgroup 2, only groups without processes can have limited children: if this process's group contains other
+//! processes, the parent is the root group.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Mount point of the control group hierarchy.
 const MOUNT: &str = "/sys/fs/cgroup";
 /// Maximum number of processes and threads in a group.
-const PROCESSES: u32 = 512;
+const PROCESSES_MAX: u32 = 512;
 
 /// A control group, which is removed on drop.
 pub(super) struct Group {
@@ -20,14 +20,17 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Creates the control group of a router, whose process has its files in `of`. `memory` is in bytes.
+    /// Creates the control group of a router, whose process has its files in `router_folder`. `memory` is in bytes.
     ///
     /// # Errors
     ///
     /// No group with a memory limit can be created; a message.
-    pub(super) fn new(of: &Path, router: &str, memory: u64) -> Result<Group, String> {
+    pub(super) fn new(router_folder: &Path, router: &str, memory: u64) -> Result<Group, String> {
         let failed = |e: io::Error| format!("no control group can be made below {MOUNT}: {e}");
-        let process = of.file_name().unwrap_or_default().to_string_lossy();
+        let process = router_folder
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
         let name = format!("ashlar-{process}-{router}");
         let own = fs::read_to_string("/proc/self/cgroup").map_err(failed)?;
         let group = |parent: &Path| -> io::Result<Group> {
@@ -61,7 +64,8 @@ impl Group {
             format!("no control group with a bound of memory can be made below {MOUNT}")
         })?;
         made.bound("memory.max", memory).map_err(failed)?;
-        made.bound("pids.max", PROCESSES.into()).map_err(failed)?;
+        made.bound("pids.max", PROCESSES_MAX.into())
+            .map_err(failed)?;
         // Some kernels lack these controls.
         let _ = made.bound("memory.swap.max", 0);
         let _ = made.bound("memory.oom.group", 1);

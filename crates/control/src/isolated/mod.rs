@@ -2,14 +2,14 @@
 //! confine`.
 //!
 //! The router's ports that it shares with others, and its links, are ports of shared memory in its process (memif). In
-//! this process a router with its name, the *gate*, takes packets from the shared port to the memory and back. Its
-//! share and priority are the router's, so that what comes too much for one is dropped before the others, and an
-//! isolated router that hangs only lets its own packets wait. Requests about the router are handed to its process;
-//! `NAME.gate` means the gate.
+//! this process a router with its name, the *gate*, takes packets from the shared port to the memory and back. The gate
+//! has the router's share and priority, so that packets beyond the router's share are dropped before they affect other
+//! routers, and an isolated router that hangs delays only its own packets. Requests about the router are relayed to its
+//! process; `NAME.gate` denotes the gate.
 
+mod count_bounds;
 mod folder;
 mod group;
-mod known;
 pub(crate) mod remote;
 mod supervisor;
 
@@ -17,10 +17,10 @@ use crate::compile::gate::Isolated;
 use crate::description::file::GATE;
 use crate::description::source::Source;
 use crate::view::{self, Failure, Info, ReloadReply, ReloadRequest, Stats};
+pub(crate) use count_bounds::PlannedNames;
 use engine::port::PortDirectory as _;
-pub(crate) use known::Known;
 use ports::Directory;
-use remote::Place;
+use remote::RemoteAddress;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -116,13 +116,17 @@ impl IsolatedRouters {
     /// # Errors
     ///
     /// The folder cannot be used, the process cannot be started, or it refuses the configuration; a message.
-    pub(crate) fn follow(&self, isolated: &Isolated, known: Arc<Known>) -> Result<(), String> {
+    pub(crate) fn follow(
+        &self,
+        isolated: &Isolated,
+        known: Arc<PlannedNames>,
+    ) -> Result<(), String> {
         let name = &isolated.name;
         self.claim(isolated.all())?;
         isolated.write()?;
         let place = match self.list().get(name) {
             Some(running) if running.isolated.starts_like(isolated) => {
-                Some(running.isolated.place())
+                Some(running.isolated.remote_address())
             }
             _ => None,
         };
@@ -152,9 +156,9 @@ impl IsolatedRouters {
 
     /// Ends an isolated router, and waits for its process. Returns the arguments of [`follow`](Self::follow) that start
     /// it again; `None` for other routers.
-    pub(crate) fn end(&self, name: &str) -> Option<(Isolated, Arc<Known>)> {
+    pub(crate) fn end(&self, name: &str) -> Option<(Isolated, Arc<PlannedNames>)> {
         let gone = self.list().remove(name)?;
-        Some((gone.isolated.clone(), Arc::clone(&gone.known)))
+        Some((gone.isolated.clone(), Arc::clone(&gone.planned)))
     }
 
     /// Ends all isolated routers.
@@ -166,8 +170,8 @@ impl IsolatedRouters {
     }
 
     /// Address of an isolated router's control socket.
-    pub(crate) fn place(&self, name: &str) -> Option<Place> {
-        Some(self.list().get(name)?.isolated.place())
+    pub(crate) fn remote_address(&self, name: &str) -> Option<RemoteAddress> {
+        Some(self.list().get(name)?.isolated.remote_address())
     }
 
     /// File with an isolated router's saved settings.
@@ -176,9 +180,9 @@ impl IsolatedRouters {
     }
 
     /// Records the new configuration of an isolated router.
-    pub(crate) fn learn(&self, name: &str, known: Arc<Known>) {
+    pub(crate) fn learn(&self, name: &str, known: Arc<PlannedNames>) {
         if let Some(running) = self.list().get_mut(name) {
-            running.known = known;
+            running.planned = known;
         }
     }
 
@@ -196,17 +200,17 @@ impl IsolatedRouters {
     pub(crate) fn counts(&self) -> BTreeMap<String, (Info, Stats)> {
         let list = self.list();
         let places = list.iter().map(|(name, of)| {
-            let known = Arc::clone(&of.known);
-            (name.clone(), of.isolated.place(), known)
+            let known = Arc::clone(&of.planned);
+            (name.clone(), of.isolated.remote_address(), known)
         });
-        let places: Vec<(String, Place, Arc<Known>)> = places.collect();
+        let places: Vec<(String, RemoteAddress, Arc<PlannedNames>)> = places.collect();
         drop(list);
         // All processes are queried in parallel, so that several hung processes cost one timeout.
         std::thread::scope(|scope| {
-            let ask = |(name, place, known): (String, Place, Arc<Known>)| {
+            let ask = |(name, place, known): (String, RemoteAddress, Arc<PlannedNames>)| {
                 scope.spawn(move || {
                     let (info, stats) = place.counts(known.most_bytes())?;
-                    Some((name.clone(), known.only(name, &info, stats)))
+                    Some((name.clone(), known.filter(name, &info, stats)))
                 })
             };
             let asked: Vec<_> = places.into_iter().map(ask).collect();
@@ -227,7 +231,7 @@ impl IsolatedRouters {
             let Some(ports) = ports(name) else {
                 continue;
             };
-            for passage in &running.isolated.passages {
+            for passage in &running.isolated.links {
                 let (port, memory) = (ports.get(&passage.name), ports.get(&passage.outside));
                 if let (Some(port), Some(memory)) = (port, memory) {
                     memory.port.hold_down(!port.port.link_up());
@@ -248,17 +252,21 @@ impl IsolatedRouters {
     }
 
     /// Reloads an isolated router from a given text, or from its file.
-    pub(crate) fn reload(&self, name: &str, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+    pub(crate) fn reload(
+        &self,
+        name: &str,
+        request: &ReloadRequest,
+    ) -> Result<ReloadReply, Failure> {
         let found = self.list().get(name).map(|r| r.isolated.clone());
         let gone = || Failure::new(404, format!("router {name} does not run"));
         let isolated = found.ok_or_else(gone)?;
-        if asked.text.is_none() {
+        if request.text.is_none() {
             let refused = |why: String| Failure::new(409, why);
-            let source = isolated.source.again(&asked.definitions);
+            let source = isolated.source.reread(&request.definitions);
             let mut again = isolated.clone();
             again.source = source.map_err(refused)?;
             again.write().map_err(refused)?;
         }
-        remote::reload(&isolated.place(), asked, false)
+        remote::reload(&isolated.remote_address(), request, false)
     }
 }

@@ -14,11 +14,11 @@ use tokio::net::UnixStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Timeout for the start of an answer, and for each further piece.
-const PATIENCE: Duration = Duration::from_secs(10);
+const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout of slow requests, such as a trace or a reload.
-const LONG: Duration = Duration::from_secs(65);
+const LONG_TIMEOUT: Duration = Duration::from_secs(65);
 /// Timeout of a query for metrics.
-const SOON: Duration = Duration::from_secs(1);
+const METRICS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum length of a relayed answer other than a capture, in bytes.
 const ANSWER_MAX: usize = 64 << 20;
 /// Maximum length in bytes of an answer that this process parses: a router's description, a reload's result or an
@@ -27,22 +27,22 @@ pub(crate) const INFO_MAX: usize = 64 << 10;
 const REPLY_MAX: usize = 1 << 20;
 const ERROR_MAX: usize = 64 << 10;
 /// Maximum number of pieces queued for a client.
-const PIECES: usize = 16;
+const QUEUED_CHUNKS_MAX: usize = 16;
 
 /// Kind of an answer, which determines timeout and length limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// A complete answer within [`PATIENCE`].
-    Soon,
-    /// A complete answer within [`LONG`].
-    Late,
+    /// A complete answer within [`SHORT_TIMEOUT`].
+    Short,
+    /// A complete answer within [`LONG_TIMEOUT`].
+    Long,
     /// An endless stream of pieces.
     Endless,
 }
 
 /// Control socket of a router's process, with the identity that the process must have.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RemoteAddress {
     pub(super) socket: PathBuf,
     /// User that the process must run as.
     pub(super) user: u32,
@@ -52,7 +52,7 @@ fn failed(why: impl std::fmt::Display) -> Failure {
     Failure::new(502, format!("the router's process does not answer: {why}"))
 }
 
-impl Place {
+impl RemoteAddress {
     /// Sends a request. Returns the answer once its head has arrived.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failure> {
         let stream = UnixStream::connect(&self.socket).await.map_err(failed)?;
@@ -85,18 +85,24 @@ impl Place {
             .body(Full::new(body))
             .map_err(failed)?;
         let late = |_| failed("it takes too long");
-        let patience = if kind == Answer::Late { LONG } else { PATIENCE };
+        let patience = if kind == Answer::Long {
+            LONG_TIMEOUT
+        } else {
+            SHORT_TIMEOUT
+        };
         let sent = tokio::time::timeout(patience, self.send(request)).await;
         let answer = sent.map_err(late)??;
         let status = answer.status();
         if !status.is_success() {
             let body = Limited::new(answer.into_body(), ERROR_MAX).collect();
-            let body = tokio::time::timeout(PATIENCE, body).await.map_err(late)?;
+            let body = tokio::time::timeout(SHORT_TIMEOUT, body)
+                .await
+                .map_err(late)?;
             let body = body.map_err(failed)?.to_bytes();
             let wrong: Result<Wrong, _> = serde_json::from_slice(&body);
             return Err(Failure::new(status.as_u16(), wrong.map_err(failed)?.error));
         }
-        let (to, pieces) = mpsc::channel(PIECES);
+        let (to, pieces) = mpsc::channel(QUEUED_CHUNKS_MAX);
         let (most, patience) = match kind {
             Answer::Endless => (usize::MAX, Duration::MAX),
             _ => (ANSWER_MAX, patience),
@@ -128,8 +134,8 @@ impl Place {
         let runtime = runtime.enable_io().enable_time().build().map_err(failed)?;
         runtime.block_on(async {
             let whole = async {
-                let pieces = self.ask(method, target, body, Answer::Late, None).await?;
-                whole(pieces, most).await
+                let pieces = self.ask(method, target, body, Answer::Long, None).await?;
+                collect_body(pieces, most).await
             };
             let late = |_| failed("it takes too long");
             tokio::time::timeout(patience, whole).await.map_err(late)?
@@ -137,42 +143,45 @@ impl Place {
     }
 }
 
-/// Collects the pieces of an answer of at most `most` bytes.
-pub(crate) async fn whole(
+/// Collects the pieces of an answer of at most `limit` bytes.
+pub(crate) async fn collect_body(
     mut pieces: mpsc::Receiver<Bytes>,
-    most: usize,
+    limit: usize,
 ) -> Result<Vec<u8>, Failure> {
     let mut all = Vec::new();
     while let Some(piece) = pieces.recv().await {
-        if all.len() + piece.len() > most {
-            return Err(failed(format!("its answer is longer than {most} bytes")));
+        if all.len() + piece.len() > limit {
+            return Err(failed(format!("its answer is longer than {limit} bytes")));
         }
         all.extend_from_slice(&piece);
     }
     Ok(all)
 }
 
-impl Place {
-    /// Queries the process for its description and counters. `None` after a timeout, an error, or more than `most`
+impl RemoteAddress {
+    /// Queries the process for its description and counters. `None` after a timeout, an error, or more than `limit`
     /// bytes.
-    pub(crate) fn counts(&self, most: usize) -> Option<(Info, Stats)> {
-        let get = |target, most| {
-            self.ask_and_wait(Method::GET, target, Bytes::new(), (SOON, most))
+    pub(crate) fn counts(&self, limit: usize) -> Option<(Info, Stats)> {
+        let get = |target, limit| {
+            self.ask_and_wait(Method::GET, target, Bytes::new(), (METRICS_TIMEOUT, limit))
                 .ok()
         };
         let info = serde_json::from_slice(&get("/v1/info", INFO_MAX)?).ok()?;
-        Some((info, serde_json::from_slice(&get("/v1/stats", most)?).ok()?))
+        Some((
+            info,
+            serde_json::from_slice(&get("/v1/stats", limit)?).ok()?,
+        ))
     }
 }
 
 /// Makes a router's process replace its configuration. With `others`, later requests for places are admitted, too.
 pub(super) fn reload(
-    place: &Place,
-    asked: &ReloadRequest,
+    place: &RemoteAddress,
+    request: &ReloadRequest,
     others: bool,
 ) -> Result<ReloadReply, Failure> {
-    let body = serde_json::to_vec(asked).map_err(failed)?;
-    let patience = if others { PATIENCE } else { LONG };
+    let body = serde_json::to_vec(request).map_err(failed)?;
+    let patience = if others { SHORT_TIMEOUT } else { LONG_TIMEOUT };
     let bounds = (patience, REPLY_MAX);
     let reply = place.ask_and_wait(Method::POST, "/v1/reload", body.into(), bounds)?;
     serde_json::from_slice(&reply).map_err(failed)

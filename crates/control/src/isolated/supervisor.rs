@@ -1,6 +1,6 @@
 //! A thread that keeps an isolated router's process running, until it is stopped.
 
-use super::Known;
+use super::PlannedNames;
 use super::folder::program;
 use super::group::Group;
 use crate::compile::gate::Isolated;
@@ -16,26 +16,26 @@ use std::time::{Duration, Instant, SystemTime};
 use tracing::{Level, debug, error, info, warn};
 
 /// Minimum and maximum delay before a restart. The delay doubles while processes end earlier than `SETTLED`.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
+const RESTART_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 const SETTLED: Duration = Duration::from_secs(10);
 /// Timeout for a process to end after a signal.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of checks for changed saved settings.
-const LOOK: Duration = Duration::from_secs(1);
+const SETTINGS_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of log lines relayed per second, and maximum length of each in bytes.
-const LINES: u32 = 50;
+const LOG_LINES_PER_S: u32 = 50;
 const LINE: usize = 1000;
 /// Maximum number of log bytes read per second.
-const BYTES: usize = 256 << 10;
+const LOG_BYTES_PER_S: usize = 256 << 10;
 /// Maximum number of log bytes read at once.
-const PIECE: usize = 4096;
+const LOG_READ_BYTES: usize = 4096;
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Supervisor of an isolated router's process. The process ends when this value is dropped.
 pub(super) struct Supervisor {
     pub(super) isolated: Isolated,
     /// Elements and ports that the process may report.
-    pub(super) known: Arc<Known>,
+    pub(super) planned: Arc<PlannedNames>,
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
@@ -52,7 +52,10 @@ impl Supervisor {
     /// # Errors
     ///
     /// This process lacks root's rights, or the router's folder or the thread cannot be created; a message.
-    pub(super) fn start(isolated: Isolated, known: Arc<Known>) -> Result<Supervisor, String> {
+    pub(super) fn start(
+        isolated: Isolated,
+        planned: Arc<PlannedNames>,
+    ) -> Result<Supervisor, String> {
         let failed = |e: io::Error| format!("router {} cannot run: {e}", isolated.name);
         if !rustix::process::geteuid().is_root() {
             let text = format!(
@@ -80,14 +83,14 @@ impl Supervisor {
             isolated: isolated.clone(),
             state: Arc::clone(&state),
             log: Log::new(&isolated.name),
-            saved: None,
-            looked: Instant::now(),
+            saved_modified: None,
+            settings_checked_at: Instant::now(),
         };
         let thread = std::thread::Builder::new().name("isolated".to_owned());
         let thread = thread.spawn(move || life.run()).map_err(failed)?;
         Ok(Supervisor {
             isolated,
-            known,
+            planned,
             state,
             thread: Some(thread),
         })
@@ -127,9 +130,9 @@ struct Life {
     state: Arc<State>,
     log: Log,
     /// Modification time of the saved settings that the process has; `None` before the first check.
-    saved: Option<Option<SystemTime>>,
+    saved_modified: Option<Option<SystemTime>>,
     /// Time of the last check for changed saved settings.
-    looked: Instant,
+    settings_checked_at: Instant,
 }
 
 impl Life {
@@ -137,7 +140,7 @@ impl Life {
         let mut pause = Duration::ZERO;
         loop {
             let begun = Instant::now();
-            let ended = self.once();
+            let ended = self.run_process();
             self.state.runs.store(false, Relaxed);
             match ended {
                 Ok(None) => return,
@@ -154,7 +157,7 @@ impl Life {
             }
             pause = match begun.elapsed() > SETTLED {
                 true => Duration::ZERO,
-                false => (pause * 2).clamp(PAUSES.0, PAUSES.1),
+                false => (pause * 2).clamp(RESTART_DELAYS.0, RESTART_DELAYS.1),
             };
             if self.stopped(pause) {
                 return;
@@ -170,12 +173,12 @@ impl Life {
     }
 
     /// Runs the process once. Returns its status, or `None` if it was told to end.
-    fn once(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.saved = None;
+    fn run_process(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.saved_modified = None;
         self.follow_saved();
         let mut command = machine::program(program());
         let group = self.group.as_ref().map(Group::folder);
-        command.args(self.isolated.words(group));
+        command.args(self.isolated.program_args(group));
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -196,13 +199,13 @@ impl Life {
 
     /// Copies changed saved settings to the router's folder, since its process may restart.
     fn follow_saved(&mut self) {
-        self.looked = Instant::now();
+        self.settings_checked_at = Instant::now();
         let file = self.isolated.saved();
         let now = file.and_then(|file| file.metadata().ok()?.modified().ok());
-        if self.saved == Some(now) {
+        if self.saved_modified == Some(now) {
             return;
         }
-        self.saved = Some(now);
+        self.saved_modified = Some(now);
         if let Err(why) = self.isolated.bring_saved() {
             let router = &self.isolated.name;
             warn!(router, "saved settings are not used: {why}");
@@ -216,20 +219,22 @@ impl Life {
         let mut said = child.stderr.take();
         let mut end: Option<Instant> = None;
         loop {
-            if self.looked.elapsed() >= LOOK {
+            if self.settings_checked_at.elapsed() >= SETTINGS_INTERVAL {
                 self.follow_saved();
             }
             let mut fds = vec![PollFd::new(&process, PollFlags::IN)];
             if end.is_none() {
                 fds.push(PollFd::new(&self.state.stop, PollFlags::IN));
             }
-            let pause = self.log.pause();
+            let pause = self.log.read_delay();
             let words = said.as_ref().map(AsFd::as_fd).filter(|_| pause.is_none());
             let listens = words.is_some();
             fds.extend(words.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            let left = end.map_or(LOOK, |end| end.saturating_duration_since(Instant::now()));
-            let left = pause.map_or(left, |pause| left.min(pause));
-            let limit = Timespec::try_from(left).ok();
+            let remaining = end.map_or(SETTINGS_INTERVAL, |end| {
+                end.saturating_duration_since(Instant::now())
+            });
+            let remaining = pause.map_or(remaining, |pause| remaining.min(pause));
+            let limit = Timespec::try_from(remaining).ok();
             match poll(&mut fds, limit.as_ref()) {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => _ = other?,
@@ -250,11 +255,11 @@ impl Life {
                 return Ok(end.is_some());
             }
             if stopped {
-                end = Some(Instant::now() + PATIENCE);
+                end = Some(Instant::now() + EXIT_TIMEOUT);
                 pidfd_send_signal(&process, Signal::TERM)?;
             } else if end.is_some_and(|end| end <= Instant::now()) {
                 pidfd_send_signal(&process, Signal::KILL)?;
-                end = Some(Instant::now() + PATIENCE);
+                end = Some(Instant::now() + EXIT_TIMEOUT);
             }
         }
     }
@@ -284,21 +289,21 @@ impl Log {
 
     /// Time to wait before the next read if the limit of bytes per second is reached. Meanwhile the process blocks or
     /// loses lines.
-    fn pause(&mut self) -> Option<Duration> {
+    fn read_delay(&mut self) -> Option<Duration> {
         let spent = self.since.elapsed();
         if spent >= SECOND {
-            if self.lines > LINES {
-                let lost = self.lines - LINES;
+            if self.lines > LOG_LINES_PER_S {
+                let lost = self.lines - LOG_LINES_PER_S;
                 info!(router = self.router, "it has said {lost} lines more");
             }
             (self.since, self.lines, self.bytes) = (Instant::now(), 0, 0);
         }
-        (self.bytes >= BYTES).then(|| SECOND.saturating_sub(spent))
+        (self.bytes >= LOG_BYTES_PER_S).then(|| SECOND.saturating_sub(spent))
     }
 
     /// Relays the available text. Returns false at its end.
     fn pass_on(&mut self, from: Option<&mut ChildStderr>) -> bool {
-        let mut bytes = [0; PIECE];
+        let mut bytes = [0; LOG_READ_BYTES];
         let read = from.map_or(Ok(0), |from| from.read(&mut bytes));
         let read = match read {
             Ok(0) => return false,
@@ -318,7 +323,7 @@ impl Log {
 
     fn end_of_line(&mut self) {
         self.lines += 1;
-        if self.lines <= LINES {
+        if self.lines <= LOG_LINES_PER_S {
             let text = String::from_utf8_lossy(&self.line).into_owned();
             let text: String = text
                 .chars()
@@ -384,12 +389,16 @@ mod tests {
         let mut log = Log::new("red");
         for _ in 0..2 {
             let mut reads = 0;
-            while log.pause().is_none() {
+            while log.read_delay().is_none() {
                 assert!(log.pass_on(endless.stderr.as_mut()));
                 reads += 1;
                 assert!(reads < 10_000, "{}", log.bytes);
             }
-            assert!((BYTES..BYTES + PIECE).contains(&log.bytes), "{}", log.bytes);
+            assert!(
+                (LOG_BYTES_PER_S..LOG_BYTES_PER_S + LOG_READ_BYTES).contains(&log.bytes),
+                "{}",
+                log.bytes
+            );
             log.since -= SECOND;
         }
         endless.kill().expect("it runs");

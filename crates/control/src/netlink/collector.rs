@@ -1,13 +1,13 @@
-//! Routes of a kernel whose gateways matter, and nothing else: a cluster's routes.
+//! Collector of a kernel's routes with their gateways, for a cluster.
 
-use super::model::Image;
+use super::model::ForwardingTable;
 use forwarding::{BLACKHOLE, Full, GroupError, GroupId, Kernel, Member, Prefix};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 use sync::Lock;
 
-/// Callback that tells of new changes. It must not wait.
+/// Callback for new changes. It must not block.
 type Bell = Box<dyn Fn() + Send + Sync>;
 
 /// Next hop of a kernel's route.
@@ -24,22 +24,22 @@ pub(crate) struct Via {
 /// Target of a kernel's route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum To {
-    /// To gateways.
+    /// Gateways.
     Gateways(Arc<[Via]>),
-    /// Nowhere: they are dropped.
+    /// None: packets are dropped.
     Nowhere,
-    /// Somewhere else: a reason in words.
+    /// A target that a cluster cannot use, with the reason in words.
     Elsewhere(&'static str),
 }
 
-/// A changed prefix with its route; `None` if there is none.
+/// A changed prefix with its new route; `None` if the route was removed.
 pub(crate) type Changed = ((IpAddr, u8), Option<To>);
 
-/// Routes of a kernel, and those that have changed since they were taken.
+/// Routes of a kernel, and the routes that have changed since the last [`take`](Self::take).
 pub(crate) struct Collector {
     kernel: Arc<Kernel>,
-    of: Lock<Collected>,
-    bell: Bell,
+    collected: Lock<Collected>,
+    on_change: Bell,
 }
 
 #[derive(Default)]
@@ -52,7 +52,7 @@ struct Collected {
 
 struct Routes<const N: usize> {
     groups: HashMap<GroupId, Option<To>>,
-    last: u16,
+    last_group: u16,
     routes: BTreeMap<Prefix<N>, GroupId>,
     changed: BTreeSet<Prefix<N>>,
 }
@@ -61,7 +61,7 @@ impl<const N: usize> Default for Routes<N> {
     fn default() -> Self {
         Routes {
             groups: HashMap::new(),
-            last: 0,
+            last_group: 0,
             routes: BTreeMap::new(),
             changed: BTreeSet::new(),
         }
@@ -71,18 +71,18 @@ impl<const N: usize> Default for Routes<N> {
 impl<const N: usize> Routes<N> {
     fn add(&mut self, to: Option<To>) -> Result<GroupId, GroupError> {
         for _ in 0..u16::MAX {
-            self.last = self.last.wrapping_add(1);
-            if let Some(id) = GroupId::new(self.last)
+            self.last_group = self.last_group.wrapping_add(1);
+            if let Some(id) = GroupId::new(self.last_group)
                 && !self.groups.contains_key(&id)
             {
                 self.groups.insert(id, to);
                 return Ok(id);
             }
         }
-        Err(GroupError::NoIds)
+        Err(GroupError::OutOfIds)
     }
 
-    /// Changes groups, and notes the routes that use them, in one pass over all routes.
+    /// Changes groups, and records the routes that use them as changed, in one pass over all routes.
     fn set(&mut self, changes: HashMap<GroupId, Option<To>>) {
         let users = self.routes.iter();
         let users = users.filter(|(_, id)| changes.contains_key(id));
@@ -100,8 +100,8 @@ impl<const N: usize> Routes<N> {
         }
     }
 
-    fn take(&mut self, most: usize, address: impl Fn([u8; N]) -> IpAddr, into: &mut Vec<Changed>) {
-        while into.len() < most {
+    fn take(&mut self, limit: usize, address: impl Fn([u8; N]) -> IpAddr, into: &mut Vec<Changed>) {
+        while into.len() < limit {
             let Some(prefix) = self.changed.pop_first() else {
                 return;
             };
@@ -113,61 +113,61 @@ impl<const N: usize> Routes<N> {
 }
 
 /// The part of a collector for one family.
-trait Side<const N: usize> {
-    fn side(of: &mut Collected) -> &mut Routes<N>;
+trait FamilyRoutes<const N: usize> {
+    fn routes_of_family(collected: &mut Collected) -> &mut Routes<N>;
 }
 
-impl Side<4> for Collector {
-    fn side(of: &mut Collected) -> &mut Routes<4> {
-        &mut of.v4
+impl FamilyRoutes<4> for Collector {
+    fn routes_of_family(collected: &mut Collected) -> &mut Routes<4> {
+        &mut collected.v4
     }
 }
 
-impl Side<16> for Collector {
-    fn side(of: &mut Collected) -> &mut Routes<16> {
-        &mut of.v6
+impl FamilyRoutes<16> for Collector {
+    fn routes_of_family(collected: &mut Collected) -> &mut Routes<16> {
+        &mut collected.v6
     }
 }
 
 impl Collector {
-    /// Empty collector. `bell` is called whenever there is something to take.
+    /// Empty collector. `on_change` is called when there are changes to take.
     pub(crate) fn new(bell: Bell) -> Arc<Collector> {
         Arc::new(Collector {
             kernel: Arc::default(),
-            of: Lock::default(),
-            bell,
+            collected: Lock::default(),
+            on_change: bell,
         })
     }
 
-    /// Interfaces by which routes are told apart.
+    /// Interfaces of the namespace, by which routes are distinguished.
     pub(super) fn kernel(&self) -> &Arc<Kernel> {
         &self.kernel
     }
 
-    /// Notes that all routes are known.
+    /// Records that all routes are known.
     pub(super) fn set_complete(&self) {
-        self.of.lock().complete = true;
-        (self.bell)();
+        self.collected.lock().complete = true;
+        (self.on_change)();
     }
 
-    /// Changed prefixes, `most` at most; and true if these are all, and all routes are known.
-    pub(crate) fn take(&self, most: usize) -> (Vec<Changed>, bool) {
-        let mut of = self.of.lock();
+    /// Changed prefixes, at most `limit`; and true if these are all changes and all routes are known.
+    pub(crate) fn take(&self, limit: usize) -> (Vec<Changed>, bool) {
+        let mut of = self.collected.lock();
         let mut taken = Vec::new();
-        of.v4.take(most, IpAddr::from, &mut taken);
-        of.v6.take(most, IpAddr::from, &mut taken);
+        of.v4.take(limit, IpAddr::from, &mut taken);
+        of.v6.take(limit, IpAddr::from, &mut taken);
         let all = of.v4.changed.is_empty() && of.v6.changed.is_empty();
         (taken, all && of.complete)
     }
 
-    /// Has all routes taken again.
+    /// Marks all routes as changed.
     pub(crate) fn repeat(&self) {
-        let mut of = self.of.lock();
+        let mut of = self.collected.lock();
         let Collected { v4, v6, .. } = &mut *of;
         v4.changed.extend(v4.routes.keys());
         v6.changed.extend(v6.routes.keys());
         drop(of);
-        (self.bell)();
+        (self.on_change)();
     }
 
     /// Meaning of a group; `None` for routes within the namespace and to its attached networks.
@@ -203,32 +203,34 @@ impl Collector {
     }
 }
 
-impl<const N: usize> Image<N> for Collector
+impl<const N: usize> ForwardingTable<N> for Collector
 where
-    Collector: Side<N>,
+    Collector: FamilyRoutes<N>,
 {
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         let to = self.to(members);
-        Self::side(&mut self.of.lock()).add(to)
+        Self::routes_of_family(&mut self.collected.lock()).add(to)
     }
 
     fn change_groups(&self, changes: &[(GroupId, &[Member])]) -> Result<(), GroupError> {
         let changes = changes.iter();
         let changes = changes.map(|(id, members)| (*id, self.to(members)));
         let changes = changes.collect();
-        Self::side(&mut self.of.lock()).set(changes);
-        (self.bell)();
+        Self::routes_of_family(&mut self.collected.lock()).set(changes);
+        (self.on_change)();
         Ok(())
     }
 
     fn remove_group(&self, id: GroupId) {
-        Self::side(&mut self.of.lock()).groups.remove(&id);
+        Self::routes_of_family(&mut self.collected.lock())
+            .groups
+            .remove(&id);
     }
 
     fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full> {
         if !changes.is_empty() {
-            Self::side(&mut self.of.lock()).apply(changes);
-            (self.bell)();
+            Self::routes_of_family(&mut self.collected.lock()).apply(changes);
+            (self.on_change)();
         }
         Ok(())
     }

@@ -1,20 +1,21 @@
-//! Following the kernel: its messages become the image.
+//! Follower of the kernel: turns its messages into changes of the mirror.
 //!
-//! Everything here is driven by levels, not by edges: a dump is compared with the known state, and only differences are
-//! applied. So the reason and number of repeated dumps do not matter, and the image keeps its state during a dump.
+//! The follower compares states, and does not rely on every change being reported: a dump is compared with the known
+//! state, and only differences are applied. So a dump may be repeated at any time, and the mirror keeps its state
+//! during a dump.
 
 mod state;
 mod sync;
 #[cfg(test)]
 mod tests;
 
-use super::asks::Limits;
 use super::collector::Collector;
 use super::counts::Counts;
 use super::fpm::Fpm;
 use super::model::Part;
-use super::neighbours::Place;
-use super::socket::{Changes, Requests, is_loss};
+use super::neighbour_requests::Limits;
+use super::neighbours::NeighbourKey;
+use super::socket::{Notifications, Requests, is_loss};
 use forwarding::Kernel;
 use forwarding::RouteBound;
 use state::State;
@@ -27,17 +28,17 @@ use tracing::warn;
 use wire::netlink::{Message, RTM_DELLINK, RTM_DELNEIGH, RTM_NEWLINK, RTM_NEWNEIGH, messages};
 
 /// Maximum length of messages in bytes that are processed before the mirror is updated.
-const BATCH: usize = 256 << 10;
+const BATCH_BYTES: usize = 256 << 10;
 /// Delay before a repeated dump, so that one dump serves several causes.
-const SETTLE: Duration = Duration::from_millis(20);
+const DUMP_DELAY: Duration = Duration::from_millis(20);
 /// Delay before a full dump after an unreadable message.
-const UNREAD: Duration = Duration::from_secs(10);
+const UNREADABLE_DUMP_DELAY: Duration = Duration::from_secs(10);
 /// Maximum pause in messages that a pending dump waits for.
 const QUIET_MAX: Duration = Duration::from_millis(500);
 
 /// Netlink sockets.
 pub(super) struct Sockets {
-    pub(super) changes: Changes,
+    pub(super) changes: Notifications,
     pub(super) requests: Requests,
 }
 
@@ -45,7 +46,7 @@ impl Sockets {
     /// Opens the sockets in the namespace of the calling thread. `room` is the size of the receive buffer in bytes.
     pub(super) fn open(room: usize) -> io::Result<Sockets> {
         Ok(Sockets {
-            changes: Changes::open(room)?,
+            changes: Notifications::open(room)?,
             requests: Requests::open()?,
         })
     }
@@ -55,23 +56,23 @@ impl Sockets {
 pub(super) struct Follower {
     state: State,
     limits: Limits,
-    asked: Vec<Place>,
+    requested_neighbours: Vec<NeighbourKey>,
     /// Messages received and not processed yet.
-    heard: Vec<u8>,
+    received: Vec<u8>,
     /// Offset up to which urgent messages (about links and neighbours) have been processed.
-    served: usize,
+    urgent_offset: usize,
     /// Time of the last message.
-    heard_at: Instant,
+    received_at: Instant,
     /// Time of the next full dump.
     all_at: Option<Instant>,
-    /// Start of the model's current doubt about routes; `None` without doubt.
+    /// Time since which parts of the model need a new dump; `None` if none does.
     doubt_since: Option<Instant>,
     /// Time of the next IPv6 dump.
     recheck_at: Option<Instant>,
     /// Earliest time of the next dump. Dumps take at most a fifth of the time, except for very slow tables.
-    rest_until: Instant,
+    next_dump_min: Instant,
     /// Duration of the last dump.
-    took: Duration,
+    dump_duration: Duration,
     start: Instant,
     /// Routing daemon whose routes replace the kernel's; `None` without FPM.
     fpm: Option<Fpm>,
@@ -96,15 +97,15 @@ impl Follower {
         Follower {
             state,
             limits: Limits::default(),
-            asked: Vec::new(),
-            heard: Vec::with_capacity(BATCH + (64 << 10)),
-            served: 0,
-            heard_at: now,
+            requested_neighbours: Vec::new(),
+            received: Vec::with_capacity(BATCH_BYTES + (64 << 10)),
+            urgent_offset: 0,
+            received_at: now,
             all_at: Some(now),
             doubt_since: None,
             recheck_at: None,
-            rest_until: now,
-            took: Duration::ZERO,
+            next_dump_min: now,
+            dump_duration: Duration::ZERO,
             start: now,
             fpm,
         }
@@ -121,7 +122,7 @@ impl Follower {
     /// # Errors
     ///
     /// The sockets have failed and must be reopened.
-    pub(super) fn turn(
+    pub(super) fn process_pending(
         &mut self,
         sockets: &mut Sockets,
         stop: &dyn Fn() -> bool,
@@ -130,14 +131,14 @@ impl Follower {
         if self.state.links.is_outdated(&self.state.kernel) {
             self.state.renumber();
         }
-        self.forget_heard();
-        let more = self.hear(&sockets.changes, BATCH)? | self.hear_daemon();
-        self.take_heard(None);
+        self.discard_processed();
+        let more = self.receive(&sockets.changes, BATCH_BYTES)? | self.hear_daemon();
+        self.process_received(None);
         self.ask(sockets)?;
         let refused = sockets.requests.refusals();
         self.state.counts.asks_refused.add(refused);
         self.note_doubts();
-        if self.due().is_some_and(|at| at <= Instant::now()) {
+        if self.next_dump_at().is_some_and(|at| at <= Instant::now()) {
             self.resync(sockets, stop)?;
             return Ok(true);
         }
@@ -145,22 +146,27 @@ impl Follower {
     }
 
     /// Time of the next dump; `None` if none is pending.
-    fn due(&self) -> Option<Instant> {
+    fn next_dump_at(&self) -> Option<Instant> {
         // Changes come in bursts, and must wait during the dump of a large table. So a dump starts after a pause in
         // messages, or after a maximum delay.
-        let quiet = self.took.clamp(SETTLE, QUIET_MAX);
-        let doubt_at = |since| (self.heard_at + quiet).clamp(since + SETTLE, since + 4 * quiet);
-        let rules_at = self.state.rules.stale.then(|| self.heard_at + SETTLE);
+        let quiet = self.dump_duration.clamp(DUMP_DELAY, QUIET_MAX);
+        let doubt_at =
+            |since| (self.received_at + quiet).clamp(since + DUMP_DELAY, since + 4 * quiet);
+        let rules_at = self
+            .state
+            .rules
+            .stale
+            .then(|| self.received_at + DUMP_DELAY);
         let doubt_at = self.doubt_since.map(doubt_at);
         let all = [self.all_at, doubt_at, self.recheck_at, rules_at];
         let first = all.into_iter().flatten().min();
-        first.map(|first| first.max(self.rest_until))
+        first.map(|first| first.max(self.next_dump_min))
     }
 
-    /// Time of the next call of `turn` if no message arrives before.
+    /// Time of the next call of `process_pending` if no message arrives before.
     pub(super) fn wake_at(&self) -> Option<Instant> {
-        let daemon = self.fpm.as_ref().and_then(Fpm::due);
-        [self.due(), daemon].into_iter().flatten().min()
+        let daemon = self.fpm.as_ref().and_then(Fpm::next_due);
+        [self.next_dump_at(), daemon].into_iter().flatten().min()
     }
 
     /// Descriptors to poll for FPM.
@@ -171,7 +177,8 @@ impl Follower {
     /// Processes messages of a routing daemon. Returns true if there were any, since more may follow.
     fn hear_daemon(&mut self) -> bool {
         let fpm = self.fpm.as_mut();
-        let heard = fpm.is_some_and(|fpm| fpm.turn(&mut self.state.model, &self.state.counts));
+        let heard =
+            fpm.is_some_and(|fpm| fpm.process_pending(&mut self.state.model, &self.state.counts));
         if heard {
             self.state.flush();
         }
@@ -179,69 +186,74 @@ impl Follower {
     }
 
     /// Discards processed or obsolete messages.
-    fn forget_heard(&mut self) {
-        self.heard.clear();
+    fn discard_processed(&mut self) {
+        self.received.clear();
         // Many messages arrived during the dump of a large table.
-        self.heard.shrink_to(2 * BATCH);
-        self.served = 0;
+        self.received.shrink_to(2 * BATCH_BYTES);
+        self.urgent_offset = 0;
     }
 
-    /// Receives messages until none is left or `most` bytes are buffered. Returns true if more may be pending.
-    fn hear(&mut self, changes: &Changes, most: usize) -> io::Result<bool> {
+    /// Receives messages until none is left or `limit` bytes are buffered. Returns true if more may be pending.
+    fn receive(&mut self, changes: &Notifications, limit: usize) -> io::Result<bool> {
         loop {
-            match changes.receive(&mut self.heard, most) {
-                Err(e) if is_loss(&e) => self.lose("they came faster than they could be read"),
+            match changes.receive(&mut self.received, limit) {
+                Err(e) if is_loss(&e) => self.mark_lost("they came faster than they could be read"),
                 other => return other,
             }
         }
     }
 
-    fn lose(&mut self, why: &str) {
+    fn mark_lost(&mut self, why: &str) {
         self.state.counts.lost.add(1);
         self.state.counts.synced.set(0);
         if self.all_at.is_none() {
-            warn!("messages of the kernel were lost ({why}): all is asked for again");
+            warn!(
+                "messages of the kernel were lost ({why}): the complete state is requested again"
+            );
         }
-        self.all_at = Some(Instant::now() + SETTLE);
+        self.all_at = Some(Instant::now() + DUMP_DELAY);
     }
 
-    /// Processes buffered messages. Returns the number of messages about `of`.
-    fn take_heard(&mut self, of: Option<Part>) -> usize {
-        if self.heard.is_empty() {
+    /// Processes buffered messages. Returns the number of messages about `wanted_part`.
+    fn process_received(&mut self, wanted_part: Option<Part>) -> usize {
+        if self.received.is_empty() {
             return 0;
         }
-        self.heard_at = Instant::now();
+        self.received_at = Instant::now();
         let (mut bad, mut about) = (false, 0);
-        let (served, rest) = self.heard.split_at(self.served.min(self.heard.len()));
+        let (served, rest) = self
+            .received
+            .split_at(self.urgent_offset.min(self.received.len()));
         let left = |m: &Result<_, _>| !m.as_ref().is_ok_and(is_urgent);
         for message in messages(served).filter(left).chain(messages(rest)) {
             match message {
                 Ok(message) => {
-                    about += usize::from(of.is_some() && part(&message) == of);
-                    bad |= !self.state.take(&message);
+                    about += usize::from(wanted_part.is_some() && part(&message) == wanted_part);
+                    bad |= !self.state.process(&message);
                 }
                 Err(why) => bad |= !self.state.leave_out(0, why),
             }
         }
         if bad {
             // The effect of the message is unknown, and more of the kind may follow.
-            self.all_at.get_or_insert(Instant::now() + UNREAD);
+            self.all_at
+                .get_or_insert(Instant::now() + UNREADABLE_DUMP_DELAY);
             self.state.counts.synced.set(0);
         }
-        self.served = 0;
+        self.urgent_offset = 0;
         self.state.flush();
         about
     }
 
     /// Processes messages about links and neighbours ahead of others, since packets wait for them or are lost.
     fn serve_urgent(&mut self) {
-        let news = self.heard.get(self.served..).unwrap_or(&[]);
+        let news = self.received.get(self.urgent_offset..).unwrap_or(&[]);
         let mut linked = false;
         for message in messages(news).flatten().filter(is_urgent) {
-            self.state.take(&message);
+            self.state.process(&message);
             linked |= matches!(message.kind, RTM_NEWLINK | RTM_DELLINK);
         }
-        self.served = self.heard.len();
+        self.urgent_offset = self.received.len();
         if linked {
             self.state.flush();
         }
@@ -252,7 +264,7 @@ impl Follower {
         let Follower {
             state,
             limits,
-            asked,
+            requested_neighbours: asked,
             start,
             ..
         } = self;
@@ -264,7 +276,7 @@ impl Follower {
                 return;
             };
             let place = (index, ask.address);
-            let known = state.neighbours.knows(&place);
+            let known = state.neighbours.is_resolved(&place);
             match limits.allow(ask.interface, known, now) {
                 true => asked.push(place),
                 false => counts.asks_limited.add(1),
@@ -283,7 +295,7 @@ impl Follower {
     }
 
     fn note_doubts(&mut self) {
-        if self.doubt_since.is_none() && self.state.model.doubt().any() {
+        if self.doubt_since.is_none() && self.state.model.stale_parts().any() {
             self.doubt_since = Some(Instant::now());
         }
     }

@@ -1,13 +1,13 @@
-//! FPM, the forwarding plane manager's protocol: FRR hands over routes without a kernel.
+//! FPM, the protocol of the forwarding plane manager, by which FRR passes routes without a kernel.
 //!
-//! `zebra -M dplane_fpm_nl` connects by TCP and sends what it would tell a kernel: frames with a header of four bytes
-//! (version 1; type 1, netlink; length of the frame, in network order) and netlink messages (`fpm/fpm.h` of FRR). First
-//! come all its next-hop objects and routes, then changes, without a mark between. So routes that a returned daemon
-//! does not name are kept for a time, and removed after that as soon as the daemon is quiet ([`Session::tick`]). While
-//! none is connected, forwarding continues.
+//! `zebra -M dplane_fpm_nl` connects by TCP and sends the messages that it would send to a kernel: frames with a header
+//! of four bytes (version 1; type 1, netlink; length of the frame, in network order) and netlink messages (`fpm/fpm.h`
+//! of FRR). It sends all next-hop objects and routes, then changes, without a mark in between. So routes that a
+//! reconnected daemon has not sent again are kept for a time, and removed after that as soon as the daemon pauses
+//! ([`Session::tick`]). While no daemon is connected, forwarding continues.
 //!
-//! A speaker of this protocol decides where packets go. TCP lets everyone connect, so the kernel is asked for the owner
-//! of the other end ([`Owners`]). A connection without a message has changed nothing, and yields to the next.
+//! A program that speaks this protocol controls all routes. Any program can connect by TCP, so the kernel is asked for
+//! the owner of the other end ([`Owners`]). A connection on which no message has arrived is replaced by the next one.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -20,9 +20,9 @@ use wire::BadHeader;
 use wire::netlink::{Event, messages};
 
 use super::counts::Counts;
+use super::local_address::is_own;
 use super::model::{Model, Part, Source};
-use super::own::is_own;
-use super::owner::{Other, Owners};
+use super::socket_owner::{Owners, PeerOwner};
 
 /// Default TCP port for a routing daemon's connection.
 pub const PORT: u16 = 2620;
@@ -41,24 +41,24 @@ pub struct Listen {
 }
 
 /// Length of a frame header, in bytes.
-const HEADER: usize = 4;
+const HEADER_BYTES: usize = 4;
 /// Buffer size in bytes: four frames of maximum length.
-const BUFFER: usize = 4 << 16;
+const BUFFER_BYTES: usize = 4 << 16;
 /// Pause in messages after which a daemon's routes count as complete.
-const QUIET: Duration = Duration::from_secs(1);
+const COMPLETE_PAUSE: Duration = Duration::from_secs(1);
 /// Maximum delay, after the time for which old routes are kept, until the daemon's routes count as complete.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COMPLETE_DELAY_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of buffers read before other work.
-const TURN: usize = 4;
+const BUFFERS_PER_TURN: usize = 4;
 /// Delay after a connection could not be accepted, for instance with too many open files.
-const RETRY: Duration = Duration::from_secs(1);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Idle time before TCP keepalive probes to a daemon on another machine, and interval of the probes.
-const IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const PROBES: u32 = 5;
 /// Maximum number of connections accepted before other work.
-const MEETINGS: usize = 16;
+const ACCEPTS_MAX: usize = 16;
 /// Burst of log lines; further lines are limited to one per interval.
-const LINES: u32 = 20;
+const LOG_BURST: u32 = 20;
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Error in a frame.
@@ -99,7 +99,7 @@ pub struct Frames {
 impl Default for Frames {
     fn default() -> Self {
         Frames {
-            buffer: vec![0; BUFFER].into(),
+            buffer: vec![0; BUFFER_BYTES].into(),
             start: 0,
             end: 0,
         }
@@ -108,7 +108,7 @@ impl Default for Frames {
 
 impl Frames {
     /// Free part of the buffer for further bytes. It is never empty after all complete frames were taken.
-    pub fn room(&mut self) -> &mut [u8] {
+    pub fn free_space(&mut self) -> &mut [u8] {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         &mut self.buffer[self.end..]
@@ -120,7 +120,7 @@ impl Frames {
     }
 
     /// Netlink messages of the next complete frame; `None` if the frame is incomplete.
-    pub fn take(&mut self) -> Option<Result<&[u8], BadFrame>> {
+    pub fn next_frame(&mut self) -> Option<Result<&[u8], BadFrame>> {
         let bytes = &self.buffer[self.start..self.end];
         let (&[version, kind, high, low], _) = bytes.split_first_chunk()?;
         let length = u16::from_be_bytes([high, low]);
@@ -130,10 +130,10 @@ impl Frames {
         if kind != 1 {
             return Some(Err(BadFrame::Kind(kind)));
         }
-        if usize::from(length) < HEADER {
+        if usize::from(length) < HEADER_BYTES {
             return Some(Err(BadFrame::Length(length)));
         }
-        let frame = bytes.get(HEADER..usize::from(length))?;
+        let frame = bytes.get(HEADER_BYTES..usize::from(length))?;
         self.start += usize::from(length);
         Some(Ok(frame))
     }
@@ -144,8 +144,8 @@ impl Frames {
 pub struct Session {
     frames: Frames,
     /// Time of the daemon's first message.
-    first: Option<Instant>,
-    heard: Instant,
+    first_message_at: Option<Instant>,
+    received_at: Instant,
     /// Time for which the former session's routes are kept.
     stale: Duration,
     /// True if routes of the former session are still present.
@@ -157,35 +157,35 @@ impl Session {
     pub fn new(stale: Duration, now: Instant) -> Session {
         Session {
             frames: Frames::default(),
-            first: None,
-            heard: now,
+            first_message_at: None,
+            received_at: now,
             stale,
             syncing: false,
         }
     }
 
-    /// Free part of the buffer; pass the number of received bytes to [`Session::take`].
-    pub fn room(&mut self) -> &mut [u8] {
-        self.frames.room()
+    /// Free part of the buffer; pass the number of received bytes to [`Session::process`].
+    pub fn free_space(&mut self) -> &mut [u8] {
+        self.frames.free_space()
     }
 
     /// Processes `bytes` received bytes. Returns the number of completed messages.
-    pub fn take(
+    pub fn process(
         &mut self,
         model: &mut Model,
         bytes: usize,
         now: Instant,
     ) -> Result<usize, BadFrame> {
-        self.heard = now;
+        self.received_at = now;
         self.frames.filled(bytes);
         let mut count = 0;
         let Session {
             frames,
-            first,
+            first_message_at: first,
             syncing,
             ..
         } = self;
-        while let Some(frame) = frames.take() {
+        while let Some(frame) = frames.next_frame() {
             for message in messages(frame?) {
                 let message = message.map_err(BadFrame::Message)?;
                 let event = message.event().map_err(BadFrame::Message)?;
@@ -213,14 +213,14 @@ impl Session {
 
     /// True if the daemon has sent a route or next hop.
     pub fn has_told(&self) -> bool {
-        self.first.is_some()
+        self.first_message_at.is_some()
     }
 
     /// Time at which [`Session::tick`] is due.
     pub fn due(&self) -> Option<Instant> {
-        let kept = self.first? + self.stale;
-        let quiet = kept.max(self.heard + QUIET);
-        self.syncing.then(|| quiet.min(kept + PATIENCE))
+        let kept = self.first_message_at? + self.stale;
+        let quiet = kept.max(self.received_at + COMPLETE_PAUSE);
+        self.syncing.then(|| quiet.min(kept + COMPLETE_DELAY_MAX))
     }
 
     /// Handles the passage of time. Returns true if the daemon's state has just become complete; routes that it has not
@@ -246,7 +246,7 @@ pub(super) struct Fpm {
     listen: Listen,
     peer: Option<(TcpStream, SocketAddr, Session)>,
     /// Time before which no connections are accepted, after an error.
-    rest_until: Option<Instant>,
+    accept_from: Option<Instant>,
     lines: Lines,
 }
 
@@ -262,20 +262,20 @@ struct Lines {
 impl Lines {
     fn new(now: Instant) -> Lines {
         Lines {
-            left: LINES,
+            left: LOG_BURST,
             since: now,
             left_out: 0,
         }
     }
 
     /// True if the rate limit allows one more line.
-    fn one(&mut self, now: Instant) -> bool {
+    fn may_log(&mut self, now: Instant) -> bool {
         let more = now.saturating_duration_since(self.since).as_secs() / LINE_EVERY.as_secs();
         if more > 0 {
             self.since = now;
-            self.left = LINES.min(
+            self.left = LOG_BURST.min(
                 self.left
-                    .saturating_add(u32::try_from(more).unwrap_or(LINES)),
+                    .saturating_add(u32::try_from(more).unwrap_or(LOG_BURST)),
             );
         }
         if self.left == 0 {
@@ -309,7 +309,7 @@ impl Fpm {
             owners: Owners::open()?,
             listen,
             peer: None,
-            rest_until: None,
+            accept_from: None,
             lines: Lines::new(Instant::now()),
         })
     }
@@ -321,15 +321,21 @@ impl Fpm {
     /// The reason why not; a message.
     fn admit(&self, stream: &TcpStream, theirs: SocketAddr) -> Result<(), String> {
         let ours = stream.local_addr();
-        let owner = ours.and_then(|ours| self.owners.of(ours, theirs));
+        let owner = ours.and_then(|ours| self.owners.find(ours, theirs));
         match owner {
-            Ok(Other::Users(user)) if self.listen.users.contains(&user) => Ok(()),
-            Ok(Other::Users(user)) => Err(format!(
+            Ok(PeerOwner::User(user)) if self.listen.users.contains(&user) => Ok(()),
+            Ok(PeerOwner::User(user)) => Err(format!(
                 "it belongs to user {user}: name zebra's user by --fpm-user"
             )),
-            Ok(Other::Closed) => Err("it ended before its owner could be determined".to_owned()),
-            Ok(Other::Elsewhere) if self.listen.from == Some(theirs.ip().to_canonical()) => Ok(()),
-            Ok(Other::Elsewhere) => Err(
+            Ok(PeerOwner::Closed) => {
+                Err("it ended before its owner could be determined".to_owned())
+            }
+            Ok(PeerOwner::OtherNamespace)
+                if self.listen.from == Some(theirs.ip().to_canonical()) =>
+            {
+                Ok(())
+            }
+            Ok(PeerOwner::OtherNamespace) => Err(
                 "it comes from elsewhere: name the machine on which zebra runs by --fpm-from"
                     .to_owned(),
             ),
@@ -341,41 +347,41 @@ impl Fpm {
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let peer = self.peer.as_ref().map(|(stream, ..)| stream.as_fd());
         let listener = self.listener.as_fd();
-        let listener = self.rest_until.is_none().then_some(listener);
+        let listener = self.accept_from.is_none().then_some(listener);
         [listener, peer].into_iter().flatten()
     }
 
     /// Time of the next due work if no message arrives before.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let told = self.peer.as_ref().and_then(|(.., session)| session.due());
-        [told, self.rest_until].into_iter().flatten().min()
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let due = self.peer.as_ref().and_then(|(.., session)| session.due());
+        [due, self.accept_from].into_iter().flatten().min()
     }
 
     /// Processes received messages. Returns true if there were any, since more may follow.
-    pub(super) fn turn(&mut self, model: &mut Model, counts: &Counts) -> bool {
+    pub(super) fn process_pending(&mut self, model: &mut Model, counts: &Counts) -> bool {
         let now = Instant::now();
-        let heard = self.hear(model, counts, now);
+        let heard = self.process_daemon(model, counts, now);
         // Messages that precede the end of a connection are processed before the end.
-        if !heard && self.rest_until.is_none_or(|until| until <= now) {
-            self.rest_until = None;
-            return self.meet(counts, now);
+        if !heard && self.accept_from.is_none_or(|until| until <= now) {
+            self.accept_from = None;
+            return self.accept(counts, now);
         }
         heard
     }
 
     /// Accepts connections. Returns true if a daemon was accepted.
-    fn meet(&mut self, counts: &Counts, now: Instant) -> bool {
-        for _ in 0..MEETINGS {
+    fn accept(&mut self, counts: &Counts, now: Instant) -> bool {
+        for _ in 0..ACCEPTS_MAX {
             let (stream, address) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
                 // The client closed the connection before it was accepted.
                 Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(why) => {
-                    if self.lines.one(now) {
+                    if self.lines.may_log(now) {
                         warn!("fpm: a connection cannot be accepted now ({why})");
                     }
-                    self.rest_until = Some(now + RETRY);
+                    self.accept_from = Some(now + ACCEPT_RETRY_DELAY);
                     return false;
                 }
             };
@@ -386,16 +392,16 @@ impl Fpm {
             let lives = lives.map(|(_, address, _)| *address);
             if let Err(why) = self.admit(&stream, address) {
                 counts.fpm_denied.add(1);
-                if self.lines.one(now) {
+                if self.lines.may_log(now) {
                     warn!(%address, "fpm: a connection is refused: {why}");
                 }
             } else if let Some(lives) = lives {
                 counts.fpm_refused.add(1);
-                if self.lines.one(now) {
+                if self.lines.may_log(now) {
                     warn!(%address, %lives, "fpm: a second connection is refused, while the first lives");
                 }
             } else if watch(&stream).is_ok() {
-                if self.lines.one(now) {
+                if self.lines.may_log(now) {
                     info!(%address, "fpm: a routing daemon has connected");
                 }
                 counts.fpm_connections.add(1);
@@ -408,17 +414,17 @@ impl Fpm {
     }
 
     /// Processes the daemon's messages. Returns true if there were any.
-    fn hear(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
+    fn process_daemon(&mut self, model: &mut Model, counts: &Counts, now: Instant) -> bool {
         let Some((stream, address, session)) = &mut self.peer else {
             return false;
         };
         let mut heard = false;
-        for _ in 0..TURN {
+        for _ in 0..BUFFERS_PER_TURN {
             match listen(stream, session, model, counts, now) {
                 Ok(true) => heard = true,
                 Ok(false) => break,
                 Err(why) => {
-                    if self.lines.one(now) {
+                    if self.lines.may_log(now) {
                         warn!(%address, "fpm: the connection has ended ({why}): forwarding continues by its routes");
                     }
                     counts.fpm_connected.set(0);
@@ -439,8 +445,8 @@ impl Fpm {
 fn watch(stream: &TcpStream) -> io::Result<()> {
     stream.set_nonblocking(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, IDLE)?;
-    sockopt::set_tcp_keepintvl(stream, IDLE / PROBES)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_IDLE / PROBES)?;
     sockopt::set_tcp_keepcnt(stream, PROBES)?;
     Ok(())
 }
@@ -453,14 +459,14 @@ fn listen(
     counts: &Counts,
     now: Instant,
 ) -> io::Result<bool> {
-    let bytes = match stream.read(session.room()) {
+    let bytes = match stream.read(session.free_space()) {
         Ok(0) => return Err(io::Error::other("the daemon has closed it")),
         Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
         Err(e) if e.kind() == io::ErrorKind::Interrupted => return Ok(true),
         Err(e) => return Err(e),
     };
-    match session.take(model, bytes, now) {
+    match session.process(model, bytes, now) {
         Ok(count) => counts.fpm_messages.add(count as u64),
         Err(bad) => {
             counts.fpm_bad.add(1);

@@ -43,8 +43,8 @@ impl Bench {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<usize, BadFrame> {
-        self.session.room()[..bytes.len()].copy_from_slice(bytes);
-        let count = self.session.take(&mut self.model, bytes.len(), self.now);
+        self.session.free_space()[..bytes.len()].copy_from_slice(bytes);
+        let count = self.session.process(&mut self.model, bytes.len(), self.now);
         self.flush();
         count
     }
@@ -100,7 +100,7 @@ fn stream_may_be_cut_anywhere() {
 }
 
 #[test]
-fn a_daemon_that_returns_keeps_its_routes_and_unnamed_ones_go_later() {
+fn reconnected_daemon_keeps_its_routes_and_unsent_ones_are_removed_later() {
     let mut bench = Bench::new();
     bench.send(ALL).unwrap();
     bench.now += STALE;
@@ -125,9 +125,9 @@ fn a_daemon_that_returns_keeps_its_routes_and_unnamed_ones_go_later() {
     assert_eq!(bench.way(60), Some(vec![hop(3, "10.0.0.3")]));
     assert_eq!(bench.way(51), before);
     assert_eq!(bench.way(50), Some(vec![hop(3, "10.0.0.2")]));
-    bench.now += STALE - QUIET;
+    bench.now += STALE - COMPLETE_PAUSE;
     assert!(!bench.session.tick(&mut bench.model, bench.now));
-    bench.now += QUIET;
+    bench.now += COMPLETE_PAUSE;
     assert!(bench.session.tick(&mut bench.model, bench.now));
     assert!(!bench.session.tick(&mut bench.model, bench.now), "once");
     bench.flush();
@@ -138,15 +138,15 @@ fn a_daemon_that_returns_keeps_its_routes_and_unnamed_ones_go_later() {
 }
 
 #[test]
-fn a_daemon_that_is_never_quiet_has_told_all_at_last() {
+fn busy_daemons_routes_count_as_complete_after_a_time() {
     let mut bench = Bench::new();
     bench.send(ALL).expect("frames");
     for _ in 0..239 {
-        bench.now += QUIET / 2;
+        bench.now += COMPLETE_PAUSE / 2;
         bench.send(&[]).unwrap();
         assert!(!bench.session.tick(&mut bench.model, bench.now));
     }
-    bench.now += QUIET / 2;
+    bench.now += COMPLETE_PAUSE / 2;
     bench.send(&[]).unwrap();
     assert!(bench.session.tick(&mut bench.model, bench.now));
 }
@@ -167,7 +167,7 @@ fn data_that_is_not_fpm_ends_the_connection() {
 }
 
 #[test]
-fn a_next_hop_that_changes_alone_leaves_something_to_do() {
+fn changed_next_hop_leaves_work_for_flush() {
     use wire::netlink::{NLM_F_REPLACE, NewHop, Target, Writer};
     let mut bench = Bench::new();
     bench.send(ALL).expect("frames");
@@ -182,12 +182,12 @@ fn a_next_hop_that_changes_alone_leaves_something_to_do() {
     };
     let target = Target::Hops(&[hop]);
     writer.nexthop(NLM_F_REPLACE, 0, 77, &target).expect("room");
-    let length = HEADER + writer.bytes().len();
+    let length = HEADER_BYTES + writer.bytes().len();
     let mut frame = vec![1, 1, 0, length as u8];
     frame.extend_from_slice(writer.bytes());
-    bench.session.room()[..length].copy_from_slice(&frame);
+    bench.session.free_space()[..length].copy_from_slice(&frame);
     assert_eq!(
-        bench.session.take(&mut bench.model, length, bench.now),
+        bench.session.process(&mut bench.model, length, bench.now),
         Ok(1)
     );
     assert_eq!(bench.model.pending(), 0);
@@ -206,7 +206,7 @@ fn reconnections_keep_no_more_objects_than_routes_need() {
         bench.send(ALL).expect("frames");
     }
     assert!(bench.model.objects_len() <= 2 * once);
-    bench.now += STALE + QUIET;
+    bench.now += STALE + COMPLETE_PAUSE;
     assert!(bench.session.tick(&mut bench.model, bench.now));
     assert_eq!(bench.model.objects_len(), once);
 }
@@ -216,7 +216,7 @@ fn until(fpm: &mut Fpm, model: &mut Model, counts: &Counts, holds: impl Fn(&Mode
     let begun = Instant::now();
     while !holds(model) {
         assert!(begun.elapsed() < Duration::from_secs(20), "never");
-        fpm.turn(model, counts);
+        fpm.process_pending(model, counts);
     }
 }
 
@@ -330,9 +330,9 @@ fn silent_connection_changes_nothing_and_yields_its_place() {
     until(&mut fpm, &mut model, &counts, |_| {
         of(&counts, "fpm_connections") == 2
     });
-    assert!(fpm.due().is_none());
+    assert!(fpm.next_due().is_none());
     let (_, _, session) = fpm.peer.as_mut().expect("it is connected");
-    assert!(!session.tick(&mut model, Instant::now() + STALE + PATIENCE));
+    assert!(!session.tick(&mut model, Instant::now() + STALE + COMPLETE_DELAY_MAX));
     assert_eq!(model.len(), (7, 3));
     let mut daemon = connect();
     daemon.write_all(CHANGES).expect("room");

@@ -1,4 +1,4 @@
-//! Links: their state by the kernel, and those that the configuration names.
+//! Links: their state in the kernel, and the interfaces of the configuration with the same names.
 
 use forwarding::{Interface, Kernel};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use wire::EtherAddr;
 use wire::netlink::{AF_UNSPEC, Change, Link};
 
 /// Known state of a kernel link.
-struct Known {
+struct KernelLink {
     name: Box<[u8]>,
     up: bool,
     carrier: bool,
@@ -16,28 +16,28 @@ struct Known {
     /// True if the kernel accepts MPLS packets from the link.
     takes_labels: bool,
     /// Index of the lower link of a stacked device, such as a VLAN.
-    upon: Option<u32>,
+    lower_link: Option<u32>,
     /// Interface with the link's name, if the configuration has one.
     interface: Option<Arc<Interface>>,
     /// Number of the last dump that contained the link.
-    sync: u32,
+    last_dump: u32,
 }
 
 /// Links of the namespace, by index.
 #[derive(Default)]
 pub(super) struct Links {
-    known: HashMap<u32, Known>,
+    known: HashMap<u32, KernelLink>,
     /// Links by interface number. During a rename two links may match; the last one counts.
     by_number: HashMap<u16, u32>,
     interfaces: Vec<Arc<Interface>>,
     generation: Option<u64>,
-    sync: u32,
+    last_dump: u32,
 }
 
 /// State of a link, as far as routes depend on it.
 pub(super) type State = super::model::Link;
 
-impl Known {
+impl KernelLink {
     fn state(&self) -> State {
         State {
             number: self.interface.as_ref().map(|i| i.number()),
@@ -47,7 +47,7 @@ impl Known {
     }
 
     /// Copies the link's state to its interface.
-    fn tell(&self) {
+    fn publish(&self) {
         if let Some(interface) = &self.interface {
             interface.set_state(self.up, self.mac, self.mtu);
             interface.set_takes_labels(self.takes_labels);
@@ -88,7 +88,7 @@ impl Links {
         // Interfaces are updated after all removals, because one link may take over another's interface.
         let tell = |index: u32| {
             let link = &self.known[&index];
-            link.tell();
+            link.publish();
             self.tell_others(index);
             (index, link.state())
         };
@@ -97,7 +97,7 @@ impl Links {
 
     /// Processes a message. Returns the link's new state, or `Some(None)` if the link was removed. `None` if the
     /// message is not about a link as such.
-    pub(super) fn take(&mut self, change: Change, link: &Link<'_>) -> Option<Option<State>> {
+    pub(super) fn process(&mut self, change: Change, link: &Link<'_>) -> Option<Option<State>> {
         if link.family != AF_UNSPEC {
             return None;
         }
@@ -112,7 +112,7 @@ impl Links {
             self.remove(link.index);
         }
         let old = self.known.get(&link.index);
-        let known = Known {
+        let known = KernelLink {
             interface: named(&self.interfaces, name),
             up,
             carrier: link.has_carrier(),
@@ -122,19 +122,22 @@ impl Links {
                 mtu => mtu as usize,
             },
             takes_labels: old.is_some_and(|old| old.takes_labels),
-            upon: link.upon,
+            lower_link: link.lower_link,
             name: name.into(),
-            sync: self.sync,
+            last_dump: self.last_dump,
         };
-        known.tell();
+        known.publish();
         let state = known.state();
         if let Some(number) = state.number {
             self.by_number.insert(number, link.index);
         }
-        let was_upon = old.and_then(|old| old.upon);
+        let was_upon = old.and_then(|old| old.lower_link);
         self.known.insert(link.index, known);
         self.tell_others(link.index);
-        for upon in [was_upon, link.upon.filter(|_| was_upon != link.upon)] {
+        for upon in [
+            was_upon,
+            link.lower_link.filter(|_| was_upon != link.lower_link),
+        ] {
             upon.into_iter().for_each(|upon| self.tell_others(upon));
         }
         Some(Some(state))
@@ -150,7 +153,7 @@ impl Links {
                 .known
                 .values()
                 // FRR's vrrpd leaves the interface of a backup router up, and removes its carrier.
-                .filter(|k| k.upon == Some(index) && k.up && k.carrier);
+                .filter(|k| k.lower_link == Some(index) && k.up && k.carrier);
             let others = upon
                 .map(|k| k.mac)
                 .filter(|mac| *mac != link.mac && *mac != [0; 6]);
@@ -162,21 +165,24 @@ impl Links {
     pub(super) fn set_takes_labels(&mut self, index: u32, takes: bool) {
         if let Some(link) = self.known.get_mut(&index) {
             link.takes_labels = takes;
-            link.tell();
+            link.publish();
         }
     }
 
     /// Begins a dump of all links.
     pub(super) fn begin_sync(&mut self) {
-        self.sync = self.sync.wrapping_add(1);
+        self.last_dump = self.last_dump.wrapping_add(1);
     }
 
     /// Ends a dump of links. Returns the links that the dump did not contain.
     pub(super) fn end_sync(&mut self) -> Vec<u32> {
-        let unseen = self.known.iter().filter(|(_, k)| k.sync != self.sync);
-        let gone: Vec<u32> = unseen.map(|(index, _)| *index).collect();
-        gone.iter().for_each(|index| self.remove(*index));
-        gone
+        let unseen = self
+            .known
+            .iter()
+            .filter(|(_, k)| k.last_dump != self.last_dump);
+        let removed: Vec<u32> = unseen.map(|(index, _)| *index).collect();
+        removed.iter().for_each(|index| self.remove(*index));
+        removed
     }
 
     /// Interface of a link; `None` if the configuration has none.
@@ -213,16 +219,16 @@ impl Links {
             };
         }
         match other {
-            Some((_, other)) => other.tell(),
+            Some((_, other)) => other.publish(),
             None => {
                 (link.up, link.takes_labels) = (false, false);
-                link.tell();
+                link.publish();
                 if let Some(interface) = &link.interface {
                     interface.set_others(Vec::new());
                 }
             }
         }
-        if let Some(upon) = link.upon {
+        if let Some(upon) = link.lower_link {
             self.tell_others(upon);
         }
     }
@@ -248,7 +254,7 @@ mod tests {
             name,
             ether: Some(EtherAddr([2, 0, 0, 0, 0, index as u8])),
             mtu: 1500,
-            upon: None,
+            lower_link: None,
         }
     }
 
@@ -259,22 +265,22 @@ mod tests {
         let mut links = Links::default();
         links.renumber(&kernel);
         let upon = |index: u32, upon: u32| Link {
-            upon: Some(upon),
+            lower_link: Some(upon),
             ..link(index, b"vrrp")
         };
-        let others = || -> Vec<u8> { eth0.others().iter().map(|mac| mac.0[5]).collect() };
+        let others = || -> Vec<u8> { eth0.other_addresses().iter().map(|mac| mac.0[5]).collect() };
         // A dump may report it before the interface below it.
-        links.take(Change::New, &upon(8, 5));
-        links.take(Change::New, &link(5, b"eth0"));
+        links.process(Change::New, &upon(8, 5));
+        links.process(Change::New, &link(5, b"eth0"));
         assert_eq!(others(), [8]);
-        links.take(
+        links.process(
             Change::New,
             &Link {
                 name: b"vrrp9",
                 ..upon(9, 5)
             },
         );
-        links.take(
+        links.process(
             Change::New,
             &Link {
                 name: b"vrrp7",
@@ -283,7 +289,7 @@ mod tests {
         );
         assert_eq!(others(), [8, 9]);
         for flags in [0, IFF_UP] {
-            links.take(
+            links.process(
                 Change::New,
                 &Link {
                     flags,
@@ -292,8 +298,8 @@ mod tests {
             );
             assert_eq!(others(), [9]);
         }
-        links.take(Change::New, &upon(8, 5));
-        links.take(
+        links.process(Change::New, &upon(8, 5));
+        links.process(
             Change::Gone,
             &Link {
                 name: b"vrrp9",
@@ -306,10 +312,10 @@ mod tests {
             ether: Some(EtherAddr([2, 0, 0, 0, 0, 5])),
             ..upon(8, 5)
         };
-        links.take(Change::New, &same);
+        links.process(Change::New, &same);
         assert_eq!(others(), [0; 0]);
-        links.take(Change::New, &upon(8, 5));
-        links.take(Change::Gone, &link(5, b"eth0"));
+        links.process(Change::New, &upon(8, 5));
+        links.process(Change::Gone, &link(5, b"eth0"));
         assert_eq!(others(), [0; 0]);
     }
 
@@ -320,11 +326,11 @@ mod tests {
         let interfaces = names.map(|name| kernel.interface(name).expect("room"));
         let mut links = Links::default();
         links.renumber(&kernel);
-        links.take(Change::New, &link(5, b"eth0"));
-        links.take(Change::New, &link(6, b"eth1"));
+        links.process(Change::New, &link(5, b"eth0"));
+        links.process(Change::New, &link(6, b"eth1"));
         let macs = || interfaces.each_ref().map(|i| i.mac().map(|mac| mac.0[5]));
         // The kernel's message arrives before that of the thread that follows the name.
-        links.take(Change::New, &link(5, b"wan"));
+        links.process(Change::New, &link(5, b"wan"));
         assert_eq!(macs(), [None, Some(6)]);
         assert!(!links.is_outdated(&kernel));
         kernel.renamed(&interfaces[0], "wan");
@@ -338,7 +344,7 @@ mod tests {
         kernel.renamed(&interfaces[1], "wan");
         assert_eq!(links.renumber(&kernel).len(), 2);
         assert_eq!(macs(), [Some(6), Some(5)]);
-        links.take(Change::New, &link(7, b"eth0"));
+        links.process(Change::New, &link(7, b"eth0"));
         assert_eq!(macs(), [Some(6), Some(5)]);
     }
 
@@ -352,7 +358,7 @@ mod tests {
         let mut dump = |told: &[(u32, &str)]| {
             links.begin_sync();
             for (index, name) in told {
-                links.take(Change::New, &link(*index, name.as_bytes()));
+                links.process(Change::New, &link(*index, name.as_bytes()));
             }
             links.end_sync();
             let mac = |i: &Arc<Interface>| i.mac().map(|mac| mac.0[5]);

@@ -1,9 +1,9 @@
 //! Model of the kernel's routes: netlink messages in, changes of a forwarding table out.
 //!
 //! Pure: no IO, no clock. [`Model::route`], [`Model::nexthop`] and [`Model::link`] take decoded messages.
-//! [`Model::flush`] brings changes since the last call to an [`Image`], groups before the prefixes that use them. Each
-//! way of routes (a set of hops, a next-hop object, "local") has one group; when a link or an object changes, groups
-//! change and no prefix is touched.
+//! [`Model::flush`] brings changes since the last call to a [`ForwardingTable`], groups before the prefixes that use
+//! them. Each distinct path set (a set of hops, a next-hop object, "local") has one group; when a link or an object
+//! changes, groups change and no prefix is touched.
 //!
 //! # The kernel's choice, and its silence
 //!
@@ -13,22 +13,23 @@
 //! routes without a message: IPv4 routes that have no other hop, and next-hop objects with all their routes (next-hop
 //! objects also when the carrier is lost). IPv4 hops of multipath routes are dead until the link returns. The model
 //! derives this, so that a lost link costs no dump. Losses that cannot be derived (routes lost with an address or an
-//! interface) are a [`Doubt`]: ask the kernel again. All of this was observed with `ip monitor` on Linux 6.18.
+//! interface) are a [`StaleParts`]: the kernel must be asked again. This behaviour was observed with
+//! `ip monitor` on Linux 6.18.
 //!
 //! # Synchronisation
 //!
 //! Call [`Model::begin_sync`], then pass all messages of a dump, then call [`Model::end_sync`]: routes that were not
-//! named are gone, and only differences reach the image. Pass messages that other sockets received during a dump after
-//! it: they are then newer than the dump, or contained in it.
+//! named are removed, and only differences reach the image. Pass messages that other sockets received during a dump
+//! after it: they are then newer than the dump, or contained in it.
 
-mod bound;
 mod candidates;
 mod family;
 mod hash;
 mod labels;
+mod next_hops;
+mod object_limit;
+mod path_sets;
 mod paths;
-mod ways;
-mod world;
 
 #[cfg(test)]
 mod tests;
@@ -37,15 +38,15 @@ use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{Change, NLM_F_APPEND, NLM_F_MULTI, NLM_F_REPLACE, Nexthop, Route};
 use wire::netlink::{TABLE_LOCAL, TABLE_MAIN};
 
-use bound::Bound;
-use candidates::How;
+use candidates::RouteAction;
 use family::Family;
 use labels::LabelRoutes;
+use next_hops::LinksAndHops;
+use object_limit::Bound;
 use paths::Class;
-use world::World;
 
 pub use labels::LabelImage;
-pub use world::Link;
+pub use next_hops::Link;
 
 /// Route protocol `RTPROT_KERNEL`: the kernel has added the route with an address.
 const BY_KERNEL: u8 = 2;
@@ -53,7 +54,7 @@ const BY_KERNEL: u8 = 2;
 const BY_ADVERTISEMENT: u8 = 9;
 
 /// Forwarding table that mirrors the model.
-pub trait Image<const N: usize> {
+pub trait ForwardingTable<const N: usize> {
     /// Adds a group of next hops; the model counts its routes.
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError>;
     /// Replaces the members of groups for all their prefixes at once. The error reports an impossible change; the
@@ -69,7 +70,7 @@ pub trait Image<const N: usize> {
     fn apply(&self, changes: &[(Prefix<N>, Option<GroupId>)]) -> Result<(), Full>;
 }
 
-impl<const N: usize> Image<N> for forwarding::Routes<N> {
+impl<const N: usize> ForwardingTable<N> for forwarding::Routes<N> {
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         self.add_group(members)
     }
@@ -116,7 +117,7 @@ impl Part {
 
 /// Parts of the state that need a new dump.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Doubt {
+pub struct StaleParts {
     /// Next-hop objects and groups.
     pub nexthops: bool,
     /// IPv4 routes.
@@ -127,9 +128,9 @@ pub struct Doubt {
     pub labels: bool,
 }
 
-impl Doubt {
-    /// Doubt about all parts.
-    pub const ALL: Doubt = Doubt {
+impl StaleParts {
+    /// All parts.
+    pub const ALL: StaleParts = StaleParts {
         nexthops: true,
         routes4: true,
         routes6: true,
@@ -138,7 +139,7 @@ impl Doubt {
 
     /// True if any part is in doubt.
     pub fn any(&self) -> bool {
-        *self != Doubt::default()
+        *self != StaleParts::default()
     }
 }
 
@@ -171,16 +172,16 @@ pub struct Flushed {
 /// Model of the kernel's routing state; see the [module](self).
 #[derive(Debug)]
 pub struct Model {
-    world: World,
+    links_and_hops: LinksAndHops,
     v4: Family<4>,
     v6: Family<16>,
     labels: LabelRoutes,
     /// True if a routing daemon's routes replace the table `main`.
     fpm: bool,
-    doubt: Doubt,
+    stale_parts: StaleParts,
     /// True after a link with IPv6 routes went down. The kernel reports each removed route, unless
     /// `net.ipv6.route.skip_notify_on_dev_down` is set.
-    leaving: bool,
+    flushing_ipv6: bool,
     /// Maximum number of next-hop objects.
     objects: Bound,
     counts: Counts,
@@ -191,13 +192,13 @@ impl Model {
     /// has added.
     pub fn new(fpm: bool) -> Self {
         Model {
-            world: World::default(),
+            links_and_hops: LinksAndHops::default(),
             v4: Family::new(),
             v6: Family::new(),
             labels: LabelRoutes::default(),
             fpm,
-            doubt: Doubt::default(),
-            leaving: false,
+            stale_parts: StaleParts::default(),
+            flushing_ipv6: false,
             objects: Bound::default(),
             counts: Counts::default(),
         }
@@ -205,10 +206,10 @@ impl Model {
 
     /// Sets the maximum number of routes per family, of labels and of next-hop objects. Existing ones stay. Excess ones
     /// are left out, and dumped again when there is room.
-    pub fn set_burst_limit(&mut self, most: usize) {
+    pub fn set_object_limit(&mut self, limit: usize) {
         let [v4, v6] = [&mut self.v4.bound, &mut self.v6.bound];
         for bound in [v4, v6, &mut self.labels.bound, &mut self.objects] {
-            bound.set(most);
+            bound.set(limit);
         }
     }
 
@@ -217,8 +218,9 @@ impl Model {
         if let Some(label) = route.label {
             // A daemon's routes replace the kernel's.
             if (source == Source::Fpm) == self.fpm {
-                let world = &self.world;
-                self.labels.route(world, source, change, label, route);
+                let links_and_hops = &self.links_and_hops;
+                self.labels
+                    .route(links_and_hops, source, change, label, route);
             }
             return;
         }
@@ -226,19 +228,23 @@ impl Model {
             return;
         };
         let how = match flags {
-            _ if change == Change::Gone => How::Gone,
-            _ if flags & NLM_F_MULTI != 0 => How::Told,
-            _ if flags & NLM_F_REPLACE != 0 => How::Replace,
-            _ if flags & NLM_F_APPEND != 0 => How::Append,
-            _ => How::Prepend,
+            _ if change == Change::Gone => RouteAction::Removed,
+            _ if flags & NLM_F_MULTI != 0 => RouteAction::Exists,
+            _ if flags & NLM_F_REPLACE != 0 => RouteAction::Replace,
+            _ if flags & NLM_F_APPEND != 0 => RouteAction::Append,
+            _ => RouteAction::Prepend,
         };
-        let world = &self.world;
+        let links_and_hops = &self.links_and_hops;
         if let Some(prefix) = route.prefix4() {
-            let sure = self.v4.route(world, class, how, prefix.into(), route);
-            self.doubt.routes4 |= !sure;
+            let sure = self
+                .v4
+                .route(links_and_hops, class, how, prefix.into(), route);
+            self.stale_parts.routes4 |= !sure;
         } else if let Some(prefix) = route.prefix6() {
-            let sure = self.v6.route(world, class, how, prefix.into(), route);
-            self.doubt.routes6 |= !sure;
+            let sure = self
+                .v6
+                .route(links_and_hops, class, how, prefix.into(), route);
+            self.stale_parts.routes6 |= !sure;
         }
     }
 
@@ -275,8 +281,8 @@ impl Model {
                 self.objects.leave_out(true);
                 return;
             }
-            Change::New => self.world.set_object(source, nexthop),
-            Change::Gone => self.world.remove_object(source, nexthop.id),
+            Change::New => self.links_and_hops.set_object(source, nexthop),
+            Change::Gone => self.links_and_hops.remove_object(source, nexthop.id),
         }
         self.follow_world();
     }
@@ -286,83 +292,85 @@ impl Model {
         self.v4.bound.has_room(self.v4.count())
             && self.v6.bound.has_room(self.v6.count())
             && self.labels.bound.has_room(self.labels.len())
-            && self.objects.has_room(self.world.objects_len())
+            && self.objects.has_room(self.links_and_hops.objects_len())
     }
 
     /// True if a next-hop object exceeds the maximum number. A daemon's objects do not count: after a reconnection, its
     /// old ones remain until its state is complete.
     fn is_beyond(&self, source: Source, nexthop: &Nexthop<'_>) -> bool {
         source == Source::Kernel
-            && !self.objects.has_room(self.world.objects_len())
-            && !self.world.has_object(source, nexthop.id)
+            && !self.objects.has_room(self.links_and_hops.objects_len())
+            && !self.links_and_hops.has_object(source, nexthop.id)
     }
 
     /// Sets the state of a link; `None` if the link was removed. Call it for each message about the link, and when its
     /// interface number changes.
     pub fn link(&mut self, index: u32, link: Option<Link>) {
-        let was = self.world.set_link(index, link);
+        let was = self.links_and_hops.set_link(index, link);
         let (was_up, is_up) = (was.is_some_and(|l| l.up), link.is_some_and(|l| l.up));
         let lost = was.is_some_and(|l| l.carrier) && !link.is_some_and(|l| l.carrier);
         let found = was.is_some_and(|l| !l.carrier) && link.is_some_and(|l| l.carrier);
         if was_up && !is_up {
-            self.v4.link_down(&self.world, index);
-            self.leaving |= self.v6.goes_by(index);
+            self.v4.link_down(&self.links_and_hops, index);
+            self.flushing_ipv6 |= self.v6.goes_by(index);
         }
         if (was_up && !is_up) || lost {
-            self.doubt.nexthops |= self.world.lose_objects(index);
+            self.stale_parts.nexthops |= self.links_and_hops.lose_objects(index);
             // A dump in progress may contain routes from before this change.
-            let syncing = self.world.syncing || self.v4.is_syncing() || self.v6.is_syncing();
+            let syncing =
+                self.links_and_hops.syncing || self.v4.is_syncing() || self.v6.is_syncing();
             if link.is_none() || syncing {
-                self.doubt = Doubt::ALL;
+                self.stale_parts = StaleParts::ALL;
             }
         }
         if is_up && (found || (!was_up && was.is_some())) {
-            self.doubt.routes4 |= self.v4.has_dead_hops();
-            self.doubt.routes6 |=
-                self.v6.has_dead_hops() || (self.leaving && self.v6.goes_by(index));
+            self.stale_parts.routes4 |= self.v4.has_dead_hops();
+            self.stale_parts.routes6 |=
+                self.v6.has_dead_hops() || (self.flushing_ipv6 && self.v6.goes_by(index));
         }
         self.follow_world();
     }
 
     /// Sets whether routes over a link (or all links: `NETCONF_ALL`) are ignored while it has no carrier.
     pub fn ignore_linkdown(&mut self, is4: bool, index: u32, ignores: bool) {
-        if self.world.set_ignoring(is4, index, ignores) {
+        if self.links_and_hops.set_ignoring(is4, index, ignores) {
             self.follow_world();
         }
     }
 
     /// Marks labels for a dump: the kernel has just loaded MPLS, so earlier messages are incomplete.
     pub fn doubt_labels(&mut self) {
-        self.doubt.labels = true;
+        self.stale_parts.labels = true;
     }
 
     /// Processes a change of a link's address. A removed address may remove routes; a new one may revive next hops.
     pub fn address(&mut self, change: Change, is4: bool) {
         if is4 {
-            self.doubt.routes4 |= change == Change::Gone || self.v4.has_dead_hops();
+            self.stale_parts.routes4 |= change == Change::Gone || self.v4.has_dead_hops();
         } else {
-            self.doubt.routes6 |= self.v6.has_dead_hops();
+            self.stale_parts.routes6 |= self.v6.has_dead_hops();
         }
     }
 
     /// Removes paths over removed objects, and updates groups.
     fn follow_world(&mut self) {
-        for object in self.world.take_gone() {
+        for object in self.links_and_hops.take_gone() {
             self.v4.object_gone(object);
             self.v6.object_gone(object);
         }
-        self.v4.stale();
-        self.v6.stale();
-        self.labels.stale();
+        self.v4.mark_stale();
+        self.v6.mark_stale();
+        self.labels.mark_stale();
     }
 
-    /// Begins a dump of a part, or begins it again after a failure. A daemon's earlier next-hop objects differ from
-    /// those with the same number afterwards. End a daemon's parts in the order routes, next hops.
+    /// Begins a dump of a part, or begins it again after a failure. A next-hop object that a
+    /// daemon sends afterwards is another one than an earlier object with the same number. End the dump of a daemon's
+    /// routes before that of its next hops.
     pub fn begin_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => {
                 let used = self.v4.objects().chain(self.v6.objects());
-                self.world.begin_sync(source, used);
+                self.links_and_hops.begin_sync(source, used);
             }
             Part::Routes4 => self.v4.begin_sync(source),
             Part::Routes6 => self.v6.begin_sync(source),
@@ -371,12 +379,12 @@ impl Model {
         if source == Source::Kernel {
             match part {
                 Part::Nexthops => {
-                    self.doubt.nexthops = false;
-                    self.objects.asked();
+                    self.stale_parts.nexthops = false;
+                    self.objects.dump_started();
                 }
-                Part::Routes4 => self.doubt.routes4 = false,
-                Part::Routes6 => (self.doubt.routes6, self.leaving) = (false, false),
-                Part::Labels => self.doubt.labels = false,
+                Part::Routes4 => self.stale_parts.routes4 = false,
+                Part::Routes6 => (self.stale_parts.routes6, self.flushing_ipv6) = (false, false),
+                Part::Labels => self.stale_parts.labels = false,
             }
         }
     }
@@ -385,7 +393,7 @@ impl Model {
     pub fn end_sync(&mut self, source: Source, part: Part) {
         match part {
             Part::Nexthops => {
-                self.world.end_sync(source);
+                self.links_and_hops.end_sync(source);
                 self.follow_world();
             }
             Part::Routes4 => self.v4.end_sync(source),
@@ -395,19 +403,19 @@ impl Model {
     }
 
     /// Parts that need a new dump. A part is removed when its dump begins ([`Model::begin_sync`]).
-    pub fn doubt(&self) -> Doubt {
-        let lacks_objects = self.objects.lacks(self.world.objects_len());
-        Doubt {
-            nexthops: self.doubt.nexthops || lacks_objects,
-            routes4: self.doubt.routes4 || self.v4.lacks(),
-            routes6: self.doubt.routes6 || self.leaving || self.v6.lacks(),
-            labels: self.doubt.labels || self.labels.lacks(),
+    pub fn stale_parts(&self) -> StaleParts {
+        let lacks_objects = self.objects.can_restore(self.links_and_hops.objects_len());
+        StaleParts {
+            nexthops: self.stale_parts.nexthops || lacks_objects,
+            routes4: self.stale_parts.routes4 || self.v4.can_restore(),
+            routes6: self.stale_parts.routes6 || self.flushing_ipv6 || self.v6.can_restore(),
+            labels: self.stale_parts.labels || self.labels.can_restore(),
         }
     }
 
     /// Clears doubts that later messages have resolved. Call it after the kernel's pending messages, and before a dump.
     pub fn reconsider(&mut self) {
-        self.leaving &= self.v6.has_lost(&self.world);
+        self.flushing_ipv6 &= self.v6.has_lost(&self.links_and_hops);
     }
 
     /// Number of prefixes that wait for [`Model::flush`].
@@ -425,19 +433,23 @@ impl Model {
     /// # Errors
     ///
     /// A table is full. Call again later, when it may have room.
-    pub fn flush(&mut self, v4: &impl Image<4>, v6: &impl Image<16>) -> Result<Flushed, Full> {
+    pub fn flush(
+        &mut self,
+        v4: &impl ForwardingTable<4>,
+        v6: &impl ForwardingTable<16>,
+    ) -> Result<Flushed, Full> {
         let mut flushed = Flushed::default();
-        let first = self.v4.flush(&self.world, v4, &mut flushed);
-        let second = self.v6.flush(&self.world, v6, &mut flushed);
+        let first = self.v4.flush(&self.links_and_hops, v4, &mut flushed);
+        let second = self.v6.flush(&self.links_and_hops, v6, &mut flushed);
         first.and(second).map(|()| flushed)
     }
 
     /// Writes changed labels to a table; all labels if the table `is_new`.
     pub fn flush_labels(&mut self, image: &impl LabelImage, is_new: bool) {
         if is_new {
-            self.labels.stale();
+            self.labels.mark_stale();
         }
-        self.labels.flush(&self.world, image);
+        self.labels.flush(&self.links_and_hops, image);
     }
 
     /// Number of labels with a route.
@@ -457,7 +469,7 @@ impl Model {
 
     /// Number of next-hop objects and groups, including those of a daemon's former connections.
     pub fn objects_len(&self) -> usize {
-        self.world.objects_len()
+        self.links_and_hops.objects_len()
     }
 
     /// Counters of routes that were ignored or did not fit.

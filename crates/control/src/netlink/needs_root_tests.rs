@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
-use testkit::until;
+use testkit::wait_until;
 use wire::netlink::{
     NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST, NewHop, NewRoute, RTM_NEWROUTE, RouteKind,
     TABLE_MAIN, Target, Writer,
@@ -105,7 +105,7 @@ impl Drop for Bed {
 }
 
 #[test]
-fn an_address_of_the_machine_cannot_be_another_ones() {
+fn address_of_one_back_end_is_refused_for_another() {
     let bed = Bed::new("own");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("addr add 10.0.0.9/24 dev v0");
@@ -127,7 +127,7 @@ fn an_address_of_the_machine_cannot_be_another_ones() {
             from: Some(address.parse().expect("an address")),
             stale: std::time::Duration::ZERO,
         };
-        let opened = namespace.within(move || Fpm::open(listen).map(|_| ()));
+        let opened = namespace.run(move || Fpm::open(listen).map(|_| ()));
         let refused = opened.err().map(|e| e.to_string());
         let text = "every user of this machine";
         assert_eq!(refused.is_some_and(|e| e.contains(text)), own, "{address}");
@@ -149,7 +149,7 @@ fn existing_and_changing_objects_are_in_the_image() {
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
     bed.follow();
-    until("the first answers", || bed.count("synced") == 1);
+    wait_until("the first answers", || bed.count("synced") == 1);
     let v0 = bed.kernel.interface("v0").expect("it is there");
     assert!(v0.is_up() && v0.mtu() == 1500);
     assert_eq!(bed.way("10.0.0.1"), [hop("", LOCAL, 1)]);
@@ -159,19 +159,19 @@ fn existing_and_changing_objects_are_in_the_image() {
         "route replace 192.0.2.0/24 nexthop via 10.0.0.3 weight 2 nexthop via 10.0.2.3 weight 5",
     );
     let both = [hop("10.0.0.3", 3, 2), hop("10.0.2.3", 4, 5)];
-    until("two hops", || bed.way("192.0.2.1") == both);
+    wait_until("two hops", || bed.way("192.0.2.1") == both);
     bed.ip("link set v2 down");
-    until("one hop", || {
+    wait_until("one hop", || {
         bed.way("192.0.2.1") == [hop("10.0.0.3", 3, 2)]
     });
     bed.ip("route add unreachable 198.51.100.0/24");
-    until("a refusal", || {
+    wait_until("a refusal", || {
         bed.way("198.51.100.1") == [hop("", EXCEPTION, 1)]
     });
     bed.ip("link set v0 mtu 1400");
-    until("the MTU", || v0.mtu() == 1400);
+    wait_until("the MTU", || v0.mtu() == 1400);
     bed.ip("link set v0 down");
-    until("down", || !v0.is_up() && bed.way("192.0.2.1").is_empty());
+    wait_until("down", || !v0.is_up() && bed.way("192.0.2.1").is_empty());
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn ipv6_routes_that_go_with_a_link_without_a_word_make_room_for_others() {
     bed.ip("route add 2001:db8:f::/48 via 2001:db8::2 metric 10");
     bed.ip("route add 2001:db8:f::/48 via 2001:db8:2::2 metric 20");
     bed.follow();
-    until("the first answers", || bed.count("synced") == 1);
+    wait_until("the first answers", || bed.count("synced") == 1);
     let way = || {
         let routes = bed.kernel.routes6().expect("memory");
         let address: std::net::Ipv6Addr = "2001:db8:f::1".parse().expect("an address");
@@ -192,25 +192,25 @@ fn ipv6_routes_that_go_with_a_link_without_a_word_make_room_for_others() {
     };
     assert_eq!(way(), [hop("2001:db8::2", 3, 1)]);
     bed.ip("link set v0 down");
-    until("the other", || way() == [hop("2001:db8:2::2", 4, 1)]);
+    wait_until("the other", || way() == [hop("2001:db8:2::2", 4, 1)]);
     bed.ip("link set v0 up");
-    until("up", || {
+    wait_until("up", || {
         bed.kernel.interface("v0").is_some_and(|v0| v0.is_up())
     });
     assert_eq!(way(), [hop("2001:db8:2::2", 4, 1)]);
 }
 
 #[test]
-fn routes_that_go_with_an_address_without_a_word_are_found_gone() {
+fn routes_removed_silently_with_an_address_are_detected() {
     let mut bed = Bed::new("silent");
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("route add 192.0.2.0/24 via 10.0.0.2");
     bed.follow();
-    until("the route", || {
+    wait_until("the route", || {
         bed.way("192.0.2.1") == [hop("10.0.0.2", 3, 1)]
     });
     bed.ip("addr del 10.0.0.1/24 dev v0");
-    until("it has gone", || bed.way("192.0.2.1").is_empty());
+    wait_until("it has gone", || bed.way("192.0.2.1").is_empty());
 }
 
 #[test]
@@ -220,15 +220,15 @@ fn neighbours_are_mirrored_and_requested() {
     bed.ip("neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev v0");
     bed.follow();
     let mac = |n| [2, 0, 0, 0, 0, n];
-    until("one by hand", || {
+    wait_until("one by hand", || {
         bed.neighbour("10.0.0.2") == Some(Neighbour::Permanent(mac(2)))
     });
     bed.ip("neigh replace 10.0.0.2 lladdr 02:00:00:00:00:03 dev v0 nud stale");
-    until("another address", || {
+    wait_until("another address", || {
         bed.neighbour("10.0.0.2") == Some(Neighbour::Stale(mac(3)))
     });
     bed.ip("neigh del 10.0.0.2 dev v0");
-    until("it has gone", || bed.neighbour("10.0.0.2").is_none());
+    wait_until("it has gone", || bed.neighbour("10.0.0.2").is_none());
 }
 
 #[test]
@@ -239,13 +239,13 @@ fn an_interface_that_is_named_later_is_found() {
     bed.ip("route add 192.0.2.0/24 via 10.0.3.2");
     bed.ip("neigh add 10.0.3.2 lladdr 02:00:00:00:00:02 dev v3");
     bed.follow();
-    until("the kernel's", || {
+    wait_until("the kernel's", || {
         bed.way("192.0.2.1") == [hop("", FORWARDED, 1)]
     });
     let v3 = bed.kernel.interface("v3").expect("room");
-    bed.netlink.as_ref().expect("it follows").look();
-    until("ours", || bed.way("192.0.2.1") == [hop("10.0.3.2", 5, 1)]);
-    until("its neighbours", || {
+    bed.netlink.as_ref().expect("it follows").rematch();
+    wait_until("ours", || bed.way("192.0.2.1") == [hop("10.0.3.2", 5, 1)]);
+    wait_until("its neighbours", || {
         v3.is_up() && v3.neighbours().len() == 1
     });
 }
@@ -256,22 +256,22 @@ fn routes_that_differ_in_the_routers_own_address_alone_are_two() {
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.ip("addr add 10.0.0.9/24 dev v0");
     bed.follow();
-    until("the first answers", || bed.count("synced") == 1);
+    wait_until("the first answers", || bed.count("synced") == 1);
     for source in ["10.0.0.1", "10.0.0.9"] {
         bed.ip(&format!(
             "route append 192.0.2.0/24 via 10.0.0.2 src {source}"
         ));
     }
-    until("the route", || {
+    wait_until("the route", || {
         bed.way("192.0.2.1") == [hop("10.0.0.2", 3, 1)]
     });
     bed.ip("route del 192.0.2.0/24 src 10.0.0.1");
     // This message comes after the deletion.
     bed.ip("route add 198.51.100.0/24 via 10.0.0.2");
-    until("another", || !bed.way("198.51.100.1").is_empty());
+    wait_until("another", || !bed.way("198.51.100.1").is_empty());
     assert_eq!(bed.way("192.0.2.1"), [hop("10.0.0.2", 3, 1)]);
     bed.ip("route del 192.0.2.0/24");
-    until("none", || bed.way("192.0.2.1").is_empty());
+    wait_until("none", || bed.way("192.0.2.1").is_empty());
 }
 
 #[test]
@@ -279,12 +279,12 @@ fn rules_that_are_not_followed_are_counted() {
     let mut bed = Bed::new("rules");
     bed.ip("rule add from 192.0.2.0/24 table 1000");
     bed.follow();
-    until("one at the start", || bed.count("rules") == 1);
+    wait_until("one at the start", || bed.count("rules") == 1);
     bed.ip("-6 rule add pref 7 lookup 1000");
-    until("another", || bed.count("rules") == 2);
+    wait_until("another", || bed.count("rules") == 2);
     bed.ip("rule del from 192.0.2.0/24 table 1000");
     bed.ip("-6 rule del pref 7");
-    until("none", || bed.count("rules") == 0);
+    wait_until("none", || bed.count("rules") == 0);
 }
 
 #[test]
@@ -297,21 +297,21 @@ fn interfaces_from_which_the_kernel_forwards_nothing_are_counted() {
     };
     set(&bed, 1, 1);
     bed.follow();
-    until("the first answers", || bed.count("synced") == 1);
+    wait_until("the first answers", || bed.count("synced") == 1);
     assert_eq!(bed.count("not_forwarding"), 0);
     let links = bed.count("links_used");
     set(&bed, 0, 1);
-    until("IPv4 of all", || bed.count("not_forwarding") == links);
+    wait_until("IPv4 of all", || bed.count("not_forwarding") == links);
     set(&bed, 1, 0);
-    until("IPv6 of all", || bed.count("not_forwarding") == links);
+    wait_until("IPv6 of all", || bed.count("not_forwarding") == links);
     bed.exec("sysctl -qw net.ipv4.conf.v0.forwarding=0");
-    until("IPv4 of one more", || {
+    wait_until("IPv4 of one more", || {
         bed.count("not_forwarding") == links + 1
     });
     // Setting `all` to 1 again does not change the value of one interface.
     bed.exec("sysctl -qw net.ipv4.conf.v0.forwarding=1");
     set(&bed, 1, 1);
-    until("none", || bed.count("not_forwarding") == 0);
+    wait_until("none", || bed.count("not_forwarding") == 0);
 }
 
 #[test]
@@ -324,23 +324,23 @@ fn routes_without_carrier_rest_if_the_kernel_ignores_them() {
     bed.ip("route add 192.0.2.0/24 via 10.0.2.2 metric 50");
     bed.follow();
     let (first, second) = ([hop("10.0.0.2", 3, 1)], [hop("10.0.2.2", 4, 1)]);
-    until("the first", || bed.way("192.0.2.1") == first);
+    wait_until("the first", || bed.way("192.0.2.1") == first);
     bed.ip("link set v1 down");
-    until("the other", || bed.way("192.0.2.1") == second);
+    wait_until("the other", || bed.way("192.0.2.1") == second);
     // The kernel marks such routes as dead, though they still exist.
     bed.netlink = None;
     bed.follow();
-    until("a new start", || bed.count("synced") == 1);
+    wait_until("a new start", || bed.count("synced") == 1);
     assert_eq!(bed.way("192.0.2.1"), second);
     bed.ip("link set v1 up");
-    until("the first again", || bed.way("192.0.2.1") == first);
+    wait_until("the first again", || bed.way("192.0.2.1") == first);
     bed.exec("sysctl -qw net.ipv4.conf.v0.ignore_routes_with_linkdown=0");
     bed.ip("link set v1 down");
     bed.ip("route add 198.51.100.0/24 via 10.0.2.2");
-    until("another", || !bed.way("198.51.100.1").is_empty());
+    wait_until("another", || !bed.way("198.51.100.1").is_empty());
     assert_eq!(bed.way("192.0.2.1"), first);
     bed.exec("sysctl -qw net.ipv4.conf.all.ignore_routes_with_linkdown=1");
-    until("the other again", || bed.way("192.0.2.1") == second);
+    wait_until("the other again", || bed.way("192.0.2.1") == second);
 }
 
 /// Makes the kernel of the calling thread's namespace add `count` routes with a 24-bit prefix, from 11.0.0.0 on.
@@ -366,30 +366,30 @@ fn burst(count: u32) {
         };
         let flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_REPLACE;
         if writer.route(RTM_NEWROUTE, flags, 0, &route).is_err() {
-            requests.tell(writer.bytes()).expect("it is sent");
+            requests.send(writer.bytes()).expect("it is sent");
             writer.clear();
             let again = writer.route(RTM_NEWROUTE, flags, 0, &route);
             again.expect("an empty buffer has room");
         }
     }
-    requests.tell(writer.bytes()).expect("it is sent");
+    requests.send(writer.bytes()).expect("it is sent");
     assert_eq!(requests.refusals(), 0);
 }
 
 #[test]
-fn a_burst_of_routes_is_taken_up_whole() {
+fn burst_of_routes_reaches_the_table_completely() {
     let mut bed = Bed::new("burst");
     // For measurements: ASHLAR_BURST=500000 cargo test --release, with a clock or callgrind.
     let count = std::env::var("ASHLAR_BURST").map_or(20_000, |n| n.parse().expect("a number"));
     bed.ip("addr add 10.0.0.1/24 dev v0");
     bed.follow();
-    until("the first answers", || bed.count("synced") == 1);
+    wait_until("the first answers", || bed.count("synced") == 1);
     let before = bed.count("routes4");
     let namespace = Namespace::open(&bed.name).expect("it was made");
     let begun = Instant::now();
-    namespace.within(move || burst(count));
+    namespace.run(move || burst(count));
     let sent = begun.elapsed();
-    until("all routes", || {
+    wait_until("all routes", || {
         bed.count("routes4") == before + u64::from(count)
     });
     println!(
@@ -417,7 +417,7 @@ fn a_collector_has_the_gateways_of_all_routes_by_whatever_link_and_says_when_all
     let _netlink = Netlink::collect(Arc::clone(&collector), namespace).expect("it starts");
     let mut known = std::collections::BTreeMap::new();
     let mut until_all = |what: &str, right: &dyn Fn(&[String]) -> bool| {
-        until(what, || {
+        wait_until(what, || {
             let (changed, complete) = collector.take(2);
             for ((address, length), to) in changed {
                 let to = match to {

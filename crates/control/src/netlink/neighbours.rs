@@ -10,19 +10,19 @@ use wire::netlink::{
 };
 
 /// Key of a neighbour: link index and address.
-pub(super) type Place = (u32, IpAddr);
+pub(super) type NeighbourKey = (u32, IpAddr);
 
 /// Neighbours with a known Ethernet address on all links, since the configuration may name further links later. The
 /// kernel bounds their number (`gc_thresh3`).
 #[derive(Default)]
 pub(super) struct Neighbours {
-    known: HashMap<Place, (State, u32)>,
-    sync: u32,
+    known: HashMap<NeighbourKey, (State, u32)>,
+    last_dump: u32,
 }
 
 impl Neighbours {
     /// Processes a message about a neighbour.
-    pub(super) fn take(&mut self, links: &Links, change: Change, neighbour: &Neighbour) {
+    pub(super) fn process(&mut self, links: &Links, change: Change, neighbour: &Neighbour) {
         // Groups are not resolved, and proxy entries only make the kernel answer for others.
         let proxy = neighbour.flags & NTF_PROXY != 0;
         let Some(address) = neighbour.dst.filter(|a| !proxy && !a.is_multicast()) else {
@@ -46,41 +46,41 @@ impl Neighbours {
                 }
             }
             _ => {
-                self.known.insert(place, (state, self.sync));
+                self.known.insert(place, (state, self.last_dump));
             }
         }
-        tell(links, place, state);
+        publish(links, place, state);
     }
 
     /// Passes all neighbours of a link to its interface, when the configuration begins to name it.
     pub(super) fn tell_all(&self, links: &Links, index: u32) {
         let of_it = self.known.iter().filter(|(place, _)| place.0 == index);
-        of_it.for_each(|(place, (state, _))| tell(links, *place, *state));
+        of_it.for_each(|(place, (state, _))| publish(links, *place, *state));
     }
 
     /// Removes the neighbours of a removed link.
-    pub(super) fn forget(&mut self, index: u32) {
+    pub(super) fn remove_link(&mut self, index: u32) {
         self.known.retain(|place, _| place.0 != index);
     }
 
     /// Begins a dump of all neighbours.
     pub(super) fn begin_sync(&mut self) {
-        self.sync = self.sync.wrapping_add(1);
+        self.last_dump = self.last_dump.wrapping_add(1);
     }
 
     /// Ends a dump of neighbours: removes those that it did not contain.
     pub(super) fn end_sync(&mut self, links: &Links) {
-        let sync = self.sync;
+        let sync = self.last_dump;
         self.known.retain(|place, (_, seen)| {
             if *seen != sync {
-                tell(links, *place, State::Gone);
+                publish(links, *place, State::Gone);
             }
             *seen == sync
         });
     }
 
     /// True if the Ethernet address of a neighbour is known.
-    pub(super) fn knows(&self, place: &Place) -> bool {
+    pub(super) fn is_resolved(&self, place: &NeighbourKey) -> bool {
         self.known.contains_key(place)
     }
 
@@ -90,7 +90,7 @@ impl Neighbours {
     }
 }
 
-fn tell(links: &Links, (index, address): Place, state: State) {
+fn publish(links: &Links, (index, address): NeighbourKey, state: State) {
     if let Some(interface) = links.interface(index) {
         interface.set_neighbour(address, state);
     }

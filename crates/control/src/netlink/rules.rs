@@ -28,7 +28,7 @@ impl Rules {
     }
 
     /// Processes a rule of the dump.
-    pub(super) fn tell(&mut self, rule: &Rule) {
+    pub(super) fn process(&mut self, rule: &Rule) {
         self.families.insert(rule.family);
         if rule.is_initial() {
             self.initial.insert((rule.family, rule.table));
@@ -69,7 +69,7 @@ mod tests {
             family,
             priority,
             table,
-            plain: true,
+            matches_all: true,
         }
     }
 
@@ -84,7 +84,7 @@ mod tests {
         let six = [rule(AF_INET6, 0, 255), rule(AF_INET6, 32766, 254)];
         let mut differ = |told: &[Rule]| {
             rules.begin_sync();
-            told.iter().for_each(|rule| rules.tell(rule));
+            told.iter().for_each(|rule| rules.process(rule));
             rules.end_sync()
         };
         let all = [&initial[..], &six[..]].concat();

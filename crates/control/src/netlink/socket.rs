@@ -20,13 +20,13 @@ const ROUTE: isize = 0;
 /// families.
 const GROUPS: [u32; 10] = [1, 3, 5, 9, 7, 11, 8, 19, 24, 25];
 /// Multicast groups of newer kernels: MPLS routes (Linux 4.1), MPLS settings (4.10) and next-hop objects (5.3).
-const NEWER: [u32; 3] = [27, 29, 32];
+const NEWER_GROUPS: [u32; 3] = [27, 29, 32];
 /// Receive size in bytes. It exceeds a part of a dump (32 KiB), and a message about a route with many hops.
-const RECEIVE: usize = 64 << 10;
+const RECEIVE_BYTES: usize = 64 << 10;
 /// Timeout for each part of the kernel's answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum length of requests sent together, in bytes.
-const REQUESTS: usize = 16 << 10;
+const REQUESTS_BYTES: usize = 16 << 10;
 
 /// True if the error means that messages were lost because the receive buffer was full.
 pub(super) fn is_loss(error: &io::Error) -> bool {
@@ -43,7 +43,7 @@ fn open(protocol: isize) -> io::Result<netlink_sys::Socket> {
 fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -> io::Result<()> {
     let flags = (flags | RecvFlags::TRUNC).bits() as i32;
     loop {
-        into.reserve(RECEIVE);
+        into.reserve(RECEIVE_BYTES);
         let (start, room) = (into.len(), into.capacity() - into.len());
         let (len, from) = match socket.recv_from(into, flags) {
             Err(e) if e.kind() == ErrorKind::Interrupted => continue,
@@ -62,14 +62,14 @@ fn receive(socket: &netlink_sys::Socket, into: &mut Vec<u8>, flags: RecvFlags) -
 }
 
 /// A socket that receives notifications of all changes.
-pub(super) struct Changes(netlink_sys::Socket);
+pub(super) struct Notifications(netlink_sys::Socket);
 
-impl Changes {
+impl Notifications {
     /// Opens the socket in the namespace of the calling thread, with a receive buffer of `room` bytes. The kernel
     /// counts some hundred bytes of overhead per message.
-    pub(super) fn open(room: usize) -> io::Result<Changes> {
-        let changes = Changes::of(ROUTE, &GROUPS, room)?;
-        for group in NEWER {
+    pub(super) fn open(room: usize) -> io::Result<Notifications> {
+        let changes = Notifications::of(ROUTE, &GROUPS, room)?;
+        for group in NEWER_GROUPS {
             // Kernels without the group never send its messages.
             let _ = changes.0.add_membership(group);
         }
@@ -77,7 +77,7 @@ impl Changes {
     }
 
     /// Opens a socket for a protocol (`NETLINK_*`) that receives messages of multicast groups.
-    pub(super) fn of(protocol: isize, groups: &[u32], room: usize) -> io::Result<Changes> {
+    pub(super) fn of(protocol: isize, groups: &[u32], room: usize) -> io::Result<Notifications> {
         let socket = open(protocol)?;
         // A buffer larger than net.core.rmem_max requires a capability that this process may lack.
         if sockopt::set_socket_recv_buffer_size_force(socket.as_fd(), room).is_err() {
@@ -87,17 +87,17 @@ impl Changes {
             socket.add_membership(*group)?;
         }
         socket.set_non_blocking(true)?;
-        Ok(Changes(socket))
+        Ok(Notifications(socket))
     }
 
-    /// Appends received messages until none is left or `into` holds `most` bytes. Returns true if more may be pending.
+    /// Appends received messages until none is left or `into` holds `limit` bytes. Returns true if more may be pending.
     ///
     /// # Errors
     ///
     /// The socket failed. An error for which [`is_loss`] is true is returned once per loss; earlier messages are in
     /// `into`.
-    pub(super) fn receive(&self, into: &mut Vec<u8>, most: usize) -> io::Result<bool> {
-        while into.len() < most {
+    pub(super) fn receive(&self, into: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
+        while into.len() < limit {
             match receive(&self.0, into, RecvFlags::empty()) {
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(false),
                 other => other?,
@@ -116,11 +116,11 @@ pub(super) struct Requests {
     socket: netlink_sys::Socket,
     sequence: u32,
     /// False if the kernel has marked the dump as interrupted, and thus perhaps incomplete.
-    whole: bool,
+    complete: bool,
     /// Number of refused requests not yet returned by `refusals`.
     refused: u64,
     answer: Vec<u8>,
-    unsent: Box<[u8; REQUESTS]>,
+    unsent: Box<[u8; REQUESTS_BYTES]>,
 }
 
 impl Requests {
@@ -134,30 +134,31 @@ impl Requests {
         let socket = open(protocol)?;
         // Old kernels lack strict checking; their answers are filtered here, too.
         let _ = socket.set_netlink_get_strict_chk(true);
-        sockopt::set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(PATIENCE))?;
+        sockopt::set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(ANSWER_TIMEOUT))?;
         Ok(Requests {
             socket,
             sequence: 0,
-            whole: true,
+            complete: true,
             refused: 0,
             answer: Vec::new(),
-            unsent: Box::new([0; REQUESTS]),
+            unsent: Box::new([0; REQUESTS_BYTES]),
         })
     }
 
-    /// Requests a dump of a kind (`RTM_GET*`); read it by [`part`](Self::part).
-    pub(super) fn begin(&mut self, kind: u16, family: u8) -> io::Result<()> {
+    /// Requests a dump of a kind (`RTM_GET*`); read it by [`read_part`](Self::read_part).
+    pub(super) fn begin_dump(&mut self, kind: u16, family: u8) -> io::Result<()> {
         self.ask(|writer, sequence| writer.dump(kind, family, sequence))
     }
 
-    /// Sends a request that `write` writes with a given sequence number; read the answer by [`part`](Self::part).
+    /// Sends a request that `write` writes with a given sequence number; read the answer by
+    /// [`read_part`](Self::read_part).
     pub(super) fn ask(
         &mut self,
         write: impl FnOnce(&mut Writer<'_>, u32) -> Result<(), Full>,
     ) -> io::Result<()> {
         self.drain();
         self.sequence = self.sequence.wrapping_add(1).max(1);
-        self.whole = true;
+        self.complete = true;
         let mut writer = Writer::new(&mut *self.unsent);
         write(&mut writer, self.sequence).map_err(io::Error::other)?;
         self.socket.send(writer.bytes(), 0).map(|_| ())
@@ -165,7 +166,10 @@ impl Requests {
 
     /// Passes a part of the kernel's answer to `each`. After the last part, returns true if the answer is consistent.
     /// If not, concurrent changes may have made the kernel skip entries.
-    pub(super) fn part(&mut self, each: &mut dyn FnMut(&Message<'_>)) -> io::Result<Option<bool>> {
+    pub(super) fn read_part(
+        &mut self,
+        each: &mut dyn FnMut(&Message<'_>),
+    ) -> io::Result<Option<bool>> {
         self.answer.clear();
         let received = receive(&self.socket, &mut self.answer, RecvFlags::empty());
         received.map_err(|e| match e.kind() {
@@ -178,13 +182,13 @@ impl Requests {
                 self.refused += u64::from(is_refusal(&message));
                 continue;
             }
-            self.whole &= !message.interrupted();
+            self.complete &= !message.interrupted();
             if message.kind >= RTM_NEWLINK {
                 each(&message);
                 continue;
             }
             match message.event().map_err(io::Error::other)? {
-                Event::Done(0) => return Ok(Some(self.whole)),
+                Event::Done(0) => return Ok(Some(self.complete)),
                 Event::Done(errno) | Event::Error(errno) => {
                     let error = io::Error::from_raw_os_error(errno.saturating_neg());
                     // The kernel lacks the object or address family: the dump is empty.
@@ -202,8 +206,8 @@ impl Requests {
 
     /// Reports neighbours in use (link index and address) to the kernel, which then probes them. Only refusals are
     /// answered; read them by [`refusals`](Self::refusals).
-    pub(super) fn use_neighbours(&mut self, those: &[(u32, IpAddr)]) -> io::Result<()> {
-        for some in those.chunks(REQUESTS / 64) {
+    pub(super) fn use_neighbours(&mut self, neighbours: &[(u32, IpAddr)]) -> io::Result<()> {
+        for some in neighbours.chunks(REQUESTS_BYTES / 64) {
             let mut writer = Writer::new(&mut *self.unsent);
             for (interface, address) in some {
                 // Each request takes less than 64 bytes.
@@ -216,12 +220,12 @@ impl Requests {
     }
 
     /// Overwrites the buffer, which may contain keys.
-    pub(super) fn wipe(&mut self) {
+    pub(super) fn zeroize(&mut self) {
         self.answer.zeroize();
     }
 
     /// Sends messages without waiting for an answer.
-    pub(super) fn tell(&mut self, messages: &[u8]) -> io::Result<()> {
+    pub(super) fn send(&mut self, messages: &[u8]) -> io::Result<()> {
         self.socket.send(messages, 0).map(|_| ())
     }
 

@@ -4,7 +4,7 @@ use super::collector::Collector;
 use super::counts::Counts;
 use super::follow::{Follower, Sockets};
 use super::fpm::{Fpm, Listen};
-use super::watched::{Follow, Post, Watched, room_or, within};
+use super::watched_thread::{ThreadState, Watched, WatchedJob, room_or, run_in_namespace};
 use forwarding::Kernel;
 use forwarding::RouteBound;
 use ports::Namespace;
@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 /// Receive buffer size in bytes, for some hundred thousand routes.
-const ROOM: usize = 256 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 256 << 20;
 /// Polling interval for neighbour requests if no descriptor announces them.
-const WITHOUT_BELL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Thread that follows a kernel until this value is dropped.
 pub(crate) struct Netlink {
@@ -26,14 +26,14 @@ pub(crate) struct Netlink {
 }
 
 /// Network namespace whose kernel state is followed.
-struct Place {
+struct FollowedNamespace {
     namespace: Option<Arc<Namespace>>,
-    room: usize,
+    receive_buffer_bytes: usize,
 }
 
 /// State of the thread.
 struct Following {
-    place: Place,
+    namespace: FollowedNamespace,
     kernel: Arc<Kernel>,
     counts: Arc<Counts>,
     follower: Follower,
@@ -53,9 +53,9 @@ impl Netlink {
         if kernel.routes4().is_err() || kernel.routes6().is_err() {
             return Err("there is no memory for the kernel's routes".to_owned());
         }
-        let place = Place {
+        let place = FollowedNamespace {
             namespace,
-            room: room_or(ROOM),
+            receive_buffer_bytes: room_or(RECEIVE_BUFFER_BYTES),
         };
         let fpm = fpm.map(|listen| place.listen(listen)).transpose()?;
         let of_follower = Arc::clone(&kernel);
@@ -73,9 +73,9 @@ impl Netlink {
         collector: Arc<Collector>,
         namespace: Arc<Namespace>,
     ) -> Result<Netlink, String> {
-        let place = Place {
+        let place = FollowedNamespace {
             namespace: Some(namespace),
-            room: room_or(ROOM),
+            receive_buffer_bytes: room_or(RECEIVE_BUFFER_BYTES),
         };
         let kernel = Arc::clone(collector.kernel());
         Netlink::run(place, kernel, |counts| {
@@ -84,23 +84,23 @@ impl Netlink {
     }
 
     fn run(
-        place: Place,
+        namespace: FollowedNamespace,
         kernel: Arc<Kernel>,
         follower: impl FnOnce(Arc<Counts>) -> Follower + Send + 'static,
     ) -> Result<Netlink, String> {
         let failed = |e: io::Error| format!("cannot follow the kernel's routes: {e}");
-        let sockets = place.open().map_err(failed)?;
+        let sockets = namespace.open().map_err(failed)?;
         let counts: Arc<Counts> = Arc::default();
         let of_thread = Arc::clone(&counts);
         let thread = Watched::start("netlink", move |post| {
             let follower = follower(Arc::clone(&of_thread));
             let mut following = Following {
-                place,
+                namespace,
                 kernel,
                 counts: of_thread,
                 follower,
             };
-            post.keep(&mut following, sockets);
+            post.run_job(&mut following, sockets);
         });
         Ok(Netlink {
             counts,
@@ -114,7 +114,7 @@ impl Netlink {
     }
 
     /// Makes the thread match links to interfaces again, after a change of the configuration.
-    pub(crate) fn look(&self) {
+    pub(crate) fn rematch(&self) {
         self.thread.wake();
     }
 
@@ -124,10 +124,10 @@ impl Netlink {
     }
 }
 
-impl Place {
+impl FollowedNamespace {
     fn open(&self) -> io::Result<Sockets> {
-        let room = self.room;
-        within(&self.namespace, move || Sockets::open(room))
+        let receive_buffer_bytes = self.receive_buffer_bytes;
+        run_in_namespace(&self.namespace, move || Sockets::open(receive_buffer_bytes))
     }
 
     /// Listens for a routing daemon in the followed namespace.
@@ -137,22 +137,22 @@ impl Place {
     /// The address cannot be used; a message.
     fn listen(&self, listen: Listen) -> Result<Fpm, String> {
         let address = listen.address;
-        let opened = within(&self.namespace, move || Fpm::open(listen));
+        let opened = run_in_namespace(&self.namespace, move || Fpm::open(listen));
         opened.map_err(|e| format!("cannot wait for a routing daemon (FPM) at {address}: {e}"))
     }
 }
 
-impl Follow for Following {
+impl WatchedJob for Following {
     type Sockets = Sockets;
 
     fn open(&self) -> io::Result<Sockets> {
-        self.place.open()
+        self.namespace.open()
     }
 
-    fn follow(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
+    fn follow(&mut self, post: &ThreadState, sockets: &mut Sockets) -> io::Result<()> {
         let follower = &mut self.follower;
         while !post.is_stopped() {
-            if follower.turn(sockets, &|| post.is_stopped())? {
+            if follower.process_pending(sockets, &|| post.is_stopped())? {
                 continue;
             }
             let due = follower.wake_at();
@@ -160,7 +160,7 @@ impl Follow for Following {
             let doorbell = self.kernel.doorbell();
             let rest = match doorbell {
                 Some(_) => rest,
-                None => Some(rest.unwrap_or(WITHOUT_BELL).min(WITHOUT_BELL)),
+                None => Some(rest.unwrap_or(POLL_INTERVAL).min(POLL_INTERVAL)),
             };
             let (changes, answers) = (sockets.changes.fd(), sockets.requests.fd());
             let fds = [Some(changes), Some(answers), doorbell]
@@ -175,12 +175,12 @@ impl Follow for Following {
         Ok(())
     }
 
-    fn lost(&mut self, why: &io::Error) {
+    fn sockets_failed(&mut self, why: &io::Error) {
         warn!("the kernel cannot be followed ({why}): forwarding continues by the known state");
         self.counts.synced.set(0);
     }
 
-    fn found(&mut self) {
+    fn sockets_opened(&mut self) {
         info!("the kernel is followed again");
         self.follower.start_again();
     }
@@ -191,11 +191,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_that_hangs_is_noticed() {
+    fn hanging_thread_is_detected() {
         let mut netlink = Netlink::start(Default::default(), None, None).expect("it starts");
         assert!(netlink.is_alive());
         for _ in 0..3 {
-            testkit::until("it does something", || netlink.is_alive());
+            testkit::wait_until("it does something", || netlink.is_alive());
         }
         // The thread ends here; for its callers it is as if it hung.
         netlink.thread.halt();

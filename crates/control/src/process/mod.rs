@@ -1,7 +1,7 @@
-//! A process: workers and ports, and the routers that it runs. One comes from a Click file, or several from a file that
-//! describes them ([`crate::description::file`]).
+//! A process: its workers, ports and routers. A Click file gives one router, a TOML file several
+//! ([`crate::description::file`]).
 
-mod keeper;
+mod balance_thread;
 mod reload;
 #[cfg(test)]
 mod tests;
@@ -10,18 +10,18 @@ use crate::compile::gate::Outside;
 use crate::compile::{Planned, compile};
 use crate::description::file::{self, File, GATE, Section};
 use crate::description::source::{Source, saved_file};
-use crate::host::memory::Spare;
+use crate::host::memory::FreeMemoryFlag;
 use crate::host::service;
-use crate::isolated::{IsolatedRouters, Known};
+use crate::isolated::{IsolatedRouters, PlannedNames};
 use crate::netlink::Listen;
 use crate::running::reload::requested;
 use crate::running::{Control, Start};
-use crate::view::books::Books;
+use crate::view::packet_accounting::PacketAccounting;
 use crate::view::{self, Failure, Info, ReloadReply, ReloadRequest, metrics};
-use engine::clock::{Clock, wall};
+use balance_thread::BalanceControl;
+use engine::clock::{Clock, wall_ns};
 use engine::plan::Plan;
 use engine::random::Seed;
-use keeper::Keeper;
 use planner::{Options, Registry};
 use ports::{Directory, Namespace};
 use router::Workers;
@@ -61,13 +61,13 @@ pub struct Process {
     /// Lock that serialises changes of the file. Readers do not take it.
     changing: Lock<()>,
     reloads: AtomicU64,
-    /// True if the process is a server that takes its description from its cluster.
-    obeys: AtomicBool,
+    /// True if the process is a cluster's server that follows the description on which the servers agree.
+    follows_cluster: AtomicBool,
     pub(crate) stop: tokio::sync::Notify,
-    keeper: Keeper,
+    balance_control: BalanceControl,
     pub(crate) isolated: IsolatedRouters,
     /// Notified whenever a router is added or removed.
-    pub(crate) spare: Spare,
+    pub(crate) free_memory: FreeMemoryFlag,
     started: Instant,
 }
 
@@ -81,11 +81,11 @@ impl Process {
             file: file.map(Lock::new),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            obeys: AtomicBool::new(false),
+            follows_cluster: AtomicBool::new(false),
             stop: tokio::sync::Notify::new(),
-            keeper: Keeper::default(),
+            balance_control: BalanceControl::default(),
             isolated: IsolatedRouters::default(),
-            spare: Spare::default(),
+            free_memory: FreeMemoryFlag::default(),
             started: Instant::now(),
         }
     }
@@ -120,8 +120,8 @@ impl Process {
             control.restore(saved_file(path, self.label(&control)));
         }
         self.list(|routers| routers.push(Arc::clone(&control)));
-        self.keeper.look();
-        self.spare.note();
+        self.balance_control.wake();
+        self.free_memory.set();
         Ok(control)
     }
 
@@ -153,14 +153,14 @@ impl Process {
             return Ok(());
         };
         let plan = own.plan.as_ref().ok_or("its graph has mistakes")?;
-        let known = Known::of(plan, isolated.isolation.workers.into());
+        let known = PlannedNames::of(plan, isolated.isolation.workers.into());
         self.isolated.follow(isolated, Arc::new(known))
     }
 
     /// Closes queues of TAP interfaces that a former process left open for this one, and that no router uses.
     pub fn forget_queues_left(&self) {
         let left = self.common.ports.close_queues_left();
-        left.iter().for_each(|name| service::forget(name));
+        left.iter().for_each(|name| service::remove_stored(name));
     }
 
     fn list<R>(&self, change: impl FnOnce(&mut Vec<Arc<Control>>) -> R) -> R {
@@ -230,7 +230,7 @@ impl Process {
         self.isolated.end(name);
         gone.end(false);
         gone.take_down();
-        self.spare.note();
+        self.free_memory.set();
         info!(router = name, "stop");
         true
     }
@@ -248,8 +248,8 @@ impl Process {
             [_] => self.stop(),
             _ => {
                 self.remove(name);
-                if let Some(joints) = self.common.ports.joints() {
-                    joints.forget(name);
+                if let Some(shared_ports) = self.common.ports.shared_ports() {
+                    shared_ports.remove_router(name);
                 }
             }
         }
@@ -257,14 +257,14 @@ impl Process {
     }
 
     /// Starts load balancing on a thread of `threads`, until the process [ends](Self::end).
-    pub(crate) fn begin(self: &Arc<Self>, threads: &tokio::runtime::Handle) {
+    pub(crate) fn start_balancing(self: &Arc<Self>, threads: &tokio::runtime::Handle) {
         let process = Arc::clone(self);
-        threads.spawn_blocking(move || process.keeper.run(|| process.routers()));
+        threads.spawn_blocking(move || process.balance_control.run(|| process.routers()));
     }
 
     /// Ends load balancing, isolated routers and all requests that wait for routers.
     pub(crate) fn end(&self) {
-        self.keeper.end();
+        self.balance_control.end();
         self.isolated.end_all();
         self.routers().iter().for_each(|router| router.end(true));
     }
@@ -284,7 +284,7 @@ impl Process {
                 version: env!("CARGO_PKG_VERSION").to_owned(),
                 pid: std::process::id(),
                 uptime_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-                clock_ns: wall(Clock::real().now()),
+                clock_ns: wall_ns(Clock::real().now()),
                 configuration: file.lock().source.name.clone(),
                 own: self
                     .own
@@ -344,7 +344,7 @@ impl Process {
         let busy = self.workers().busy()?;
         for (n, router) in self.routers().iter().enumerate() {
             let mut info = router.info();
-            if self.isolated.place(router.name()).is_some() {
+            if self.isolated.remote_address(router.name()).is_some() {
                 info.name.push_str(GATE);
             }
             text.router_of_many(&info, &router.stats()?, n == 0);
@@ -362,7 +362,7 @@ impl Process {
 
     /// Halts all routers. Returns the packet accounting of each, with the router's name if the process may have
     /// several.
-    pub fn close(&self) -> Result<Vec<(Option<String>, Books)>, Failure> {
+    pub fn close(&self) -> Result<Vec<(Option<String>, PacketAccounting)>, Failure> {
         let routers = self.routers();
         let close = |router: &Arc<Control>| {
             let mut books = router.close()?;
@@ -376,12 +376,12 @@ impl Process {
     }
 
     /// Plans the configuration that an isolated router has applied, to learn which counters the router can report.
-    fn learn(&self, name: &str, asked: &ReloadRequest) {
+    fn learn(&self, name: &str, request: &ReloadRequest) {
         let isolated = &self.isolated;
         let (Some(source), Some(workers)) = (isolated.source(name), isolated.workers(name)) else {
             return;
         };
-        let Ok(source) = requested(&source, &source, asked) else {
+        let Ok(source) = requested(&source, &source, request) else {
             return;
         };
         let Ok(gate) = self.router(Some(name)) else {
@@ -393,43 +393,45 @@ impl Process {
             ..Options::new(workers, &ports)
         };
         if let Some(plan) = compile(&source, &self.common.registry, &options).plan {
-            isolated.learn(name, Arc::new(Known::of(&plan, workers)));
+            isolated.learn(name, Arc::new(PlannedNames::of(&plan, workers)));
         }
     }
 
-    /// Leaves the choice of the description to the cluster's agreement.
-    pub(crate) fn obey(&self) {
-        self.obeys.store(true, Ordering::Relaxed);
+    /// Makes the process follow the description on which the cluster's servers agree.
+    pub(crate) fn follow_cluster(&self) {
+        self.follows_cluster.store(true, Ordering::Relaxed);
     }
 
     /// Reloads for an operator at this machine.
     pub(crate) fn reload_here(
         &self,
         router: Option<&str>,
-        asked: &ReloadRequest,
+        request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
-        if self.obeys.load(Ordering::Relaxed) && !asked.dry_run {
+        if self.follows_cluster.load(Ordering::Relaxed) && !request.dry_run {
             let why = "this server runs what its cluster agrees on: change that by `ashlar cluster apply FILE`";
             return Err(Failure::new(409, why));
         }
-        self.reload(router, asked)
+        self.reload(router, request)
     }
 
     /// Reloads one router, or all routers of the file; or reports the changes without applying them.
     pub fn reload(
         &self,
         router: Option<&str>,
-        asked: &ReloadRequest,
+        request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
-        let named = asked.path.as_deref().or(asked.name.as_deref());
-        let described = named.is_some_and(file::is_described) && asked.server.is_none();
+        let named = request.path.as_deref().or(request.name.as_deref());
+        let described = named.is_some_and(file::is_described) && request.server.is_none();
         match (&self.file, router) {
-            (Some(file), None) if asked.add.is_some() => self.add_described(file, asked),
-            (Some(file), None) if asked.text.is_none() || described => self.reload_all(file, asked),
-            (Some(_), Some(name)) if self.isolated.place(name).is_some() => {
-                let reply = self.isolated.reload(name, asked)?;
-                if reply.good && !asked.dry_run {
-                    self.learn(name, asked);
+            (Some(file), None) if request.add.is_some() => self.add_described(file, request),
+            (Some(file), None) if request.text.is_none() || described => {
+                self.reload_all(file, request)
+            }
+            (Some(_), Some(name)) if self.isolated.remote_address(name).is_some() => {
+                let reply = self.isolated.reload(name, request)?;
+                if reply.good && !request.dry_run {
+                    self.learn(name, request);
                 }
                 Ok(reply)
             }
@@ -437,7 +439,7 @@ impl Process {
                 409,
                 "this process runs one router of a Click file: for several routers, start `ashlar run` with their file",
             )),
-            (_, router) => self.router(router)?.reload(asked),
+            (_, router) => self.router(router)?.reload(request),
         }
     }
 }
@@ -447,9 +449,9 @@ impl Process {
 /// # Errors
 ///
 /// The router's network namespace cannot be opened; a message.
-pub fn directory(of: &Directory, section: &Section) -> Result<Directory, String> {
+pub fn directory(process_ports: &Directory, section: &Section) -> Result<Directory, String> {
     let namespace = section.netns.as_deref().map(Namespace::open).transpose()?;
-    Ok(of.of_router(&section.name, namespace.map(Arc::new)))
+    Ok(process_ports.of_router(&section.name, namespace.map(Arc::new)))
 }
 
 /// True if a directory's TAP interfaces belong to the current namespace of this name.

@@ -8,13 +8,13 @@ use crate::description::file::{File, Parsed, Section};
 use crate::description::source::Source;
 use crate::host::service;
 use crate::running::Control;
-use crate::running::reload::{Basis, Former, changes};
+use crate::running::reload::{PreviousState, ReloadBasis, changes};
 use crate::view::{self, Failure, ReloadReply, ReloadRequest, RouterChange};
 use arguments::text_file;
 use engine::plan::Plan;
 use planner::Options;
 use ports::Directory;
-use ports::joint::{Joints, Together};
+use ports::shared_port::{SharedPorts, SharingSpec};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ impl Process {
     pub(super) fn reload_all(
         &self,
         described: &Lock<File>,
-        asked: &ReloadRequest,
+        request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
-        let (reply, read) = text_file::recorded(|| self.reload_file(described, asked));
+        let (reply, read) = text_file::recorded(|| self.reload_file(described, request));
         if let Ok(ReloadReply {
             good: true,
             until: None,
             ..
         }) = reply
-            && !asked.dry_run
+            && !request.dry_run
         {
             let file = described.lock().clone();
             service::reloaded(file.source.with_text(read));
@@ -45,30 +45,30 @@ impl Process {
     fn reload_file(
         &self,
         described: &Lock<File>,
-        asked: &ReloadRequest,
+        request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
         let refused = |why: String| Failure::new(409, why);
         let _change = self.changing.lock();
         let file = described.lock().clone();
         let mut next = File {
-            source: match &asked.text {
+            source: match &request.text {
                 None => {
                     let own = self.own.as_ref().unwrap_or(&file);
-                    own.source.again(&asked.definitions).map_err(refused)?
+                    own.source.reread(&request.definitions).map_err(refused)?
                 }
                 Some(text) => Source {
-                    name: asked
+                    name: request
                         .name
                         .clone()
                         .unwrap_or_else(|| file.source.name.clone()),
-                    path: asked.path.as_ref().map(PathBuf::from),
+                    path: request.path.as_ref().map(PathBuf::from),
                     text: text.as_str().into(),
                     ..file.source.clone()
                 },
             },
             ..file.clone()
         };
-        next.source.define(&asked.definitions);
+        next.source.define(&request.definitions);
         let mut parsed = next.parse();
         if parsed.description.is_some() {
             let why = "the file describes a cluster now: start the process anew for that";
@@ -77,11 +77,11 @@ impl Process {
         let common = &self.common;
         let running = self.routers().into_iter().map(Running::new);
         let running: BTreeMap<String, Running> = running.collect();
-        let joints = Change::prepare(common.ports.joints(), &parsed.together);
+        let sharing_change = SharingChange::prepare(common.ports.shared_ports(), &parsed.sharing);
         let base = |section: &Section| match running.get(&section.name) {
-            Some(one) if one.fits(section) => Ok(Base {
+            Some(one) if one.can_keep_ports(section) => Ok(Base {
                 ports: Arc::clone(&one.router.ports),
-                previous: (!asked.dry_run).then(|| Arc::clone(&one.basis.plan)),
+                previous: (!request.dry_run).then(|| Arc::clone(&one.basis.plan)),
                 replaces: Some(Arc::clone(&one.basis.plan)),
             }),
             _ => new_base(&common.ports, section),
@@ -118,7 +118,7 @@ impl Process {
         let each = planned.iter();
         let each = each.map(|one| change_of(one, stay.get(&one.section.name).copied()));
         reply.routers.extend(each);
-        if !asked.dry_run {
+        if !request.dry_run {
             service::reloading();
             // Ports of routers that are no longer isolated are opened by this process.
             let shared = planned.iter().filter(|one| one.isolated.is_none());
@@ -132,7 +132,7 @@ impl Process {
                 }
             }
             reply.lost = done?;
-            joints.hold();
+            sharing_change.keep();
             // A failed isolated router affects nothing in this process: its failure is logged, and the reload stands.
             for one in &planned {
                 if let Err(why) = self.follow_isolated(one) {
@@ -149,11 +149,11 @@ impl Process {
     pub(super) fn add_described(
         &self,
         described: &Lock<File>,
-        asked: &ReloadRequest,
+        request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
         let refused = |why: String| Failure::new(409, why);
         let _change = self.changing.lock();
-        let name = asked.add.as_deref().unwrap_or_default();
+        let name = request.add.as_deref().unwrap_or_default();
         if self.routers().iter().any(|router| router.name() == name) {
             return Err(refused(format!(
                 "router {name} runs already; to change it: reload"
@@ -161,15 +161,18 @@ impl Process {
         }
         let file = described.lock().clone();
         let next = File {
-            source: file.source.again(&asked.definitions).map_err(refused)?,
+            source: file.source.reread(&request.definitions).map_err(refused)?,
             ..file
         };
         let mut parsed = next.parse_for(Some(name));
         parsed.routers.retain(|section| section.name == name);
         let common = &self.common;
-        let now = common.ports.joints().map(|joints| joints.together());
-        let together = now.unwrap_or_default().with(name, &parsed.together);
-        let joints = Change::prepare(common.ports.joints(), &together);
+        let now = common
+            .ports
+            .shared_ports()
+            .map(|shared_ports| shared_ports.spec());
+        let sharing = now.unwrap_or_default().with(name, &parsed.sharing);
+        let sharing_change = SharingChange::prepare(common.ports.shared_ports(), &sharing);
         let base = |section: &Section| new_base(&common.ports, section);
         let count = (self.workers().count(), true);
         let planned = compile_all(&mut parsed, &common.registry, count, &next, &base);
@@ -182,14 +185,14 @@ impl Process {
             return Err(Failure::new(404, text));
         };
         self.add_planned(one).map_err(refused)?;
-        joints.hold();
+        sharing_change.keep();
         self.follow_isolated(one).map_err(refused)?;
         Ok(reply)
     }
 
     /// Removes, reloads and starts routers as one transaction: those that `go`, those that `stay`, and the other ones
-    /// that are planned. A router that needs another router's port follows after that router's reload. Returns the
-    /// settings that are discarded.
+    /// that are planned. A router that needs another router's port is applied after that router's reload. Returns the
+    /// discarded settings.
     fn apply(
         &self,
         planned: &[Planned],
@@ -224,9 +227,9 @@ impl Process {
             });
             return Ok(lost);
         }
-        if let Some(joints) = self.common.ports.joints() {
+        if let Some(shared_ports) = self.common.ports.shared_ports() {
             // Undone changes restore the old shared parts.
-            joints.prepare(&joints.together());
+            shared_ports.prepare(&shared_ports.spec());
         }
         let undone = done.into_iter().rev().map(|step| self.undo(step));
         let stuck: Vec<String> = undone.filter_map(Result::err).collect();
@@ -258,7 +261,7 @@ impl Process {
             self.add_planned(planned)?;
             return Ok(Step::Added(section.name.clone()));
         };
-        let former = router.former();
+        let former = router.previous_state();
         let discarded = router.apply(basis, plan, (&section.source, section.share))?;
         let named = discarded
             .iter()
@@ -293,13 +296,13 @@ impl Process {
     }
 }
 
-/// Base of a router that does not run. Its ports derive from those of the process.
+/// Base of a router that does not run. Its ports are chosen from the ports of the process.
 ///
 /// # Errors
 ///
 /// As [`directory`].
-pub(super) fn new_base(of: &Directory, section: &Section) -> Result<Base, String> {
-    directory(of, section).map(|ports| Base::new(Arc::new(ports)))
+pub(super) fn new_base(process_ports: &Directory, section: &Section) -> Result<Base, String> {
+    directory(process_ports, section).map(|ports| Base::new(Arc::new(ports)))
 }
 
 /// Answer with the diagnostics of a file and its graphs.
@@ -315,19 +318,19 @@ fn diagnosed(parsed: &Parsed, planned: &[Planned]) -> ReloadReply {
 /// A running router, with the state from which its next plan is compiled.
 struct Running {
     router: Arc<Control>,
-    basis: Basis,
+    basis: ReloadBasis,
 }
 
 impl Running {
     fn new(router: Arc<Control>) -> (String, Running) {
-        let basis = router.basis();
+        let basis = router.reload_basis();
         (router.name().to_owned(), Running { router, basis })
     }
 
     /// True if the router can run the graph of this section; false if its ports must be opened anew.
-    fn fits(&self, section: &Section) -> bool {
+    fn can_keep_ports(&self, section: &Section) -> bool {
         let ports = &self.router.ports;
-        is_in(ports, section.netns.as_deref()) && ports.means_the_same()
+        is_in(ports, section.netns.as_deref()) && ports.names_are_unchanged()
     }
 }
 
@@ -351,35 +354,38 @@ fn change_of(planned: &Planned, running: Option<&Running>) -> RouterChange {
     }
 }
 
-/// A change of shared ports and links. Dropping this value undoes the change unless it was [kept](Change::hold).
-struct Change<'a> {
-    joints: Option<&'a Arc<Joints>>,
-    before: Together,
-    next: Together,
+/// A change of shared ports and links. Dropping this value undoes the change unless it was [kept](Self::keep).
+struct SharingChange<'a> {
+    shared_ports: Option<&'a Arc<SharedPorts>>,
+    before: SharingSpec,
+    next: SharingSpec,
 }
 
-impl<'a> Change<'a> {
-    fn prepare(joints: Option<&'a Arc<Joints>>, next: &Together) -> Change<'a> {
-        let before = joints.map(|joints| joints.together());
-        if let Some(joints) = joints {
-            joints.prepare(next);
+impl<'a> SharingChange<'a> {
+    fn prepare(
+        shared_ports: Option<&'a Arc<SharedPorts>>,
+        next: &SharingSpec,
+    ) -> SharingChange<'a> {
+        let before = shared_ports.map(|shared_ports| shared_ports.spec());
+        if let Some(shared_ports) = shared_ports {
+            shared_ports.prepare(next);
         }
-        Change {
-            joints,
+        SharingChange {
+            shared_ports,
             before: before.unwrap_or_default(),
             next: next.clone(),
         }
     }
 
-    fn hold(mut self) {
+    fn keep(mut self) {
         self.before = std::mem::take(&mut self.next);
     }
 }
 
-impl Drop for Change<'_> {
+impl Drop for SharingChange<'_> {
     fn drop(&mut self) {
-        if let Some(joints) = self.joints {
-            joints.commit(&self.before);
+        if let Some(shared_ports) = self.shared_ports {
+            shared_ports.commit(&self.before);
         }
     }
 }
@@ -389,7 +395,7 @@ enum Step {
     /// A router was removed.
     Removed(Arc<Control>),
     /// A router was reloaded.
-    Reloaded(Arc<Control>, Box<Former>),
+    Reloaded(Arc<Control>, Box<PreviousState>),
     /// A router was started.
     Added(String),
 }

@@ -9,7 +9,7 @@ use crate::view::{ReloadReply, ReloadRequest};
 use forwarding::RouteBound;
 use planner::Options;
 use ports::Directory;
-use ports::joint::Joints;
+use ports::shared_port::SharedPorts;
 use router::Workers;
 use router::worker::share::Share;
 use std::cell::Cell;
@@ -51,7 +51,7 @@ impl Stand {
             netns: None,
             folder: folder.join("isolated"),
         };
-        let ports = Directory::new().with_joints(Arc::new(Joints::new(1)));
+        let ports = Directory::new().with_shared_ports(Arc::new(SharedPorts::new(1)));
         let common = Common {
             name: test.to_owned(),
             registry: classes::registry().with_rewrite(count),
@@ -81,11 +81,11 @@ impl Stand {
     fn reload(&self, dry_run: bool, fields: impl Fn(usize) -> String) -> (ReloadReply, usize) {
         write(&self.folder, fields);
         COMPILATIONS.set(0);
-        let asked = ReloadRequest {
+        let request = ReloadRequest {
             dry_run,
             ..ReloadRequest::default()
         };
-        let reply = self.process.reload(None, &asked);
+        let reply = self.process.reload(None, &request);
         (reply.expect("it can be read"), COMPILATIONS.get())
     }
 
@@ -220,12 +220,12 @@ fn refused_reload_leaves_bounds_of_routes_as_they_are() {
 fn failed_reload_leaves_the_source_of_later_reloads_as_it_is() {
     let dump = |path: &str| format!("definitions = {{ FILE = \"{path}\" }}");
     let stand = Stand::new("undo", "Idle -> ToDump($FILE);", |_| dump("/dev/null"));
-    let asked = ReloadRequest {
+    let request = ReloadRequest {
         text: Some("Idle -> Discard;".to_owned()),
         name: Some("other.click".to_owned()),
         ..ReloadRequest::default()
     };
-    let reply = stand.process.reload(Some("r0"), &asked);
+    let reply = stand.process.reload(Some("r0"), &request);
     let reply = reply.expect("it can be applied");
     assert!(reply.good, "{}", reply.text);
     let sources = || {
@@ -241,8 +241,8 @@ fn failed_reload_leaves_the_source_of_later_reloads_as_it_is() {
         ROUTERS => dump("/no/such/folder/dump"),
         _ => dump("/dev/null"),
     });
-    let asked = ReloadRequest::default();
-    let failure = stand.process.reload(None, &asked);
+    let request = ReloadRequest::default();
+    let failure = stand.process.reload(None, &request);
     let failure = failure.expect_err("there is no such folder");
     let begins = failure.text.starts_with("nothing has changed: router r39:");
     assert!(begins, "{}", failure.text);
@@ -254,7 +254,7 @@ fn write_after_the_compilation_is_not_lost() {
     let graph = "Idle -> rt :: RadixIPLookup(10.0.0.0/8 0) -> Discard;";
     let stand = Stand::new("write", graph, |_| String::new());
     let router = stand.process.router(Some("r0")).expect("it runs");
-    let basis = router.basis();
+    let basis = router.reload_basis();
     let source = Source {
         text: graph
             .replace("10.0.0.0/8 0", "10.0.0.0/8 0, 11.0.0.0/8 0")

@@ -1,8 +1,8 @@
-//! Captures: packets at edges and drops, copied to a client as pcapng. Bounded everywhere: records
-//! that the client does not take in time are lost and counted, and packets never wait.
+//! Captures: packets at edges and drops, copied to a client as pcapng. All buffers are bounded: records that the client
+//! does not read in time are lost and counted, and packets never wait.
 
 use super::Control;
-use super::point;
+use super::capture_point;
 use crate::view::Failure;
 use crate::view::pcapng;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use tokio::sync::mpsc::Sender;
 /// Specification of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// Edges; see [`point`](crate::running::point).
+    /// Edges; see [`capture_point`](super::capture_point).
     pub points: Vec<String>,
     /// Captured drops: those of one element, or of all (`Some(None)`); `None` for no drops.
     pub drops: Option<Option<String>>,
@@ -31,12 +31,12 @@ pub struct Spec {
     pub snap: usize,
 }
 
-/// Records that wait for the control side, all workers together.
-const ROOM: usize = 4096;
+/// Maximum number of records that wait for control, of all workers together.
+const RECORDS_MAX: usize = 4096;
 /// Interval at which losses are reported to the client, and its connection is checked.
-const STEP: Duration = Duration::from_millis(200);
-/// Bytes after which a piece goes to the client even if more records wait.
-const PIECE: usize = 64 * 1024;
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// Size in bytes from which a chunk is sent to the client even if more records wait.
+const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A capture in progress; its taps are removed on drop.
 pub(crate) struct Capture {
@@ -54,14 +54,13 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl Capture {
     /// Sets the taps.
     ///
-    /// # Errors
-    /// The request is wrong; the text says how.
+    /// # Errors The request is invalid; a message.
     pub(crate) fn start(control: &Arc<Control>, spec: Spec) -> Result<Capture, Failure> {
         let plan = control.router().plan();
         let wrong = |e: String| Failure::new(422, e);
         let mut places = Vec::new();
         for text in &spec.points {
-            places.extend(point::parse(&plan, text).map_err(wrong)?);
+            places.extend(capture_point::parse(&plan, text).map_err(wrong)?);
         }
         if let Some(element) = &spec.drops {
             let node =
@@ -71,7 +70,7 @@ impl Capture {
                     })?),
                     None => None,
                 };
-            places.push(point::Place {
+            places.push(capture_point::CapturePoint {
                 point: Point::Drop(node),
                 name: element
                     .as_ref()
@@ -80,7 +79,7 @@ impl Capture {
         }
         places.dedup();
         check_filter(&spec.filter)?;
-        let (to, records) = sync_channel(ROOM);
+        let (to, records) = sync_channel(RECORDS_MAX);
         let capture = Capture {
             control: Arc::clone(control),
             id: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -135,7 +134,7 @@ impl Capture {
         let lost = self
             .control
             .router()
-            .ask_all(move |local| local.graph().taps().lost(id))?;
+            .ask_all(move |local| local.graph().taps().lost_records(id))?;
         Ok(lost.iter().sum())
     }
 
@@ -149,11 +148,11 @@ impl Capture {
         let mut left = self.spec.count.unwrap_or(u64::MAX);
         let mut told = (Instant::now(), 0);
         while left > 0 && !to.is_closed() && !self.control.is_ending() {
-            match self.records.recv_timeout(STEP) {
+            match self.records.recv_timeout(REPORT_INTERVAL) {
                 Ok(record) => {
                     self.write(&record, &mut piece);
                     left -= 1;
-                    while left > 0 && piece.len() < PIECE {
+                    while left > 0 && piece.len() < CHUNK_BYTES {
                         let Ok(record) = self.records.try_recv() else {
                             break;
                         };
@@ -164,7 +163,7 @@ impl Capture {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if told.0.elapsed() >= STEP {
+            if told.0.elapsed() >= REPORT_INTERVAL {
                 told = (Instant::now(), self.tell_lost(told.1, &mut piece));
             }
             if !piece.is_empty() && to.blocking_send(std::mem::take(&mut piece).into()).is_err() {
@@ -176,12 +175,12 @@ impl Capture {
         let _ = to.blocking_send(piece.into());
     }
 
-    /// Writes how many records were lost if that has changed; returns how many.
+    /// Writes the number of lost records if it has changed. Returns the number.
     fn tell_lost(&self, before: u64, piece: &mut Vec<u8>) -> u64 {
         let lost = self.lost().unwrap_or(before);
         if lost != before {
             let now = engine::clock::Clock::real().now();
-            piece.extend(pcapng::lost(0, engine::clock::wall(now), lost));
+            piece.extend(pcapng::lost_packets(0, engine::clock::wall_ns(now), lost));
         }
         lost
     }
@@ -214,7 +213,7 @@ impl Capture {
             }
             _ => String::new(),
         };
-        let time = engine::clock::wall(record.at);
+        let time = engine::clock::wall_ns(record.at);
         piece.extend(pcapng::packet(
             interface,
             time,
@@ -228,7 +227,7 @@ impl Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         let id = self.id;
-        // Workers that are gone have no taps.
+        // Ended workers have no taps.
         let _ = self
             .control
             .router()
@@ -280,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_knows_frames_and_packets_apart() {
+    fn filter_distinguishes_frames_from_packets() {
         let mut udp = filter("udp port 53").expect("tcpdump takes it");
         let ip = [
             0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 53, 0, 53, 0,

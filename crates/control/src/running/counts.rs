@@ -1,7 +1,7 @@
-//! Counts of a running router: those of all workers at one moment, and those of its ports.
+//! Counters of a running router: of all workers at one moment, and of its ports.
 
 use super::Control;
-use crate::view::{self, Failure, books};
+use crate::view::{self, Failure, packet_accounting};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::stats::{NodeStats, TaskStats, drop_names};
@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 impl Control {
     /// Every worker's counts and the plan that they belong to.
     pub(crate) fn counts(&self) -> Result<(Arc<Plan>, Vec<Answer>), Failure> {
-        // Workers take up a new configuration one after the other. Repeat if only some have taken it up.
+        // Workers adopt a new configuration one after the other. Repeat if only some have adopted it.
         for _ in 0..3 {
             let answers = self.router.ask_all(|local| Answer::of(local.graph()))?;
             let Some(plan) = answers.first().map(|a| Arc::clone(&a.plan)) else {
@@ -87,7 +87,7 @@ impl Control {
             workers: workers.collect(),
             ports: self.port_stats(),
             pool: view::PoolStats {
-                buffers: engine::packet::pool::made(),
+                buffers: engine::packet::pool::heap_buffers(),
                 bytes: engine::packet::pool::memory_bytes(),
             },
             balance: self.balance.view(),
@@ -119,10 +119,13 @@ impl Control {
     }
 
     /// Halts the router and returns its final packet accounting.
-    pub fn close(&self) -> Result<books::Books, Failure> {
+    pub fn close(&self) -> Result<packet_accounting::PacketAccounting, Failure> {
         self.router.halt()?;
         let (plan, answers) = self.counts()?;
-        Ok(books::balance(&plan, self.view(&plan, &answers)))
+        Ok(packet_accounting::balance(
+            &plan,
+            self.view(&plan, &answers),
+        ))
     }
 }
 

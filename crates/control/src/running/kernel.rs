@@ -1,4 +1,4 @@
-//! Following of the kernel for a running router: its routes, its IPsec state, and the TAP interfaces of its ports.
+//! Kernel state that a running router follows: routes, IPsec state, and the TAP interfaces of its ports.
 
 use super::Control;
 use crate::netlink::Netlink;
@@ -8,8 +8,8 @@ use engine::plan::Plan;
 use forwarding::{Kernel, RouteBound};
 
 impl Control {
-    /// Follows the kernel of the router's namespace if a plan uses its routes; returns true if that begins now. The
-    /// error is a sentence.
+    /// Starts following the kernel of the router's namespace if a plan needs it. Returns true if following has just
+    /// begun. The error is a sentence.
     pub(crate) fn follow_kernel(&self, plan: &Plan) -> Result<bool, String> {
         let routes = self.follow_routes(plan)?;
         let table = plan.find_router_wide::<KernelTable>();
@@ -34,7 +34,7 @@ impl Control {
         let kernel = plan.router_wide::<Kernel>();
         let mut netlink = self.netlink.lock();
         match &*netlink {
-            Some(netlink) => netlink.look(),
+            Some(netlink) => netlink.rematch(),
             None if kernel.in_use() => {
                 let namespace = self.ports.namespace().cloned();
                 let bound = plan.router_wide::<RouteBound>();
@@ -79,7 +79,7 @@ impl Control {
         let kernel = self.router.plan().router_wide::<Kernel>();
         let mut tap_interfaces = self.tap_interfaces.lock();
         if tap_interfaces.follow(&self.ports, &kernel) {
-            self.with_netlink(Netlink::look);
+            self.with_netlink(Netlink::rematch);
         }
     }
 

@@ -1,11 +1,11 @@
-//! One running router with all that control does to it: handlers, counts, captures, traces, saved settings, reload.
+//! One running router, with the operations of control: handlers, counters, captures, traces, saved settings, reload.
 //! Methods may wait for workers.
 
 pub(crate) mod capture;
+mod capture_point;
 mod counts;
 pub(crate) mod handlers;
 mod kernel;
-mod point;
 mod policers;
 pub(crate) mod reload;
 pub mod saved;
@@ -18,7 +18,7 @@ use crate::description::source::Source;
 use crate::netlink::xfrm::Xfrm;
 use crate::netlink::{Listen, Netlink};
 use crate::view::{self, Failure};
-use engine::clock::{Clock, wall};
+use engine::clock::{Clock, wall_ns};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::random::Seed;
@@ -50,7 +50,7 @@ pub struct Control {
     pub(crate) saved: OnceLock<PathBuf>,
     /// Settings to be saved in that file.
     pub(crate) settings: saved::Settings,
-    /// Routes that are no settings: a cluster's leader gives them.
+    /// Routes from a cluster's leader, which are not settings.
     pub(crate) given: Arc<saved::Given>,
     pub(crate) policed: Policed,
     /// MTUs of the ports at the last check.
@@ -60,7 +60,7 @@ pub struct Control {
     pub(crate) reloads: AtomicU64,
     writes: Writes,
     tap_interfaces: Lock<TapInterfaces>,
-    /// Follower of the kernel's routes, once a configuration has had a use for them.
+    /// Follower of the kernel's routes; `None` until a configuration uses them.
     netlink: Lock<Option<Netlink>>,
     xfrm: Lock<Option<Xfrm>>,
     fpm: Option<Listen>,
@@ -95,7 +95,7 @@ pub struct Start {
 }
 
 impl Control {
-    /// Opens the devices and has the workers run the router. The error is a sentence.
+    /// Opens the devices and starts the router on the workers. The error is a sentence.
     pub fn start(start: Start) -> Result<Control, String> {
         let ports = Arc::clone(&start.ports) as Arc<dyn PortDirectory>;
         let (workers, plan) = (&start.workers, &start.plan);
@@ -131,15 +131,15 @@ impl Control {
         Ok(control)
     }
 
-    /// Ends all waiting for the router, and its moving of packets. Its TAP interfaces stay, but the service manager
-    /// keeps them no longer.
+    /// Wakes all that wait for the router, and halts it. Its TAP interfaces stay, but the service manager no longer
+    /// holds their queues.
     pub(crate) fn end(&self, process_ends: bool) {
         self.ending.store(true, Ordering::Release);
         // This also wakes callers that wait for the end. Workers that do not answer end with the process.
         let _ = self.router.halt();
         if !process_ends {
             let tap_interfaces = self.tap_interfaces.lock();
-            tap_interfaces.forget(&self.ports);
+            tap_interfaces.drop_stored(&self.ports);
         }
     }
 
@@ -163,7 +163,8 @@ impl Control {
         *self.share.lock()
     }
 
-    /// Changes the share, unless it is the same. A worker that does not answer now takes it up when it does.
+    /// Changes the share, unless it is the same. A worker that does not answer now adopts the share when it answers
+    /// again.
     fn set_share(&self, share: Share) {
         if share == self.share() {
             return;
@@ -183,7 +184,7 @@ impl Control {
         };
         let with = plan.elements.iter().filter(gives);
         with.filter_map(|e| {
-            // A reload may have taken the element away meanwhile.
+            // A reload may have removed the element meanwhile.
             let text = self.router.read(&format!("{}.metrics", e.name), "").ok()?;
             Some((e.name.clone(), text))
         })
@@ -205,8 +206,8 @@ impl Control {
         self.source.lock().clone()
     }
 
-    /// The configuration that the router was started with, or that the file of its process names: a reload without a
-    /// file, SIGHUP and a restart read it.
+    /// The configuration that a reload without a file, SIGHUP and a restart read: the one with which the router was
+    /// started, or that the process's file names.
     pub fn own(&self) -> Source {
         self.own.lock().clone()
     }
@@ -231,7 +232,7 @@ impl Control {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime_ns: self.uptime_ns(),
-            clock_ns: wall(Clock::real().now()),
+            clock_ns: wall_ns(Clock::real().now()),
             configuration: self.source().name,
             own: self.own().name,
             saved: self.saved.get().cloned(),

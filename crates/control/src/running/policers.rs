@@ -1,4 +1,4 @@
-//! Logs drops of a ControlPlanePolicer, so that a reader of the log finds why a tunnel or a routing protocol is slow.
+//! Log messages about drops of a ControlPlanePolicer, which may explain a slow tunnel or routing protocol.
 
 use super::Control;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use sync::Lock;
 use tracing::warn;
 
 /// Minimum interval of reports for a class.
-const AGAIN: Duration = Duration::from_secs(600);
+const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(600);
 
 /// Drop counts by class and policer, at the last check.
 #[derive(Default)]
@@ -16,11 +16,11 @@ pub(crate) struct Policed(Lock<BTreeMap<(String, String), Class>>);
 #[derive(Default)]
 struct Class {
     drops: u64,
-    told: Option<Instant>,
+    last_report: Option<Instant>,
 }
 
 impl Control {
-    /// Logs drops since the last call, each class once in a while. `label` names the router in the log.
+    /// Logs drops since the last call, each class once per interval. `label` names the router in the log.
     pub(crate) fn look_at_policers(&self, label: Option<&str>) {
         let plan = self.router().plan();
         let is_policer = |class: &str| class == "ControlPlanePolicer";
@@ -56,12 +56,16 @@ impl Policed {
             .entry((element.to_owned(), class.to_owned()))
             .or_default();
         let more = drops.saturating_sub(known.drops);
-        if more == 0 || known.told.is_some_and(|told| told.elapsed() < AGAIN) {
+        if more == 0
+            || known
+                .last_report
+                .is_some_and(|told| told.elapsed() < REPORT_INTERVAL_MIN)
+        {
             return None;
         }
         *known = Class {
             drops,
-            told: Some(Instant::now()),
+            last_report: Some(Instant::now()),
         };
         Some(more)
     }

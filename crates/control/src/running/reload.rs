@@ -1,7 +1,7 @@
 //! Reload of one router: a configuration is compiled once, and its plan is applied.
 
 use super::Control;
-use super::saved::Kept;
+use super::saved::SavedChanges;
 use crate::compile::describe::edge_name;
 use crate::compile::{Compiled, compile};
 use crate::description::source::Source;
@@ -21,39 +21,39 @@ use tracing::{info, warn};
 
 /// State of a running router from which a plan is compiled. Before the plan is applied, another one may be applied, or
 /// handlers may change what the plan has taken over.
-pub(crate) struct Basis {
+pub(crate) struct ReloadBasis {
     /// The plan that runs.
     pub(crate) plan: Arc<Plan>,
     /// Number of writes to elements' handlers that had ended.
-    writes: u64,
+    writes_ended: u64,
 }
 
 /// Configuration and share of a running router before a reload of several routers, which a failure brings back.
-pub(crate) struct Former {
+pub(crate) struct PreviousState {
     source: Source,
     own: Source,
     share: Share,
 }
 
 impl Control {
-    /// Reloads the configuration, or tells what a reload would change. Mistakes in the configuration are in the answer,
-    /// and the running configuration stays.
+    /// Reloads the configuration, or reports the changes that a reload would make. If the configuration has errors, the
+    /// answer lists them, and the running configuration stays.
     ///
     /// # Errors
     /// The configuration cannot be read or applied.
-    pub fn reload(&self, asked: &ReloadRequest) -> Result<ReloadReply, Failure> {
+    pub fn reload(&self, request: &ReloadRequest) -> Result<ReloadReply, Failure> {
         let _change = self.change();
         let running = self.source();
         let (reply, read) = text_file::recorded(|| {
-            let source = requested(&self.own(), &running, asked);
+            let source = requested(&self.own(), &running, request);
             let source = source.map_err(|e| Failure::new(409, e))?;
             keeps_numbers(&running, &source)?;
-            let basis = self.basis();
-            let mut compiled = self.compile(&source, &basis.plan, asked.dry_run);
-            compiled.check_definitions(&asked.definitions, true);
-            // A variable that earlier requests have defined may be gone.
+            let basis = self.reload_basis();
+            let mut compiled = self.compile(&source, &basis.plan, request.dry_run);
+            compiled.check_definitions(&request.definitions, true);
+            // A variable that an earlier request has defined may no longer exist.
             let is_new = |(name, _): &&(String, String)| {
-                asked.definitions.iter().any(|(new, _)| new == name)
+                request.definitions.iter().any(|(new, _)| new == name)
             };
             let earlier = source.definitions.iter().filter(|pair| !is_new(pair));
             compiled.check_definitions(&earlier.cloned().collect::<Vec<_>>(), false);
@@ -66,7 +66,7 @@ impl Control {
             reply.changes = changes(&basis.plan, plan);
             reply.configuration.clone_from(&source.name);
             reply.until = (!source.is_like(&own)).then_some(own.name);
-            if !asked.dry_run {
+            if !request.dry_run {
                 reply.lost = self.swap(&basis.plan, plan, source)?;
             }
             Ok(reply)
@@ -74,7 +74,7 @@ impl Control {
         if let Ok(reply) = &reply
             && reply.good
             && reply.until.is_none()
-            && !asked.dry_run
+            && !request.dry_run
         {
             service::reloaded(self.source().with_text(read));
         }
@@ -128,18 +128,18 @@ impl Control {
                 .filter(|_| shorter.contains(device))
         };
         for one in planner::too_long(plan, mtu) {
-            let (text, to_do) = one.words(plan);
+            let (text, to_do) = one.describe(plan);
             warn!(to_do, "{text}");
         }
     }
 
     /// State of the router from which its next plan is compiled.
-    pub(crate) fn basis(&self) -> Basis {
+    pub(crate) fn reload_basis(&self) -> ReloadBasis {
         // Read before the plan: a write in between counts as a change.
         let writes = self.writes.ended();
-        Basis {
+        ReloadBasis {
             plan: self.router.plan(),
-            writes,
+            writes_ended: writes,
         }
     }
 
@@ -150,13 +150,14 @@ impl Control {
     /// The plan cannot be applied; a message.
     pub(crate) fn apply(
         &self,
-        basis: &Basis,
+        basis: &ReloadBasis,
         plan: &Arc<Plan>,
         (source, share): (&Source, Share),
     ) -> Result<Vec<String>, String> {
         let _change = self.change();
         let running = self.router.plan();
-        let is_current = Arc::ptr_eq(&running, &basis.plan) && self.writes.none_since(basis.writes);
+        let is_current =
+            Arc::ptr_eq(&running, &basis.plan) && self.writes.none_since(basis.writes_ended);
         let done = if !is_current {
             self.compile_and_swap(source.clone())
         } else if is_same(plan, &running) && source.routes == self.source().routes {
@@ -172,8 +173,8 @@ impl Control {
     }
 
     /// Present configuration and share, for [`undo`](Self::undo).
-    pub(crate) fn former(&self) -> Former {
-        Former {
+    pub(crate) fn previous_state(&self) -> PreviousState {
+        PreviousState {
             source: self.source(),
             own: self.own(),
             share: self.share(),
@@ -184,7 +185,7 @@ impl Control {
     ///
     /// # Errors
     /// The configuration cannot be applied; a message.
-    pub(crate) fn undo(&self, former: Former) -> Result<(), String> {
+    pub(crate) fn undo(&self, former: PreviousState) -> Result<(), String> {
         let _change = self.change();
         let done = self.compile_and_swap(former.source);
         done.map_err(|failure| format!("router {}: {}", self.name(), failure.text))?;
@@ -223,8 +224,8 @@ impl Control {
     ) -> Result<Vec<String>, Failure> {
         let changes = changes(running, next);
         service::reloading();
-        // A worker that does not answer has no say in whether there is a reload.
-        let settings = self.kept().unwrap_or_default();
+        // A worker that does not answer must not prevent the reload.
+        let settings = self.saved_changes().unwrap_or_default();
         let done = self.swap_on_workers(next);
         service::ready();
         let late = done.map_err(|e| Failure::new(409, e))?;
@@ -249,15 +250,15 @@ impl Control {
         Ok(lost)
     }
 
-    /// Settings that the reload has thrown away; the log lists them, too.
-    fn lost_settings(&self, before: Vec<Kept>, changes: &Changes) -> Vec<String> {
+    /// Settings that the reload has discarded; the log lists them, too.
+    fn lost_settings(&self, before: Vec<SavedChanges>, changes: &Changes) -> Vec<String> {
         let stays = |name: &str| {
             let mut gone = changes.removed.iter().chain(&changes.reconfigured);
             !gone.any(|gone| gone == name)
         };
         self.settings.retain(stays);
         self.settings.set_again(self);
-        let after = self.kept().unwrap_or_default();
+        let after = self.saved_changes().unwrap_or_default();
         let after: BTreeSet<String> = after.into_iter().flat_map(|kept| kept.lines).collect();
         let lost = before.into_iter().flat_map(|kept| kept.lines);
         let lost: Vec<String> = lost.filter(|line| !after.contains(line)).collect();
@@ -288,29 +289,29 @@ impl Control {
 pub(crate) fn requested(
     own: &Source,
     running: &Source,
-    asked: &ReloadRequest,
+    request: &ReloadRequest,
 ) -> Result<Source, String> {
-    match &asked.text {
-        None => own.again(&asked.definitions),
-        Some(text) => Ok(given(text, running, asked)),
+    match &request.text {
+        None => own.reread(&request.definitions),
+        Some(text) => Ok(requested_source(text, running, request)),
     }
 }
 
 /// The configuration that comes with a request.
-fn given(text: &str, running: &Source, asked: &ReloadRequest) -> Source {
+fn requested_source(text: &str, running: &Source, request: &ReloadRequest) -> Source {
     let mut source = Source {
-        name: asked
+        name: request
             .name
             .clone()
             .unwrap_or_else(|| "configuration".to_owned()),
-        path: asked.path.as_ref().map(PathBuf::from),
+        path: request.path.as_ref().map(PathBuf::from),
         text: text.into(),
         definitions: running.definitions.clone(),
-        server: asked.server.clone(),
-        numbers: asked.numbers.clone(),
+        server: request.server.clone(),
+        numbers: request.numbers.clone(),
         routes: running.routes,
     };
-    source.define(&asked.definitions);
+    source.define(&request.definitions);
     source
 }
 

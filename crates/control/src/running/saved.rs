@@ -3,10 +3,10 @@
 //!
 //! Two kinds are kept. A class with a handler `changes` returns the lines for its handler `ctrl` that turn its
 //! configuration into its present state. A handler that can be read and set is kept with its last value. All other
-//! settings are named, so that nobody takes them for kept.
+//! settings are listed as not kept.
 //!
 //! `ELEMENT.configured FINGERPRINT` identifies the element's configuration. If the text, or a file that it names, has
-//! changed by the next start, the text decides: an old setting must not undo a newer rule of a firewall.
+//! changed by the next start, saved settings are ignored: an old setting must not undo a newer firewall rule.
 
 use super::Control;
 use super::handlers;
@@ -24,7 +24,7 @@ use wire::Prefix;
 
 /// Begins a line that names what cannot be kept.
 pub const NOT_KEPT: &str = "# not kept: ";
-/// The fingerprint of an element's configuration, where handlers have names.
+/// Name, in place of a handler's, for the fingerprint of an element's configuration.
 const CONFIGURED: &str = "configured";
 /// Handlers whose effect is included in a class's `changes`.
 const IN_CHANGES: [&str; 8] = [
@@ -76,7 +76,7 @@ impl Settings {
         self.0.lock()
     }
 
-    fn put(&self, setting: Setting) {
+    fn store(&self, setting: Setting) {
         let mut all = self.lock();
         all.retain(|old| {
             (&old.element, &old.handler, old.part)
@@ -92,7 +92,7 @@ impl Settings {
         let all = self.lock().clone();
         for setting in all {
             let element = plan.find(&setting.element).map(|at| &plan.elements[at]);
-            let looks = element.is_some_and(|element| element.looked.is_some());
+            let looks = element.is_some_and(|element| element.named_elements.is_some());
             if let (true, Some(value)) = (looks, &setting.value) {
                 let path = format!("{}.{}", setting.element, setting.handler);
                 if let Err(failure) = control.write(&path, value) {
@@ -109,7 +109,7 @@ impl Settings {
 }
 
 /// Saved changes of one element.
-pub(crate) struct Kept {
+pub(crate) struct SavedChanges {
     /// Name of the element; empty for the router.
     element: String,
     fingerprint: Option<u64>,
@@ -123,7 +123,7 @@ impl Control {
     /// Differences from the configuration: settings that can be saved, and settings that cannot.
     pub fn saved(&self) -> Result<String, Failure> {
         let mut text = String::new();
-        for kept in self.kept()? {
+        for kept in self.saved_changes()? {
             if let (Some(print), false) = (kept.fingerprint, kept.lines.is_empty()) {
                 let _ = writeln!(text, "{}.{CONFIGURED} {print:016x}", kept.element);
             }
@@ -137,13 +137,13 @@ impl Control {
     }
 
     /// Saved settings by element.
-    pub(crate) fn kept(&self) -> Result<Vec<Kept>, Failure> {
+    pub(crate) fn saved_changes(&self) -> Result<Vec<SavedChanges>, Failure> {
         let plan = self.router().plan();
         let settings = self.settings.lock().clone();
         let mut all = Vec::new();
         let of_router = settings.iter().filter(|setting| setting.element.is_empty());
         let (lines, not_kept) = of_settings(of_router);
-        all.push(Kept {
+        all.push(SavedChanges {
             element: String::new(),
             fingerprint: None,
             lines,
@@ -165,7 +165,7 @@ impl Control {
             }
             lines.extend(set);
             if !lines.is_empty() || !not_kept.is_empty() {
-                all.push(Kept {
+                all.push(SavedChanges {
                     element: element.name.clone(),
                     fingerprint: Some(print_of(element)),
                     lines,
@@ -176,7 +176,7 @@ impl Control {
         Ok(all)
     }
 
-    /// Notes that a handler was set, for [`saved`](Self::saved).
+    /// Records that a handler was set, for [`saved`](Self::saved).
     pub(crate) fn note_setting(&self, path: &str, value: &str) {
         let plan = self.router().plan();
         if handlers::is_balance(self, path) {
@@ -186,7 +186,7 @@ impl Control {
                 .find(|part| *part == word);
             // `now` balances once, and is not a setting.
             if word != "now" {
-                self.settings.put(Setting {
+                self.settings.store(Setting {
                     element: String::new(),
                     handler: "balance".to_owned(),
                     part: part.unwrap_or_default(),
@@ -207,7 +207,7 @@ impl Control {
         let is_kept = is_setting(&plan, element, handler) && !value.contains('\n');
         // An empty value, as for `reset`, makes the element act and sets nothing.
         if is_kept || !value.trim().is_empty() {
-            self.settings.put(Setting {
+            self.settings.store(Setting {
                 element: name.to_owned(),
                 handler: handler.to_owned(),
                 part: "",

@@ -1,9 +1,9 @@
-//! TAP interfaces by which a kernel and its daemons know the router's devices.
+//! TAP interfaces that represent the router's devices to the kernel and its daemons.
 //!
-//! A TAP interface looks like its device (address, MTU, carrier), also after either has changed. It outlives the
-//! router, as do the settings of operators and daemons on it. Of the device's properties they may set a lesser MTU. A
-//! card that is the router's alone (DPDK) takes over an address and a larger MTU that they set, until the router ends.
-//! They may rename the interface: its queues identify it.
+//! A TAP interface has the properties of its device (address, MTU, carrier), also after changes of either. It outlives
+//! the router, with the settings that operators and daemons have made on it. They may set a smaller MTU than the
+//! device's. A card that is the router's alone (DPDK) takes over an address and a larger MTU that they set, until the
+//! router ends. They may rename the interface: its queues identify it.
 
 use crate::host::service;
 use elements::device::vlan::carrier;
@@ -20,14 +20,14 @@ use tracing::{info, warn};
 pub(crate) struct TapInterfaces {
     open: BTreeMap<String, TapInterface>,
     /// Interfaces that were deleted and cannot be made again; reported once.
-    lost: BTreeSet<String>,
+    not_restored: BTreeSet<String>,
 }
 
 struct TapInterface {
     tap: Weak<Tap>,
     /// State of the device at the last copy to the interface, and the result of the copy.
-    shown: Option<Look>,
-    found: Option<Look>,
+    device_state: Option<Look>,
+    interface_state: Option<Look>,
 }
 
 /// Visible state of a device or of its TAP interface.
@@ -49,7 +49,8 @@ impl Look {
     }
 }
 
-/// The port behind a TAP interface, and true if it is the interface's own. A VLAN (`eth0.100`) looks like its port.
+/// The port behind a TAP interface, and true if it is the interface's own. A VLAN (`eth0.100`) has its port's
+/// properties.
 fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
     let own = ports.get(device).map(|port| (port, true));
     let of_vlan = || {
@@ -88,7 +89,7 @@ impl TapInterfaces {
             let known_as = tap.known_as();
             if known_as != interface.known_as() {
                 if known_as != name {
-                    let remedy = "have the configuration say so before the next start";
+                    let remedy = "use the new name in the configuration before the next start";
                     warn!(interface = name, known_as, "it was renamed: {remedy}");
                 }
                 kernel.renamed(&interface, &known_as);
@@ -96,21 +97,21 @@ impl TapInterfaces {
             let mut one =
                 known.unwrap_or_else(|| TapInterface::adopted(&tap, &ports.kept_as(name)));
             one.follow(&tap, &*device.port, own);
-            if !interface.others().is_empty() {
+            if !interface.other_addresses().is_empty() {
                 // The device's filter knows its own address only. The TAP interface drops frames for other stations.
                 device.port.set_promiscuous(true);
             }
             self.open.insert(name.to_owned(), one);
         }
         let gone = before.keys().map(|name| ports.kept_as(name));
-        gone.for_each(|name| service::forget(&name));
+        gone.for_each(|name| service::remove_stored(&name));
         kernel.generation() != generation
     }
 
     /// Makes the service manager drop the queues of all TAP interfaces.
-    pub(crate) fn forget(&self, ports: &Directory) {
+    pub(crate) fn drop_stored(&self, ports: &Directory) {
         let kept = self.open.keys().map(|name| ports.kept_as(name));
-        kept.for_each(|name| service::forget(&name));
+        kept.for_each(|name| service::remove_stored(&name));
     }
 
     /// Creates a TAP interface again that was deleted.
@@ -118,12 +119,12 @@ impl TapInterfaces {
         let name = tap.name();
         match ports.restore(tap) {
             Ok(()) => {
-                self.lost.remove(name);
+                self.not_restored.remove(name);
                 warn!(interface = name, "it was deleted: it is made again");
                 true
             }
             Err(e) => {
-                if self.lost.insert(name.to_owned()) {
+                if self.not_restored.insert(name.to_owned()) {
                     warn!(interface = name, "it was deleted: {e}");
                 }
                 false
@@ -135,16 +136,20 @@ impl TapInterfaces {
 impl TapInterface {
     /// Makes a TAP outlive the router.
     fn adopted(tap: &Arc<Tap>, kept_as: &str) -> TapInterface {
-        if let Err(e) = tap.keep() {
+        if let Err(e) = tap.set_persistent() {
             warn!(
                 interface = tap.name(),
                 "it will go away with the router: {e}"
             );
         }
-        service::keep(tap, kept_as);
+        service::store_tap(tap, kept_as);
         let tap = Arc::downgrade(tap);
-        let (shown, found) = (None, None);
-        TapInterface { tap, shown, found }
+        let (device_state, interface_state) = (None, None);
+        TapInterface {
+            tap,
+            device_state,
+            interface_state,
+        }
     }
 
     /// Copies the state of the device to the TAP interface if either has changed. Correct values are not set again,
@@ -153,11 +158,11 @@ impl TapInterface {
     fn follow(&mut self, tap: &Tap, port: &dyn Port, own: bool) {
         // An interface from before the router keeps its carrier while the other end of its device may be about to
         // return.
-        if self.shown.is_none() && port.is_settling() && !tap.is_new() {
+        if self.device_state.is_none() && port.is_settling() && !tap.is_new() {
             return;
         }
         let (device, found) = (Look::of(port), Look::of(tap));
-        if (self.shown, self.found) == (Some(device), Some(found)) {
+        if (self.device_state, self.interface_state) == (Some(device), Some(found)) {
             return;
         }
         // Addresses that the kernel derives from the Ethernet address are made when the interface comes up.
@@ -165,7 +170,7 @@ impl TapInterface {
         if is_new {
             warn_if_failed(tap, "be taken down", tap.set_up(false));
         }
-        let before = self.shown;
+        let before = self.device_state;
         let (mut device_now, mut found_now) = (device, found);
         // A device that also has other interfaces keeps the address that they all show.
         let alone = || match own {
@@ -178,7 +183,7 @@ impl TapInterface {
             let take = |mac| alone().and_then(|()| port.set_mac(mac));
             let show = |mac| tap.set_mac(mac);
             let both = (&mut device_now.mac, &mut found_now.mac);
-            settle(tap, "address", both, by_others.then_some(take), show);
+            sync_value(tap, "address", both, by_others.then_some(take), show);
         }
         let device_changed = before.is_some_and(|before| before.mtu != device.mtu);
         let less = found.mtu < device.mtu;
@@ -187,7 +192,7 @@ impl TapInterface {
             let take = |mtu| alone().and_then(|()| port.set_mtu(mtu));
             let show = |mtu| tap.set_mtu(mtu);
             let both = (&mut device_now.mtu, &mut found_now.mtu);
-            settle(tap, "MTU", both, by_others.then_some(take), show);
+            sync_value(tap, "MTU", both, by_others.then_some(take), show);
         }
         // The carrier of the TAP cannot be queried.
         if before.is_none_or(|before| before.up != device.up) {
@@ -200,13 +205,13 @@ impl TapInterface {
         }
         // Later changes of the TAP or the device count as changes in the next round.
         found_now.up = tap.link_up();
-        (self.shown, self.found) = (Some(device_now), Some(found_now));
+        (self.device_state, self.interface_state) = (Some(device_now), Some(found_now));
     }
 }
 
 /// Makes the device `take` a value that others have set on its TAP interface. Otherwise, or if it cannot, the TAP
 /// interface must `show` the device's value. Both values are then up to date.
-fn settle<T: Copy>(
+fn sync_value<T: Copy>(
     tap: &Tap,
     what: &str,
     (device, found): (&mut T, &mut T),

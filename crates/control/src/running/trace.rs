@@ -25,12 +25,13 @@ pub struct Spec {
 /// Maximum number of packets that can be followed at a time.
 pub const COUNT_MAX: u16 = 500;
 /// Maximum number of records that wait for control, of all workers together; also the maximum of stored steps.
-const ROOM: usize = 65_536;
-/// Silence after which packets that have not left count as held.
-const QUIET: Duration = Duration::from_millis(200);
+const RECORDS_MAX: usize = 65_536;
+/// Time without records after which packets that have not left count as held.
+const HELD_AFTER: Duration = Duration::from_millis(200);
 
-/// Numbers of packets; a later trace does not mistake packets of an earlier one for its own.
-static NEXT: AtomicU16 = AtomicU16::new(1);
+/// Next packet number. Traces use different numbers, so that packets of an earlier trace are not mistaken for those of
+/// a later one.
+static NEXT_NUMBER: AtomicU16 = AtomicU16::new(1);
 
 /// Follows packets until all have ended or the time is over. Blocks.
 pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure> {
@@ -50,8 +51,8 @@ pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure>
         }
     };
     let workers = control.router().workers() as u16;
-    let base = NEXT.fetch_add(spec.count.wrapping_mul(workers), Ordering::Relaxed);
-    let (to, records) = sync_channel(ROOM);
+    let base = NEXT_NUMBER.fetch_add(spec.count.wrapping_mul(workers), Ordering::Relaxed);
+    let (to, records) = sync_channel(RECORDS_MAX);
     for worker in 0..workers {
         let (to, plan, snap, count) = (to.clone(), plan.clone(), spec.snap, spec.count);
         let first = base.wrapping_add(worker * count);
@@ -95,19 +96,19 @@ fn collect(
     while !control.is_ending() {
         let all_here = order.len() == wanted;
         let all_over = all_here && packets.values().all(|p| p.over);
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = until.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             break;
         }
-        // Copies of a packet (Tee) may still be under way when the first has come to its end.
+        // Copies of a packet (Tee) may still be in transit when the first copy has ended.
         let step = if all_over {
-            QUIET / 10
+            HELD_AFTER / 10
         } else if all_here {
-            QUIET
+            HELD_AFTER
         } else {
-            left.min(QUIET)
+            remaining.min(HELD_AFTER)
         };
-        match records.recv_timeout(step.min(left)) {
+        match records.recv_timeout(step.min(remaining)) {
             Ok(record) if ours(record.trace) => {
                 let known = packets.contains_key(&record.trace);
                 if !known && order.len() == wanted {
@@ -131,7 +132,7 @@ fn collect(
 #[derive(Default)]
 struct Traced {
     /// Time of the packet's first step, by the router's clock and by the machine's.
-    began: Option<(u64, Option<Instant>)>,
+    first_step_at: Option<(u64, Option<Instant>)>,
     steps: Vec<Step>,
     bytes: Vec<u8>,
     over: bool,
@@ -169,9 +170,9 @@ impl Traced {
         }
         self.over |= over;
         let (name, class) = element(node);
-        let time = engine::clock::wall(record.at);
-        let (start, began) = *self.began.get_or_insert((time, record.moment));
-        let passed = record.moment.zip(began);
+        let time = engine::clock::wall_ns(record.at);
+        let (start, began) = *self.first_step_at.get_or_insert((time, record.exact_time));
+        let passed = record.exact_time.zip(began);
         let passed = passed.map(|(now, began)| now.saturating_duration_since(began));
         let time = passed.map_or(time, |passed| {
             start.saturating_add(u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX))

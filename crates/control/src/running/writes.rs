@@ -1,18 +1,18 @@
-//! Counts of writes to elements' handlers, by which a reload sees that a plan may lack some of them.
+//! Counters of writes to elements' handlers, by which a reload detects writes that its plan may lack.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of writes since the start of the router.
 #[derive(Default)]
 pub(super) struct Writes {
-    begun: AtomicU64,
+    begun_count: AtomicU64,
     ended: AtomicU64,
 }
 
 impl Writes {
     /// Runs a write, and counts its beginning and its end.
     pub(super) fn run<R>(&self, write: impl FnOnce() -> R) -> R {
-        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.begun_count.fetch_add(1, Ordering::SeqCst);
         let done = write();
         self.ended.fetch_add(1, Ordering::SeqCst);
         done
@@ -23,9 +23,9 @@ impl Writes {
         self.ended.load(Ordering::SeqCst)
     }
 
-    /// True if no write was under way when [`ended`](Self::ended) returned this number, and none has begun since.
+    /// True if no write was in progress when [`ended`](Self::ended) returned this number, and none has begun since.
     pub(super) fn none_since(&self, ended: u64) -> bool {
-        self.begun.load(Ordering::SeqCst) == ended
+        self.begun_count.load(Ordering::SeqCst) == ended
     }
 }
 

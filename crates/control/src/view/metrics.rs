@@ -76,7 +76,7 @@ impl Text {
 
     fn of_process(&mut self, stats: &Stats) {
         workers(self, stats);
-        let help = "Packet buffers made, or in use where DPDK keeps them.";
+        let help = "Packet buffers allocated; with DPDK, buffers in use.";
         self.gauge("ashlar_pool_buffers", help)
             .sample(&[], stats.pool.buffers);
         self.gauge("ashlar_pool_bytes", "Memory of the packet buffers.")
@@ -121,7 +121,7 @@ impl Text {
                     .into_iter()
                     .chain(labels)
                     .collect();
-                let help = "Of an element: see the page of its class.";
+                let help = "Sample of an element: see the manual page of its class.";
                 self.family(kind, &format!("ashlar_{name}"), help)
                     .sample(&labels, value);
             }
@@ -130,7 +130,7 @@ impl Text {
 
     /// Adds the busy time that a router has used on each worker, in nanoseconds.
     pub fn busy(&mut self, busy: &[u64]) {
-        let help = "Time of a worker's turns in which the router moved something.";
+        let help = "Time of a worker's turns in which the router moved packets.";
         let mut family = self.counter("ashlar_router_busy_seconds_total", help);
         for (worker, &time) in busy.iter().enumerate() {
             family.sample(&[("worker", &worker.to_string())], seconds(time));
@@ -299,7 +299,7 @@ fn ports(text: &mut Text, stats: &Stats) {
     for p in &stats.ports {
         family.sample(&[("port", &p.name)], p.mtu);
     }
-    let help = "Counters of the port itself, by name; most are packets that it lost.";
+    let help = "Counters of the port, by name; most count lost packets.";
     let mut family = text.counter("ashlar_port_events_total", help);
     for p in &stats.ports {
         for c in &p.counters {
@@ -413,7 +413,7 @@ fn workers(text: &mut Text, stats: &Stats) {
             family.sample(&[("worker", &worker.to_string())], get(w));
         }
     }
-    let help = "Turns in which something moved, by the time that the worker had its core (le), as of a histogram.";
+    let help = "Histogram of turns in which packets moved, by time on the core (le).";
     let mut family = text.counter("ashlar_worker_run_seconds_bucket", help);
     for (worker, w) in stats.workers.iter().enumerate() {
         let mut total = 0;
@@ -440,11 +440,11 @@ mod tests {
         text.samples(&[("lb".to_owned(), said.to_owned())]);
         assert_eq!(
             text.finish(),
-            "# HELP ashlar_backends_up Of an element: see the page of its class.\n\
+            "# HELP ashlar_backends_up Sample of an element: see the manual page of its class.\n\
              # TYPE ashlar_backends_up gauge\n\
              ashlar_backends_up{element=\"lb\",backend=\"r1\"} 1\n\
              ashlar_backends_up{element=\"lb\",backend=\"r\\\"2\"} 0\n\
-             # HELP ashlar_moves_total Of an element: see the page of its class.\n\
+             # HELP ashlar_moves_total Sample of an element: see the manual page of its class.\n\
              # TYPE ashlar_moves_total counter\n\
              ashlar_moves_total{element=\"lb\"} 3\n"
         );

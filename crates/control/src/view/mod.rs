@@ -1,13 +1,13 @@
-//! Forms in which control tells of routers: the API's JSON types, which server and client share, Prometheus text,
-//! pcapng, packet accounting, and failures.
+//! Output formats of control: the API's JSON types, which server and client share, Prometheus text, pcapng, packet
+//! accounting, and failures.
 //!
 //! Times are nanoseconds, cycles are those of the time-stamp counter. Counts only grow while an element stays (a reload
 //! keeps them).
 
 mod failure;
 
-pub mod books;
 pub mod metrics;
+pub mod packet_accounting;
 pub mod pcapng;
 
 pub use failure::Failure;
@@ -382,8 +382,8 @@ pub struct ReloadReply {
     /// Change of each router, if a file that describes several was read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routers: Vec<RouterChange>,
-    /// Settings that handlers had made and that the reload has thrown away: `ELEMENT.HANDLER VALUE`, with the router's
-    /// name before it where there are several.
+    /// Settings by handlers that the reload has discarded: `ELEMENT.HANDLER VALUE`, after the router's name if there
+    /// are several routers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
 }
@@ -454,7 +454,7 @@ pub struct TracedPacket {
     pub steps: Vec<Step>,
 }
 
-/// A step of a packet.
+/// One step on a packet's path through the elements.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Step {
     /// Nanoseconds since 1970, of the worker's turn.

@@ -82,7 +82,7 @@ pub fn packet(interface: u32, time: u64, bytes: &[u8], len: usize, comment: &str
 }
 
 /// Packets that were lost between the router and the file, so far.
-pub fn lost(interface: u32, time: u64, lost: u64) -> Vec<u8> {
+pub fn lost_packets(interface: u32, time: u64, lost: u64) -> Vec<u8> {
     let mut block = Block::new(STATISTICS);
     block.number(interface);
     block.number((time >> 32) as u32).number(time as u32);
@@ -94,7 +94,7 @@ pub fn lost(interface: u32, time: u64, lost: u64) -> Vec<u8> {
 
 /// A block that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum PcapngBlock {
     /// An interface: name, link type.
     Interface(String, u16),
     /// A packet: interface, nanoseconds, first bytes, length, comment.
@@ -107,7 +107,7 @@ pub enum Found {
 
 /// Removes the first block from `bytes`, if all of it is there: its content, and its length. `Err` if these are no
 /// blocks as this module writes them.
-pub fn take(bytes: &[u8]) -> Result<Option<(Found, usize)>, String> {
+pub fn take_block(bytes: &[u8]) -> Result<Option<(PcapngBlock, usize)>, String> {
     let number = |bytes: &[u8], at: usize| -> Option<u32> {
         let four = bytes.get(at..at + 4)?;
         Some(u32::from_le_bytes(four.try_into().ok()?))
@@ -127,14 +127,14 @@ pub fn take(bytes: &[u8]) -> Result<Option<(Found, usize)>, String> {
     let found = match kind {
         INTERFACE => number(body, 0).map(|link| {
             let name = option(body.get(8..), IF_NAME).unwrap_or_default();
-            Found::Interface(String::from_utf8_lossy(name).into_owned(), link as u16)
+            PcapngBlock::Interface(String::from_utf8_lossy(name).into_owned(), link as u16)
         }),
         PACKET => (|| {
             let (captured, len) = (number(body, 12)? as usize, number(body, 16)? as usize);
             let data = body.get(20..20usize.checked_add(captured)?)?.to_vec();
             let options = body.get((20 + captured).next_multiple_of(4)..);
             let comment = String::from_utf8_lossy(option(options, COMMENT).unwrap_or_default());
-            Some(Found::Packet(
+            Some(PcapngBlock::Packet(
                 number(body, 0)?,
                 time()?,
                 data,
@@ -142,9 +142,12 @@ pub fn take(bytes: &[u8]) -> Result<Option<(Found, usize)>, String> {
                 comment.into_owned(),
             ))
         })(),
-        STATISTICS => option(body.get(12..), ISB_IFDROP)
-            .and_then(|value| Some(Found::Lost(u64::from_le_bytes(value.try_into().ok()?)))),
-        _ => Some(Found::Other),
+        STATISTICS => option(body.get(12..), ISB_IFDROP).and_then(|value| {
+            Some(PcapngBlock::Lost(u64::from_le_bytes(
+                value.try_into().ok()?,
+            )))
+        }),
+        _ => Some(PcapngBlock::Other),
     };
     let found = found.ok_or("this capture is damaged")?;
     Ok(Some((found, length)))
@@ -168,9 +171,9 @@ fn option(options: Option<&[u8]>, wanted: u16) -> Option<&[u8]> {
 mod tests {
     use super::*;
 
-    fn all(mut bytes: &[u8]) -> Vec<Found> {
+    fn all(mut bytes: &[u8]) -> Vec<PcapngBlock> {
         let mut found = Vec::new();
-        while let Some((one, length)) = take(bytes).expect("these are blocks") {
+        while let Some((one, length)) = take_block(bytes).expect("these are blocks") {
             found.push(one);
             bytes = &bytes[length..];
         }
@@ -184,13 +187,13 @@ mod tests {
         file.extend(interface("a -> b", RAW_IP, 96));
         file.extend(packet(0, 1 << 40 | 5, &[1, 2, 3], 60, "dropped: full"));
         file.extend(packet(0, 7, &[], 0, ""));
-        file.extend(lost(0, 8, 3));
+        file.extend(lost_packets(0, 8, 3));
         let right = [
-            Found::Other,
-            Found::Interface("a -> b".into(), RAW_IP),
-            Found::Packet(0, 1 << 40 | 5, vec![1, 2, 3], 60, "dropped: full".into()),
-            Found::Packet(0, 7, vec![], 0, String::new()),
-            Found::Lost(3),
+            PcapngBlock::Other,
+            PcapngBlock::Interface("a -> b".into(), RAW_IP),
+            PcapngBlock::Packet(0, 1 << 40 | 5, vec![1, 2, 3], 60, "dropped: full".into()),
+            PcapngBlock::Packet(0, 7, vec![], 0, String::new()),
+            PcapngBlock::Lost(3),
         ];
         assert_eq!(all(&file), right);
     }
@@ -199,7 +202,7 @@ mod tests {
     fn a_block_that_is_not_all_there_is_waited_for() {
         let block = packet(0, 1, &[1; 10], 10, "c");
         for cut in 0..block.len() {
-            assert_eq!(take(&block[..cut]), Ok(None), "{cut} bytes");
+            assert_eq!(take_block(&block[..cut]), Ok(None), "{cut} bytes");
         }
     }
 
@@ -210,9 +213,9 @@ mod tests {
             for value in [0, 0x7f, 0xff] {
                 let mut bad = block.clone();
                 bad[at] = value;
-                let _ = take(&bad);
+                let _ = take_block(&bad);
             }
         }
-        assert!(take(b"HTTP/1.1 404 Not Found").is_err());
+        assert!(take_block(b"HTTP/1.1 404 Not Found").is_err());
     }
 }

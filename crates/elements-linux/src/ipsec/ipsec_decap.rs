@@ -42,7 +42,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::{Ahead, TOGETHER, Table, at_network};
+use super::{BurstLookup, TOGETHER, Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, ecn_after};
 use esp::policy::Action;
@@ -127,7 +127,7 @@ impl Element for IPsecDecap {
         let other = Verdict::out(if input == 0 { OTHER4 } else { OTHER6 });
         let now = cx.timestamp();
         let tables = self.database.read(cx.reader());
-        let packets = batch.changing();
+        let packets = batch.packets_mut();
         let shows = self.database.is_kernels();
         let mut jobs = self.ciphers.jobs();
         for packets in packets.chunks_mut(TOGETHER) {
@@ -146,13 +146,13 @@ impl Element for IPsecDecap {
                 self.verdicts.push(match admitted {
                     Ok(None) => other,
                     Err(reason) => Verdict::drop(reason),
-                    Ok(Some((before, moved, sa))) => {
+                    Ok(Some((outer, original, sa))) => {
                         let (reqid, is_tunnel) = (sa.spec().reqid, sa.outer().tunnel().is_some());
                         let inner = Err(Fault::Malformed);
                         self.opening.push(Opening {
                             at,
-                            before,
-                            moved,
+                            outer,
+                            original,
                             reqid,
                             is_tunnel,
                             inner,
@@ -163,7 +163,7 @@ impl Element for IPsecDecap {
             }
         }
         let mut opening = self.opening.iter_mut();
-        self.ciphers.open(jobs, now, |inner| {
+        self.ciphers.decrypt(jobs, now, |inner| {
             if let Some(opening) = opening.next() {
                 opening.inner = inner;
             }
@@ -174,7 +174,8 @@ impl Element for IPsecDecap {
                 self.verdicts.get_mut(opening.at),
             );
             if let (Some(packet), Some(verdict)) = place {
-                *verdict = leave(tables, packet, opening, other, now).unwrap_or_else(Verdict::drop);
+                *verdict =
+                    decapsulate(tables, packet, opening, other, now).unwrap_or_else(Verdict::drop);
             }
         }
         super::sort(batch, &self.verdicts, cx);
@@ -185,8 +186,8 @@ impl Element for IPsecDecap {
 struct Opening {
     /// Index of the packet in the batch.
     at: usize,
-    before: Before,
-    moved: Option<Moved>,
+    outer: OuterHeaders,
+    original: Option<OriginalPacket>,
     /// Number by which policies find the packet's association.
     reqid: u32,
     is_tunnel: bool,
@@ -194,14 +195,14 @@ struct Opening {
 }
 
 /// A packet in its form on arrival. Its source differs from the association's, so the kernel must see it.
-struct Moved {
+struct OriginalPacket {
     spi: u32,
     headroom: usize,
     bytes: Vec<u8>,
 }
 
 /// Headers in front of ESP.
-struct Before {
+struct OuterHeaders {
     /// Length of the headers, in bytes.
     len: usize,
     /// Length of the headers without UDP, in bytes.
@@ -214,7 +215,7 @@ struct Before {
 
 /// Headers in front of ESP; `None` for other packets. The error is a drop reason.
 #[inline]
-fn headers_before_esp(packet: &mut Packet) -> Result<Option<Before>, u8> {
+fn headers_before_esp(packet: &mut Packet) -> Result<Option<OuterHeaders>, u8> {
     if !at_network(packet) {
         return Err(MALFORMED);
     }
@@ -265,7 +266,7 @@ fn headers_before_esp(packet: &mut Packet) -> Result<Option<Before>, u8> {
         _ => return Ok(None),
     };
     packet.truncate(total);
-    Ok(Some(Before {
+    Ok(Some(OuterHeaders {
         len: ip_len + udp_len,
         ip_len,
         next_at,
@@ -284,12 +285,12 @@ fn reason(fault: Fault) -> u8 {
 }
 
 /// Association that decrypts a packet, and the headers in front of ESP; `None` for other packets.
-type Found<'t> = Result<Option<(Before, &'t Sa)>, u8>;
+type Lookup<'t> = Result<Option<(OuterHeaders, &'t Sa)>, u8>;
 
 /// Finds the association of each packet.
 #[inline]
-fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t>]) {
-    let mut ahead = Ahead::default();
+fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Lookup<'t>]) {
+    let mut ahead = BurstLookup::default();
     for (packet, found) in packets.iter_mut().zip(&mut *found) {
         *found = spi(packet).and_then(|esp| {
             let Some((before, spi)) = esp else {
@@ -304,7 +305,7 @@ fn look_up<'t>(tables: &'t Tables, packets: &mut [Packet], found: &mut [Found<'t
 
 /// Headers in front of ESP, and the SPI; `None` for other packets.
 #[inline]
-fn spi(packet: &mut Packet) -> Result<Option<(Before, u32)>, u8> {
+fn spi(packet: &mut Packet) -> Result<Option<(OuterHeaders, u32)>, u8> {
     let Some(before) = headers_before_esp(packet)? else {
         return Ok(None);
     };
@@ -321,11 +322,11 @@ fn spi(packet: &mut Packet) -> Result<Option<(Before, u32)>, u8> {
 fn admit<'p>(
     sa: &'p Sa,
     packet: &'p mut Packet,
-    before: &Before,
+    before: &OuterHeaders,
     (shows, now): (bool, u64),
     last: &mut Option<&'p Sa>,
     jobs: &mut Vec<Job<'p>>,
-) -> Result<Option<Moved>, u8> {
+) -> Result<Option<OriginalPacket>, u8> {
     if !last.is_some_and(|last| ptr::eq(last, sa)) {
         if sa.is_hard_expired(now) {
             return Err(EXPIRED);
@@ -336,7 +337,7 @@ fn admit<'p>(
         return Err(NO_SA);
     }
     let is_elsewhere = shows && has_moved(sa, packet.data(), before) && sa.may_show_move(now);
-    let moved = is_elsewhere.then(|| Moved {
+    let moved = is_elsewhere.then(|| OriginalPacket {
         spi: sa.spec().spi,
         headroom: packet.headroom(),
         bytes: packet.data().to_vec(),
@@ -348,7 +349,7 @@ fn admit<'p>(
 
 /// Removes the outer headers of an opened packet, if a policy lets it pass.
 #[inline]
-fn leave(
+fn decapsulate(
     tables: &Tables,
     packet: &mut Packet,
     opening: &Opening,
@@ -360,19 +361,19 @@ fn leave(
         return Err(DUMMY);
     }
     let verdict = match opening.is_tunnel {
-        true => leave_tunnel(packet, &opening.before, &inner)?,
-        false => leave_transport(packet, &opening.before, &inner)?,
+        true => leave_tunnel(packet, &opening.outer, &inner)?,
+        false => leave_transport(packet, &opening.outer, &inner)?,
     };
     let action = tables.policies().find(Direction::In, packet.data());
     if action != Some(Action::Protect(opening.reqid)) {
         return Err(POLICY);
     }
-    if let Some(moved) = &opening.moved
+    if let Some(moved) = &opening.original
         && let Some(sa) = tables.inbound(moved.spi)
         && sa.may_show_move(now)
     {
         sa.show_move(now);
-        restore(packet, moved, opening.before.ip_len)?;
+        restore(packet, moved, opening.outer.ip_len)?;
         return Ok(other);
     }
     Ok(verdict)
@@ -380,7 +381,7 @@ fn leave(
 
 /// True if a packet in UDP has another source than the association; in transport mode only ports are known.
 #[inline]
-fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
+fn has_moved(sa: &Sa, data: &[u8], before: &OuterHeaders) -> bool {
     let Some((port, _)) = sa.spec().udp else {
         return false;
     };
@@ -394,7 +395,7 @@ fn has_moved(sa: &Sa, data: &[u8], before: &Before) -> bool {
 }
 
 /// Restores a packet's form on arrival.
-fn restore(packet: &mut Packet, moved: &Moved, header_len: usize) -> Result<(), u8> {
+fn restore(packet: &mut Packet, moved: &OriginalPacket, header_len: usize) -> Result<(), u8> {
     let front = packet.headroom().saturating_sub(moved.headroom);
     packet.push(front).ok_or(MALFORMED)?;
     packet.truncate(moved.bytes.len());
@@ -408,7 +409,7 @@ fn restore(packet: &mut Packet, moved: &Moved, header_len: usize) -> Result<(), 
 
 /// Turns a decrypted packet into the inner packet of its tunnel.
 #[inline]
-fn leave_tunnel(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<Verdict, u8> {
+fn leave_tunnel(packet: &mut Packet, before: &OuterHeaders, inner: &Opened) -> Result<Verdict, u8> {
     let end = before.len + inner.end;
     packet.truncate(end);
     if !packet.pull(before.len + inner.start) {
@@ -444,7 +445,11 @@ fn leave_tunnel(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<
 }
 
 /// Removes ESP from a decrypted packet, which keeps its IP header.
-fn leave_transport(packet: &mut Packet, before: &Before, inner: &Opened) -> Result<Verdict, u8> {
+fn leave_transport(
+    packet: &mut Packet,
+    before: &OuterHeaders,
+    inner: &Opened,
+) -> Result<Verdict, u8> {
     let (ip_len, start) = (before.ip_len, before.len + inner.start);
     if before.next_at >= ip_len {
         return Err(MALFORMED);

@@ -50,7 +50,7 @@
 //!
 //! - `TABLE`: the IPsecTable with the associations and policies.
 
-use super::{Ahead, TOGETHER, Table, at_network};
+use super::{BurstLookup, TOGETHER, Table, at_network};
 use crate::prelude::*;
 use esp::outer::{Tunnel, fill_checksum6};
 use esp::policy::Action;
@@ -130,7 +130,7 @@ impl Element for IPsecEncap {
         let now = cx.timestamp();
         let tables = self.database.read(cx.reader());
         let mut jobs = self.ciphers.jobs();
-        for packets in batch.changing().chunks_mut(TOGETHER) {
+        for packets in batch.packets_mut().chunks_mut(TOGETHER) {
             let mut all = [const { Err(Verdict::drop(POLICY)) }; TOGETHER];
             let found = &mut all[..packets.len()];
             look_up(&self.database, tables, bypass, packets, found);
@@ -165,10 +165,10 @@ impl Element for IPsecEncap {
                 }
             }
         }
-        self.ciphers.seal(jobs);
+        self.ciphers.encrypt(jobs);
         for places in self.in_udp.drain(..) {
             let verdicts = self.verdicts.get(places.clone()).into_iter().flatten();
-            let packets = batch.changing().get_mut(places).into_iter().flatten();
+            let packets = batch.packets_mut().get_mut(places).into_iter().flatten();
             let sealed6 = packets
                 .zip(verdicts)
                 .filter(|(_, v)| **v == Verdict::out(OUT6));
@@ -205,12 +205,12 @@ fn look_up<'t>(
     for (packet, wanted) in packets.iter_mut().zip(&mut wanted) {
         *wanted = policy(tables, bypass, packet);
     }
-    let mut ahead = Ahead::default();
+    let mut ahead = BurstLookup::default();
     for (wanted, found) in wanted.iter().zip(&mut *found) {
         *found = wanted.and_then(|reqid| {
             let sa = ahead.find(reqid, || tables.outbound(reqid));
             sa.ok_or_else(|| {
-                database.miss(reqid);
+                database.record_miss(reqid);
                 Verdict::drop(NO_SA)
             })
         });
@@ -264,7 +264,7 @@ fn frame_tunnel<'p>(
         )
     };
     let (len, before) = (data.len(), outer.tunnel_len());
-    let (head, tail) = (sa.head(), sa.tail(len));
+    let (head, tail) = (sa.head(), sa.trailer_len(len));
     let sealed = before + head + len + tail;
     if sealed > sa.path_mtu() && outer.stays_whole(tunnel, fragment) {
         sa.forget_path_mtu(now);
@@ -342,7 +342,7 @@ fn frame_transport<'p>(
         .len()
         .checked_sub(header)
         .ok_or(Verdict::drop(POLICY))?;
-    let (tail, udp) = (sa.tail(len), sa.outer().udp_len());
+    let (tail, udp) = (sa.trailer_len(len), sa.outer().udp_len());
     let front = sa.head() + udp;
     let fits = data.len() + front + tail <= usize::from(u16::MAX);
     if !fits || packet.extend(front, tail).is_none() {

@@ -62,9 +62,9 @@
 //! Suites: `aes128gcm16`, `aes192gcm16`, `aes256gcm16`, `chacha20poly1305`, `aes128gmac`, `aes192gmac`, `aes256gmac`;
 //! `aes128`, `aes192`, `aes256` or `null` (no secrecy), each with `-sha1`, `-sha256` or `-sha512`.
 
-use super::given::own_keys;
+use super::static_database::own_keys;
 use super::syntax::{self, Line};
-use super::{Given, KernelTable};
+use super::{KernelTable, StaticDatabase};
 use crate::prelude::*;
 use engine::clock::Clock;
 use engine::resources::{self, Resources};
@@ -77,7 +77,7 @@ pub(super) struct IPsecTable;
 
 pub(super) struct Config {
     /// Content of the text.
-    given: Given,
+    given: StaticDatabase,
     /// Database from before a reload.
     old: Option<Arc<Database>>,
     /// Directions and SPIs of the text before a reload, which are removed if the text no longer has them.
@@ -119,14 +119,14 @@ impl Config {
             all.extend(same.or_else(new));
         }
         // The newest association is used for sending: keep the order of creation.
-        all.sort_by_key(|sa| sa.made());
+        all.sort_by_key(|sa| sa.created_at());
         database.add(&all);
         database.set_policies(self.given.policies.clone());
         Arc::new(database)
     }
 
     /// The table, if handlers may change it.
-    fn own(&self) -> Result<&Arc<Database>, String> {
+    fn writable(&self) -> Result<&Arc<Database>, String> {
         match self.is_kernels {
             true => Err(
                 "the kernel fills this table: use `ip xfrm` in the router's namespace".to_owned(),
@@ -143,9 +143,9 @@ impl Config {
 }
 
 /// Nanoseconds since the Unix epoch. This clock is not set back with the machine's: vectors count from it.
-fn wall() -> u64 {
+fn wall_ns() -> u64 {
     let clock = Clock::real();
-    clock.wall(clock.now())
+    clock.wall_ns(clock.now())
 }
 
 /// Checks that the machine's clock shows a plausible time, which has not been before.
@@ -166,7 +166,7 @@ fn trust_this_clock() -> Result<(), String> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok();
     let shown = since.and_then(|since| u64::try_from(since.as_nanos()).ok());
     // The process's own clock starts with the machine's.
-    trust_clock(shown).and_then(|()| trust_clock(Some(wall())))
+    trust_clock(shown).and_then(|()| trust_clock(Some(wall_ns())))
 }
 
 impl Resources for IPsecTable {
@@ -179,14 +179,14 @@ impl Resources for IPsecTable {
 }
 
 fn add(config: &Config, text: &str) -> Result<String, String> {
-    let database = config.own()?;
+    let database = config.writable()?;
     let present = database.snapshot();
     let mut added = Vec::new();
     for (n, line) in (1..).zip(syntax::lines(text)) {
         let wrong = |wrong| format!("line {n}: {wrong}");
         match syntax::parse(&line).map_err(wrong)? {
             Line::Sa(spec, keys) => {
-                let sa = Sa::new(spec, &keys, wall()).map_err(wrong)?;
+                let sa = Sa::new(spec, &keys, wall_ns()).map_err(wrong)?;
                 if sa.seals_by_count() {
                     trust_this_clock().map_err(wrong)?;
                 }
@@ -206,7 +206,7 @@ fn add(config: &Config, text: &str) -> Result<String, String> {
 }
 
 fn remove(config: &Config, text: &str) -> Result<String, String> {
-    let database = config.own()?;
+    let database = config.writable()?;
     let (direction, spi) = syntax::direction_and_spi(text)?;
     match database.remove(direction, spi) {
         true => Ok(String::new()),
@@ -215,7 +215,7 @@ fn remove(config: &Config, text: &str) -> Result<String, String> {
 }
 
 fn set_policies(config: &Config, text: &str) -> Result<String, String> {
-    let database = config.own()?;
+    let database = config.writable()?;
     let mut list = Vec::new();
     for (n, line) in (1..).zip(syntax::lines(text)) {
         match syntax::parse(&line).map_err(|wrong| format!("line {n}: {wrong}"))? {
@@ -229,7 +229,7 @@ fn set_policies(config: &Config, text: &str) -> Result<String, String> {
 
 fn sas(config: &Config, _: &str) -> Result<String, String> {
     let tables = config.now()?.snapshot();
-    let now = wall();
+    let now = wall_ns();
     Ok(tables
         .all()
         .iter()
@@ -257,7 +257,7 @@ impl Element for IPsecTable {
 
     fn configure(args: &mut Args) -> Config {
         let mut config = Config {
-            given: Given::default(),
+            given: StaticDatabase::default(),
             old: None,
             forgotten: Vec::new(),
             database: OnceLock::new(),
@@ -334,7 +334,7 @@ impl Element for IPsecTable {
             remove,
         ),
         Handler::action("clear", "removes all associations", |config: &Config, _| {
-            config.own()?.clear();
+            config.writable()?.clear();
             Ok(String::new())
         }),
         Handler::shared("count", "number of associations", |config: &Config, _| {
@@ -365,6 +365,6 @@ mod tests {
         }
         assert_eq!(trust_clock(Some(CLOCK_MIN)), Ok(()));
         assert_eq!(trust_this_clock(), Ok(()));
-        assert!(wall() <= wall());
+        assert!(wall_ns() <= wall_ns());
     }
 }

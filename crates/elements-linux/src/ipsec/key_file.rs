@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// Bytes at most: two keys in digits are far shorter.
-const MOST: u64 = 4096;
+const BYTES_MAX: u64 = 4096;
 
 /// Reads the keys of a suite: lines of hexadecimal digits, first the cipher's key, then the code's, as far as the suite
 /// has them. Messages show nothing of the file's content.
@@ -31,13 +31,15 @@ pub(super) fn read(path: &Path, suite: Suite) -> Result<Keys, String> {
             about.mode() & 0o777
         ));
     }
-    let mut text = Wiped(Vec::with_capacity(MOST as usize + 1));
+    let mut text = ZeroedBytes(Vec::with_capacity(BYTES_MAX as usize + 1));
     let whole = Read::by_ref(&mut file)
-        .take(MOST + 1)
+        .take(BYTES_MAX + 1)
         .read_to_end(&mut text.0);
     whole.map_err(cannot)?;
-    if text.0.len() as u64 > MOST {
-        return Err(format!("the key file `{name}` is longer than {MOST} bytes"));
+    if text.0.len() as u64 > BYTES_MAX {
+        return Err(format!(
+            "the key file `{name}` is longer than {BYTES_MAX} bytes"
+        ));
     }
     parse(&text.0, suite).map_err(|wrong| format!("the key file `{name}` {wrong}"))
 }
@@ -79,9 +81,9 @@ fn parse(text: &[u8], suite: Suite) -> Result<Keys, String> {
 }
 
 /// Bytes that are overwritten with zeros on drop.
-struct Wiped(Vec<u8>);
+struct ZeroedBytes(Vec<u8>);
 
-impl Drop for Wiped {
+impl Drop for ZeroedBytes {
     fn drop(&mut self) {
         self.0.fill(0);
         std::hint::black_box(&self.0);

@@ -1,12 +1,12 @@
 //! IPsec: encryption and decryption of packets (RFC 4301, RFC 4303). The rules, without packets, are the crate `esp`.
 
-mod given;
 mod ipsec_check;
 mod ipsec_decap;
 mod ipsec_encap;
 mod ipsec_mtu;
 mod ipsec_table;
 mod key_file;
+mod static_database;
 mod syntax;
 
 use crate::prelude::*;
@@ -15,7 +15,7 @@ use esp::{Database, Sa};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub use given::Given;
+pub use static_database::StaticDatabase;
 
 /// The folder's classes.
 pub const CLASSES: &[Class] = &[
@@ -98,23 +98,23 @@ const TOGETHER: usize = 64;
 /// Looks up associations for the packets of a burst. No look-up waits for another one: if packets have different
 /// associations among thousands, the processor fetches several at once.
 #[derive(Default)]
-struct Ahead<'t> {
+struct BurstLookup<'t> {
     /// The last association, and the number by which it was found.
-    last: Option<(u32, &'t Sa)>,
+    last_association: Option<(u32, &'t Sa)>,
     others: usize,
 }
 
-impl<'t> Ahead<'t> {
+impl<'t> BurstLookup<'t> {
     /// The association of a number, which `find` looks up unless the packet before had the same.
     #[inline]
     fn find(&mut self, number: u32, find: impl FnOnce() -> Option<&'t Arc<Sa>>) -> Option<&'t Sa> {
-        if let Some((_, sa)) = self.last.filter(|(last, _)| *last == number) {
+        if let Some((_, sa)) = self.last_association.filter(|(last, _)| *last == number) {
             return Some(sa);
         }
         let sa: &Sa = find()?;
         sa.prefetch();
         self.others += 1;
-        self.last = Some((number, sa));
+        self.last_association = Some((number, sa));
         Some(sa)
     }
 

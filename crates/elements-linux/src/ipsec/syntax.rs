@@ -92,7 +92,7 @@ fn direction(word: &str) -> Result<Direction, String> {
     }
 }
 
-fn shown(direction: Direction) -> &'static str {
+fn direction_name(direction: Direction) -> &'static str {
     match direction {
         Direction::In => "in",
         Direction::Out => "out",
@@ -271,7 +271,7 @@ pub(super) fn show_sa(sa: &Sa, now: u64) -> String {
     let spec = sa.spec();
     let mut line = format!(
         "{} spi {:#x} reqid {} suite {}",
-        shown(spec.direction),
+        direction_name(spec.direction),
         spec.spi,
         spec.reqid,
         spec.suite.name()
@@ -293,7 +293,7 @@ pub(super) fn show_sa(sa: &Sa, now: u64) -> String {
         (false, true) => "soft-expired",
         (false, false) => "valid",
     };
-    let age = now.saturating_sub(sa.made()) / 1_000_000_000;
+    let age = now.saturating_sub(sa.created_at()) / 1_000_000_000;
     let _ = writeln!(
         line,
         " number {} packets {packets} bytes {bytes} replayed {replayed} forged {forged} age {age} {state}",
@@ -310,7 +310,7 @@ pub(super) fn show_policy(policy: &Policy) -> String {
     };
     let mut line = format!(
         "policy {} src {} dst {}",
-        shown(policy.direction),
+        direction_name(policy.direction),
         net(policy.src),
         net(policy.dst)
     );

@@ -42,7 +42,7 @@
 //! - `EXCEPTION`: default 1000 200.
 //! - `OTHER`: default 5000 1000.
 
-use super::origin::{self, Class, NAMES};
+use super::policer_class::{self, Class, NAMES};
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
@@ -94,7 +94,7 @@ impl FromArg for Allowance {
         Allowance(0, 0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         format!("{} {}", self.0, self.1)
     }
 }
@@ -134,7 +134,7 @@ impl Limit {
 
     /// True if a frame from `source` is within the limit.
     #[inline]
-    fn take(&self, source: u64, cx: &Cx) -> bool {
+    fn admit(&self, source: u64, cx: &Cx) -> bool {
         let setting = self.setting.read(cx.reader());
         self.bucket.take_at(source, &setting.rate, cx.now().0)
     }
@@ -157,7 +157,7 @@ impl Config {
         let all = NAMES.iter().zip(&self.limits);
         let changed = all.filter_map(|(name, limit)| {
             let now = limit.setting.snapshot().allowance;
-            (now != limit.configured).then(|| format!("{name} {}\n", now.show()))
+            (now != limit.configured).then(|| format!("{name} {}\n", now.unparse()))
         });
         changed.collect()
     }
@@ -180,14 +180,14 @@ pub(super) struct ControlPlanePolicer {
 
 impl ControlPlanePolicer {
     #[inline]
-    fn judge(&mut self, packet: &Packet, input: usize, cx: &Cx) -> Verdict {
-        let (class, source) = origin::of(packet.data());
+    fn verdict(&mut self, packet: &Packet, input: usize, cx: &Cx) -> Verdict {
+        let (class, source) = policer_class::of(packet.data());
         let class = match input {
             EXCEPTIONS if packet.anno().kernel_forwards() => Class::Tunnel,
             EXCEPTIONS => Class::Exception,
             _ => class,
         } as usize;
-        if self.config.limits[class].take(source, cx) {
+        if self.config.limits[class].admit(source, cx) {
             self.passed[class] += 1;
             Verdict::ON
         } else {
@@ -228,7 +228,7 @@ impl Element for ControlPlanePolicer {
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
-        cx.sort(batch, |packet, cx| self.judge(packet, input, cx));
+        cx.sort(batch, |packet, cx| self.verdict(packet, input, cx));
     }
 
     fn inherit(config: &mut Config, old: &Config) {
@@ -269,7 +269,7 @@ impl Element for ControlPlanePolicer {
                 |config: &Config, _| {
                     let all = NAMES.iter().zip(&config.limits);
                     let line = |(name, limit): (&&str, &Arc<Limit>)| {
-                        format!("{name} {}\n", limit.setting.snapshot().allowance.show())
+                        format!("{name} {}\n", limit.setting.snapshot().allowance.unparse())
                     };
                     Ok(all.map(line).collect())
                 },

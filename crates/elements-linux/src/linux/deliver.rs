@@ -1,7 +1,7 @@
 //! Prepends Ethernet headers to packets to the kernel's neighbours: the element of both classes.
 
 use crate::prelude::*;
-use forwarding::neighbour::{Event, Found, Resolver};
+use forwarding::neighbour::{Event, Resolution, Resolver};
 use forwarding::{Interface, Key, key4};
 use std::marker::PhantomData;
 use std::net::IpAddr;
@@ -32,8 +32,8 @@ pub(crate) trait Family: 'static {
     const PACKET: Facts;
     /// EtherType of the packets.
     const ETHERTYPE: u16;
-    /// Type of [`brief`](Self::brief).
-    type Brief: Copy + Default + PartialEq;
+    /// Type of [`hop_key`](Self::hop_key).
+    type HopKey: Copy + Default + PartialEq;
     /// True if the packets carry MPLS labels, or had labels that were popped.
     const IS_LABELLED: bool = false;
 
@@ -41,7 +41,7 @@ pub(crate) trait Family: 'static {
     fn key(packet: &Packet) -> u128;
     /// Number of the next hop that takes fewer instructions than [`key`](Self::key). Equal numbers other than 0 mean
     /// equal keys. With 0, only the key says whether there is a next hop, and which.
-    fn brief(packet: &Packet) -> Self::Brief;
+    fn hop_key(packet: &Packet) -> Self::HopKey;
     /// Adds 1 to a packet's TTL, to undo an earlier decrement.
     fn give_back(packet: &mut Packet);
 }
@@ -53,7 +53,7 @@ pub(super) fn key4_or_6(packet: &Packet) -> u128 {
     anno.via6().unwrap_or_else(|| key4(anno.dst4()))
 }
 
-/// [`Family::brief`] of the same packets: an IPv4 address, and 0 for an IPv6 next hop.
+/// [`Family::hop_key`] of the same packets: an IPv4 address, and 0 for an IPv6 next hop.
 #[inline]
 pub(super) fn brief4(packet: &Packet) -> u32 {
     let anno = packet.anno();
@@ -157,16 +157,16 @@ struct Sending<'a, 'c, F: Family> {
     resolver: &'a mut Resolver<Key>,
     sender: &'a mut Sender,
     cx: &'a mut Cx<'c>,
-    /// Next hop for which the sender's header was made, as [`Family::brief`] and as [`Family::key`]; 0 for none.
+    /// Next hop for which the sender's header was made, as [`Family::hop_key`] and as [`Family::key`]; 0 for none.
     /// Packets of a batch often share their next hop.
-    last: (F::Brief, u128),
+    last_next_hop: (F::HopKey, u128),
 }
 
 impl<F: Family> Sending<'_, '_, F> {
     #[inline]
     fn step(&mut self, packet: &mut Packet) -> Verdict {
-        let brief = F::brief(packet);
-        if (brief != self.last.0 || brief == F::Brief::default())
+        let brief = F::hop_key(packet);
+        if (brief != self.last_next_hop.0 || brief == F::HopKey::default())
             && let Err(verdict) = self.turn_to(packet)
         {
             return verdict;
@@ -178,7 +178,7 @@ impl<F: Family> Sending<'_, '_, F> {
     #[inline(never)] // a step without it is small enough to be compiled into the batch's loop
     fn turn_to(&mut self, packet: &Packet) -> Result<(), Verdict> {
         let number = F::key(packet);
-        if number == self.last.1 && number != 0 {
+        if number == self.last_next_hop.1 && number != 0 {
             return Ok(());
         }
         let key = number.to_be_bytes();
@@ -188,7 +188,7 @@ impl<F: Family> Sending<'_, '_, F> {
         }
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         let found = match group(address) {
-            Some(mac) => Found::Known(mac),
+            Some(mac) => Resolution::Known(mac),
             None => {
                 let now = cx.now();
                 self.resolver
@@ -196,22 +196,22 @@ impl<F: Family> Sending<'_, '_, F> {
             }
         };
         match found {
-            Found::Known(mac) => {
+            Resolution::Known(mac) => {
                 let header = sender.header::<F>(mac);
                 sender.header = header.ok_or(Verdict::drop(DOWN))?;
-                self.last = (F::brief(packet), number);
+                self.last_next_hop = (F::hop_key(packet), number);
                 Ok(())
             }
-            Found::Wait => Err(WAIT),
+            Resolution::Wait => Err(WAIT),
             // The kernel may know a neighbour for which the table has no room.
-            Found::Unreachable | Found::TableFull | Found::TooMany => {
+            Resolution::Unreachable | Resolution::TableFull | Resolution::TooMany => {
                 Err(Verdict::out(OUT_UNREACHABLE))
             }
         }
     }
 
     /// Handles a packet that is not sent as a frame.
-    fn keep(&mut self, packet: Packet, verdict: Verdict) {
+    fn hold_or_drop(&mut self, packet: Packet, verdict: Verdict) {
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         match verdict.reason() {
             Some(reason) => cx.drop(packet, reason),
@@ -248,7 +248,7 @@ impl<F: Family> Element for Deliver<F> {
 
     fn new(interface: &Arc<Arc<Interface>>, init: &Init) -> Deliver<F> {
         let link = interface.link();
-        link.tell(init.now);
+        link.set_now(init.now);
         Deliver {
             resolver: Resolver::new(link, init.workers),
             sender: Sender {
@@ -274,12 +274,12 @@ impl<F: Family> Element for Deliver<F> {
             resolver,
             sender,
             cx,
-            last: Default::default(),
+            last_next_hop: Default::default(),
         };
         batch.split(
             &mut sending,
             |packet, sending| sending.step(packet),
-            |packet, verdict, sending| sending.keep(packet, verdict),
+            |packet, verdict, sending| sending.hold_or_drop(packet, verdict),
         );
         if let Some(at) = self.resolver.arm(cx.now()) {
             cx.set_timer(at);

@@ -38,7 +38,7 @@ impl Family for Arp {
     const PACKET: Facts = Facts::IP4.and(Facts::DST4);
     const ETHERTYPE: u16 = ether::IPV4;
 
-    type Brief = u32;
+    type HopKey = u32;
 
     #[inline]
     fn key(packet: &Packet) -> u128 {
@@ -46,7 +46,7 @@ impl Family for Arp {
     }
 
     #[inline]
-    fn brief(packet: &Packet) -> u32 {
+    fn hop_key(packet: &Packet) -> u32 {
         brief4(packet)
     }
 

@@ -60,7 +60,7 @@ impl Element for LinuxInput {
     fn new(interface: &Arc<Arc<Interface>>, _: &Init) -> LinuxInput {
         LinuxInput {
             interface: Arc::clone(interface),
-            others: interface.others(),
+            others: interface.other_addresses(),
             others_changes: 0,
         }
     }
@@ -84,7 +84,12 @@ impl Element for LinuxInput {
         Handler::shared(
             "other_ethers",
             "Ethernet addresses of interfaces upon it, one a line",
-            |i: &Arc<Interface>, _| Ok(i.others().iter().map(|mac| format!("{mac}\n")).collect()),
+            |i: &Arc<Interface>, _| {
+                Ok(i.other_addresses()
+                    .iter()
+                    .map(|mac| format!("{mac}\n"))
+                    .collect())
+            },
         ),
     ];
 }
@@ -134,7 +139,7 @@ impl LinuxInput {
         if changes != self.others_changes {
             // The count may be older than the addresses; the next packet then reads them again.
             self.others_changes = changes;
-            self.others = self.interface.others();
+            self.others = self.interface.other_addresses();
         }
         self.others.binary_search(&mac).is_ok()
     }

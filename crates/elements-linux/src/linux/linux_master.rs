@@ -31,7 +31,10 @@ pub(super) struct Config {
 impl Config {
     /// True if the kernel has assigned the address to an interface of this port.
     fn is_master(&self) -> bool {
-        self.interface.others().binary_search(&self.ether).is_ok()
+        self.interface
+            .other_addresses()
+            .binary_search(&self.ether)
+            .is_ok()
     }
 }
 

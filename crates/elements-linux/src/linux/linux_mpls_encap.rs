@@ -32,7 +32,7 @@
 use crate::mpls::header::Mode;
 use crate::mpls::mpls_encap;
 use crate::prelude::*;
-use elements::route::bulk::Bulk;
+use elements::route::batch_lookup::Bulk;
 use elements::route::lookup::flow_hash;
 use forwarding::Interface;
 use forwarding::Routes;
@@ -69,29 +69,29 @@ struct Imposer {
     mode: Mode,
     ttl: u8,
     /// Interface and output by interface number.
-    ways: Box<[Option<Way>]>,
+    ways: Box<[Option<EncapInterface>]>,
 }
 
 /// An interface and the output of its packets.
 #[derive(Clone)]
-struct Way {
+struct EncapInterface {
     interface: Arc<Interface>,
     output: Verdict,
 }
 
 impl Imposer {
     /// Pushes a next hop's labels onto a packet. Packets for other interfaces are exceptions.
-    fn put(&self, packet: &mut Packet, hop: &Member) -> Verdict {
+    fn push_labels(&self, packet: &mut Packet, hop: &Member) -> Verdict {
         let way = self.ways.get(usize::from(hop.port));
         let Some(Some(way)) = way.filter(|_| !hop.labels.is_empty()) else {
             return EXCEPTION;
         };
         let len = packet.network().len() + hop.labels.len() * LEN;
-        if len > way.interface.mtu() || !lower(packet.network_mut()) {
+        if len > way.interface.mtu() || !dec_ttl(packet.network_mut()) {
             return EXCEPTION;
         }
         let at_network = packet.pull(packet.network_offset());
-        let put = mpls_encap::put(packet, &hop.labels, self.mode, None, self.ttl);
+        let put = mpls_encap::push_labels(packet, &hop.labels, self.mode, None, self.ttl);
         if !at_network || put.is_err() {
             return Verdict::drop(NO_HEADROOM);
         }
@@ -121,7 +121,7 @@ impl Imposer {
             // The stored hash selects the same next hop as in LinuxIPLookup.
             match groups.next_hop_with(id, || flow_hash::<F, N>(packet, 0)) {
                 // LinuxMPLSEtherEncap accepts IPv6 next hops only as gateways.
-                Some(hop) if N == 4 || hop.gateway.is_some() => self.put(packet, hop),
+                Some(hop) if N == 4 || hop.gateway.is_some() => self.push_labels(packet, hop),
                 _ => EXCEPTION,
             }
         }));
@@ -129,7 +129,7 @@ impl Imposer {
 }
 
 /// Decrements the TTL of an IP packet. Returns false, without a change, if the TTL has run out.
-fn lower(packet: &mut [u8]) -> bool {
+fn dec_ttl(packet: &mut [u8]) -> bool {
     match packet.first().map(|first| first >> 4) {
         Some(4) if packet.len() >= ipv4::MIN_LEN => {
             let mut ip = Ipv4::new_unchecked(packet);
@@ -193,7 +193,7 @@ impl Element for LinuxMPLSEncap {
         let mut ways = vec![None; numbers.max().map_or(0, |max| max + 1)];
         for (at, interface) in config.interfaces.iter().enumerate() {
             let output = Verdict::out((OUT_FIRST + at) as u8);
-            ways[usize::from(interface.number())] = Some(Way {
+            ways[usize::from(interface.number())] = Some(EncapInterface {
                 interface: Arc::clone(interface),
                 output,
             });
@@ -232,7 +232,7 @@ impl Resources for LinuxMPLSEncap {
 #[cfg(test)]
 mod tests {
     use forwarding::{Kernel, Member, Prefix};
-    use testkit::{Bench, below, ip4, ip6};
+    use testkit::{Bench, ip4, ip6, mpls_below};
     use wire::mpls::Labels;
 
     const TEXT: &str = "c :: CheckIPHeader -> rt :: LinuxIPLookup(eth0, eth1);
@@ -285,10 +285,10 @@ mod tests {
         let bytes: Vec<_> = out.iter().map(|packet| packet.bytes.clone()).collect();
         let lower = |dst: &str| to(dst, 8).bytes();
         let expected = [
-            below(&[100, 200], 8, &lower("10.2.0.1")),
-            below(&[7], 8, &lower("10.3.0.1")),
-            below(&[100, 200], 8, &fits.ttl(8).bytes()),
-            below(&[7], 8, &to6(8)),
+            mpls_below(&[100, 200], 8, &lower("10.2.0.1")),
+            mpls_below(&[7], 8, &lower("10.3.0.1")),
+            mpls_below(&[100, 200], 8, &fits.ttl(8).bytes()),
+            mpls_below(&[7], 8, &to6(8)),
         ];
         assert_eq!(bytes, expected);
         assert_eq!(out[0].anno.dst4(), [192, 0, 2, 2]);

@@ -32,7 +32,7 @@ impl Family for Mpls {
     const ETHERTYPE: u16 = ether::MPLS;
     const IS_LABELLED: bool = true;
 
-    type Brief = u32;
+    type HopKey = u32;
 
     #[inline]
     fn key(packet: &Packet) -> u128 {
@@ -40,7 +40,7 @@ impl Family for Mpls {
     }
 
     #[inline]
-    fn brief(packet: &Packet) -> u32 {
+    fn hop_key(packet: &Packet) -> u32 {
         brief4(packet)
     }
 

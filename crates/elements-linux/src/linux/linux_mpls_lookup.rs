@@ -38,7 +38,7 @@
 //!
 //! - `MODE`: `uniform` or `pipe` (RFC 3443), as of MPLSLookup. Default uniform, as Linux's `net.mpls.ip_ttl_propagate`.
 
-use super::show;
+use super::route_text;
 use crate::mpls::header::Mode;
 use crate::mpls::switch::{self, Stop, Switch};
 use crate::mpls::syntax;
@@ -83,7 +83,10 @@ impl Config {
     }
 
     fn show(&self, label: u32) -> Option<String> {
-        let (names, hops) = (show::Names::of(&self.kernel), self.routes.hops(label)?);
+        let (names, hops) = (
+            route_text::Names::of(&self.kernel),
+            self.routes.hops(label)?,
+        );
         Some(syntax::show(&hops, |port| names.port(port).to_owned()))
     }
 }

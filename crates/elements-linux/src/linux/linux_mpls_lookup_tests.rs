@@ -1,7 +1,7 @@
 use forwarding::{EXCEPTION, Kernel, LOCAL, LabelHop};
 use std::net::IpAddr;
 use std::sync::Arc;
-use testkit::{Bench, below, ip4, ip6};
+use testkit::{Bench, ip4, ip6, mpls_below};
 use wire::mpls::Labels;
 
 const TEXT: &str = "m :: LinuxMPLSLookup(eth0, eth1);
@@ -46,7 +46,7 @@ fn packets_are_switched_as_the_kernels_routes_say() {
     let (mut bench, kernel) = bench();
     route(&kernel);
     let (four, six) = (ip4().ttl(50).bytes(), ip6().ttl(50).bytes());
-    let of = |label: u32| below(&[label], 9, &four);
+    let of = |label: u32| mpls_below(&[label], 9, &four);
     let unknown = of(77);
     let [tunnel, odd] = [104, 105].map(of);
     bench.push(
@@ -56,9 +56,9 @@ fn packets_are_switched_as_the_kernels_routes_say() {
             of(101),
             of(102),
             of(103),
-            below(&[103], 9, &six),
+            mpls_below(&[103], 9, &six),
             of(0),
-            below(&[103, 100], 9, &four),
+            mpls_below(&[103, 100], 9, &four),
             tunnel.clone(),
             odd.clone(),
             unknown.clone(),
@@ -75,14 +75,14 @@ fn packets_are_switched_as_the_kernels_routes_say() {
     assert_eq!(
         bytes,
         [
-            below(&[200], 8, &four),
+            mpls_below(&[200], 8, &four),
             lower(&four, 8),
-            below(&[200], 8, &four)
+            mpls_below(&[200], 8, &four)
         ]
     );
     assert!(of_eth1.iter().all(|p| p.anno.dst4() == [10, 0, 1, 2]));
     let of_eth0 = bench.take_packets("eth0");
-    assert_eq!(of_eth0[0].bytes, below(&[300, 200], 8, &four));
+    assert_eq!(of_eth0[0].bytes, mpls_below(&[300, 200], 8, &four));
     let gateway: IpAddr = "fe80::9".parse().expect("an address");
     let via = of_eth0[0].anno.via6().expect("a gateway").to_be_bytes();
     assert_eq!(IpAddr::from(via), gateway);
@@ -97,10 +97,10 @@ fn unswitchable_packets_are_dropped_by_name() {
     let (mut bench, kernel) = bench();
     route(&kernel);
     let packet = ip4().bytes();
-    let mut endless = below(&[100], 9, &packet);
+    let mut endless = mpls_below(&[100], 9, &packet);
     endless[2] &= !1;
     endless.truncate(4);
-    bench.push("m", &[below(&[100], 1, &packet), endless]);
+    bench.push("m", &[mpls_below(&[100], 1, &packet), endless]);
     assert_eq!(bench.drops("m", "expired"), 1);
     assert_eq!(bench.drops("m", "bad_stack"), 1);
 }
@@ -134,7 +134,7 @@ fn frames_tell_what_follows_and_fit() {
     route(&kernel);
     let eth1 = kernel.interface("eth1").expect("room");
     let packet = |len: usize| ip4().udp(1, 2).payload_len(len - 28).bytes();
-    let swapped = below(&[100], 9, &packet(1496));
+    let swapped = mpls_below(&[100], 9, &packet(1496));
     bench.push("m", std::slice::from_ref(&swapped));
     assert_eq!(bench.drops("e", "down"), 1);
     eth1.set_state(true, [2, 0, 0, 0, 0, 1], 1500);
@@ -145,10 +145,10 @@ fn frames_tell_what_follows_and_fit() {
     );
     let all = [
         swapped,
-        below(&[100], 9, &packet(1497)),
-        below(&[102], 9, &packet(1500)),
-        below(&[102], 9, &ip6().bytes()),
-        below(&[102], 9, b"\x15no IP"),
+        mpls_below(&[100], 9, &packet(1497)),
+        mpls_below(&[102], 9, &packet(1500)),
+        mpls_below(&[102], 9, &ip6().bytes()),
+        mpls_below(&[102], 9, b"\x15no IP"),
     ];
     bench.push("m", &all);
     let out = bench.take("out");
@@ -176,7 +176,7 @@ fn a_packet_of_this_router_has_its_frame_back_without_labels() {
         let (head, packet) = frame.split_at(14);
         let mut head = head.to_vec();
         head[12..].copy_from_slice(&[0x88, 0x47]);
-        [head, below(labels, 9, packet)].concat()
+        [head, mpls_below(labels, 9, packet)].concat()
     };
     let [four, six] = &plain;
     bench.push("s", &[labelled(&[103], four), labelled(&[103, 2], six)]);

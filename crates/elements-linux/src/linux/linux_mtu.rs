@@ -19,7 +19,7 @@ use forwarding::Interface;
 drops! {
     TOO_LONG = "too_long",
 }
-const LONGER: u8 = 1;
+const TOO_LONG_OUTPUT: u8 = 1;
 
 pub(crate) struct LinuxMTU {
     interface: Arc<Interface>,
@@ -73,7 +73,7 @@ impl Fuse for LinuxMTU {
             let fits = len <= mtu || (whole && packet.segment_len() + len <= mtu + packet.len());
             Some(match fits {
                 true => Verdict::ON,
-                false => Verdict::reject(TOO_LONG, LONGER),
+                false => Verdict::reject(TOO_LONG, TOO_LONG_OUTPUT),
             })
         }
     }

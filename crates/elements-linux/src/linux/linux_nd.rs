@@ -27,7 +27,7 @@ impl Family for Nd {
     const PACKET: Facts = Facts::IP6.and(Facts::DST6);
     const ETHERTYPE: u16 = ether::IPV6;
 
-    type Brief = u128;
+    type HopKey = u128;
 
     #[inline]
     fn key(packet: &Packet) -> u128 {
@@ -35,7 +35,7 @@ impl Family for Nd {
     }
 
     #[inline]
-    fn brief(packet: &Packet) -> u128 {
+    fn hop_key(packet: &Packet) -> u128 {
         u128::from_ne_bytes(packet.anno().dst6())
     }
 

@@ -21,7 +21,7 @@
 //!   redirects from others.
 
 use crate::prelude::*;
-use elements::limit::Limit;
+use elements::rate_limit::Limit;
 
 const EXCEPTION: Verdict = Verdict::out(1);
 

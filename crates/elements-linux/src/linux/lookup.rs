@@ -1,8 +1,8 @@
 //! Lookup in the kernel's routes: the element of both classes.
 
-use super::show;
+use super::route_text;
 use crate::prelude::*;
-use elements::route::bulk::Bulk;
+use elements::route::batch_lookup::Bulk;
 use elements::route::lookup::flow_hash;
 use elements::secret;
 use forwarding::Interface;
@@ -118,7 +118,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
 
     const HANDLERS: &'static [Handler<Self>] = &[
         Handler::shared("table", "a route per line", |config: &Config<N>, _| {
-            Ok(show::table::<K::Family, N>(
+            Ok(route_text::table::<K::Family, N>(
                 config.routes()?,
                 &config.kernel,
             ))
@@ -127,7 +127,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
             "lookup",
             "`ADDRESS`: gateway and interface of its next hops; -1 without route",
             |config: &Config<N>, address| {
-                show::lookup::<K::Family, N>(config.routes()?, &config.kernel, address)
+                route_text::lookup::<K::Family, N>(config.routes()?, &config.kernel, address)
             },
         ),
         Handler::shared("length", "number of routes", |config: &Config<N>, _| {
@@ -136,7 +136,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
         Handler::shared(
             "groups",
             "a group of next hops per line: id, routes, and each next hop",
-            |config: &Config<N>, _| Ok(show::groups(config.routes()?, &config.kernel)),
+            |config: &Config<N>, _| Ok(route_text::groups(config.routes()?, &config.kernel)),
         ),
     ];
 }
@@ -160,7 +160,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
         let groups = self.routes.groups().read(cx.reader()).view();
         let packets = batch.iter_of_same_length().zip(ids);
         verdicts.extend(packets.map(|(packet, &id)| {
-            let brief = groups.brief(id);
+            let brief = groups.compact(id);
             if let Some(&verdict) = self.verdicts.get(usize::from(brief.port)) {
                 if let Some(gateway) = brief.gateway() {
                     K::Family::set_dst(packet, gateway.into());

@@ -16,8 +16,8 @@ pub(crate) mod linux_mtu;
 mod linux_nd;
 pub(crate) mod linux_redirect;
 pub(crate) mod lookup;
-mod origin;
-mod show;
+mod policer_class;
+mod route_text;
 
 use crate::prelude::*;
 use engine::element::Class;

@@ -28,7 +28,7 @@ impl FromArg for Mode {
         Mode::Uniform
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             Mode::Uniform => "uniform".to_owned(),
             Mode::Pipe => "pipe".to_owned(),

@@ -77,7 +77,7 @@ impl Element for MplsEncap {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match put(packet, &self.labels, self.mode, self.exp, self.ttl) {
+        match push_labels(packet, &self.labels, self.mode, self.exp, self.ttl) {
             Ok(()) => Verdict::ON,
             Err(reason) => Verdict::drop(reason),
         }
@@ -86,7 +86,7 @@ impl Element for MplsEncap {
 
 /// Puts labels on a packet that begins with its IP header.
 #[inline]
-pub(crate) fn put(
+pub(crate) fn push_labels(
     packet: &mut Packet,
     labels: &Labels,
     mode: Mode,

@@ -58,7 +58,7 @@ drops! {
     NO_NEXT_HOP = "no_next_hop",
 }
 /// Port number of an unconnected output: packets are dropped.
-const NOWHERE: u8 = u8::MAX;
+const UNCONNECTED: u8 = u8::MAX;
 
 pub(crate) struct Config {
     switch: Switch,
@@ -185,7 +185,7 @@ pub(crate) struct MplsLookup {
 
 impl MplsLookup {
     #[inline(always)]
-    fn out(outputs: usize, port: u16) -> Option<Verdict> {
+    fn output_verdict(outputs: usize, port: u16) -> Option<Verdict> {
         (usize::from(port) < outputs).then_some(Verdict::out(port as u8))
     }
 }
@@ -195,13 +195,18 @@ impl Fuse for MplsLookup {
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         let (table, reader, outputs) = (&*self.config.switch.table, cx.reader(), self.outputs);
         #[inline(always)]
-        move |packet| switch::swap(table, reader, packet, |port| MplsLookup::out(outputs, port))
+        move |packet| {
+            switch::swap(table, reader, packet, |port| {
+                MplsLookup::output_verdict(outputs, port)
+            })
+        }
     }
 
     fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
         let config = &self.config;
-        let out =
-            |hop: &Hop| MplsLookup::out(self.outputs, hop.port).ok_or(Verdict::drop(NO_NEXT_HOP));
+        let out = |hop: &Hop| {
+            MplsLookup::output_verdict(self.outputs, hop.port).ok_or(Verdict::drop(NO_NEXT_HOP))
+        };
         let reader = cx.reader();
         match config.switch.slow(packet, reader, out) {
             Ok((hop, verdict)) => {
@@ -241,7 +246,7 @@ impl Element for MplsLookup {
         let expired: Option<u8> = args.key_maybe("EXPIRED", "output for expired packets");
         let no_label: Option<u8> = args.key_maybe("NOLABEL", "output for unknown labels");
         let given = args.rest("ENTRIES", "LABEL ACTION [GATEWAY] PORT", "an entry");
-        if expired == Some(NOWHERE) || no_label == Some(NOWHERE) {
+        if expired == Some(UNCONNECTED) || no_label == Some(UNCONNECTED) {
             args.error_in_whole("there is no port 255", "give a lower one");
         }
         let mut config = Config {
@@ -250,10 +255,10 @@ impl Element for MplsLookup {
                 mode,
                 seed: secret(cfg!(test)) as u32,
             },
-            expired: expired.unwrap_or(NOWHERE),
-            no_label: no_label.unwrap_or(NOWHERE),
+            expired: expired.unwrap_or(UNCONNECTED),
+            no_label: no_label.unwrap_or(UNCONNECTED),
             names: args.names().clone(),
-            port_max: expired.max(no_label).filter(|&port| port < NOWHERE),
+            port_max: expired.max(no_label).filter(|&port| port < UNCONNECTED),
             outputs: AtomicUsize::new(0),
         };
         for arg in &given {

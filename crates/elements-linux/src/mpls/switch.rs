@@ -31,14 +31,14 @@ pub(crate) enum Stop {
 }
 
 /// Route of a packet's label stack.
-struct Found<'t> {
+struct LabelRoute<'t> {
     hop: &'t Hop,
     /// Bytes of labels that are popped.
-    gone: usize,
+    popped_bytes: usize,
     /// The last label that is popped.
-    last: Entry,
+    last_label: Entry,
     /// Time to live and class that the packet came with.
-    life: Life,
+    ttl_and_class: Life,
 }
 
 /// Swaps the only label of a packet, or the outermost one of two, for another, if `out` knows where packets for its
@@ -115,7 +115,7 @@ impl Switch {
         data: &[u8],
         stack: usize,
         reader: &'t Reader,
-    ) -> Result<Found<'t>, Stop> {
+    ) -> Result<LabelRoute<'t>, Stop> {
         let uniform = self.mode == Mode::Uniform;
         let mut carried: Option<Life> = None;
         let mut at = 0;
@@ -127,36 +127,36 @@ impl Switch {
                 ttl: top.ttl,
                 exp: top.exp,
             };
-            let life = match carried {
+            let ttl_and_class = match carried {
                 Some(outer) if uniform => Life {
                     ttl: outer.ttl.min(own.ttl),
                     exp: outer.exp,
                 },
                 _ => own,
             };
-            if life.ttl <= 1 {
+            if ttl_and_class.ttl <= 1 {
                 return Err(Stop::Expired);
             }
             let hop = entry.hop(|| self.hash(data, stack));
             let hop = hop.ok_or(Stop::NoLabel)?;
             at += LEN;
             if !hop.labels.is_empty() || hop.gateway.is_some() || top.bottom {
-                return Ok(Found {
+                return Ok(LabelRoute {
                     hop,
-                    gone: at,
-                    last: top,
-                    life,
+                    popped_bytes: at,
+                    last_label: top,
+                    ttl_and_class,
                 });
             }
-            carried = Some(life);
+            carried = Some(ttl_and_class);
         }
         Err(Stop::BadStack)
     }
 
     /// Changes the packet's labels as the hop requires; false if there is no room.
     #[inline]
-    fn relabel(&self, packet: &mut Packet, found: &Found) -> bool {
-        let (hop, last, life) = (found.hop, found.last, found.life);
+    fn relabel(&self, packet: &mut Packet, found: &LabelRoute) -> bool {
+        let (hop, last, life) = (found.hop, found.last_label, found.ttl_and_class);
         let uniform = self.mode == Mode::Uniform;
         let onward = Life {
             ttl: life.ttl - 1,
@@ -164,7 +164,7 @@ impl Switch {
         };
         let new = hop.labels.len() * LEN;
         if new == 0 {
-            if !packet.pull(found.gone) || !uniform {
+            if !packet.pull(found.popped_bytes) || !uniform {
                 return true;
             }
             let data = packet.data_mut();
@@ -181,8 +181,8 @@ impl Switch {
             }
             return true;
         }
-        let fits = match new.checked_sub(found.gone) {
-            None => packet.pull(found.gone - new),
+        let fits = match new.checked_sub(found.popped_bytes) {
+            None => packet.pull(found.popped_bytes - new),
             Some(0) => true,
             Some(more) => packet.push(more).is_some(),
         };

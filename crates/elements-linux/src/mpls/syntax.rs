@@ -45,7 +45,7 @@ impl FromArg for Stack {
         Stack(Labels::NONE)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         labels(&self.0)
     }
 }

@@ -103,7 +103,7 @@ impl Mark {
     }
 
     /// Takes the action out if `number` has reached its threshold.
-    fn due(&mut self, number: u64) -> Mark {
+    fn take_due(&mut self, number: u64) -> Mark {
         let at = match self {
             Mark::None => None,
             Mark::Stop(at) | Mark::Freeze(at) => Some(*at),
@@ -174,7 +174,7 @@ impl AggregateCounter {
             if frozen || self.frozen {
                 return false;
             }
-            let due = self.aggregates.due(seen as u64);
+            let due = self.aggregates.take_due(seen as u64);
             self.act(&due, cx);
             if self.frozen || !self.active {
                 return false;
@@ -186,7 +186,7 @@ impl AggregateCounter {
         }
         *self.counts.entry(aggregate).or_insert(0) += weight;
         self.total += weight;
-        let due = self.count.due(self.total);
+        let due = self.count.take_due(self.total);
         self.act(&due, cx);
         true
     }

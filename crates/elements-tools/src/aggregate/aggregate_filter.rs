@@ -59,13 +59,13 @@ impl Element for AggregateFilter {
             // A filter behind one for all aggregates may be anything, as in Click.
             if rules.iter().any(|rule| rule.0 == (0..=u32::MAX)) {
                 let text = format!("pattern {number} matches no packets");
-                args.say(Severity::Warning, text);
+                args.report(Severity::Warning, text);
                 continue;
             }
             let action = match action.as_str() {
                 "allow" => Some(0),
                 "drop" | "deny" => None,
-                port => match units::whole::<u8>(port) {
+                port => match units::whole_number::<u8>(port) {
                     Some(port) => Some(port),
                     None => {
                         args.error(&arg, format!("unknown slot ID '{port}'"));

@@ -14,8 +14,8 @@
 //!   replaces the one that was idle longest, whose next packet then counts as a first one; the handler `evicted`
 //!   counts those.
 
-use super::kept::Kept;
-use super::notice::{self, Listener};
+use super::bounded_map::BoundedMap;
+use super::end_notices::{self, Listener};
 use crate::prelude::*;
 
 drops! {
@@ -28,13 +28,13 @@ pub(super) struct Config {
 }
 
 pub(super) struct AggregateFirst {
-    seen: Kept<u32, ()>,
+    seen: BoundedMap<u32, ()>,
     listener: Listener,
 }
 
 impl AggregateFirst {
     fn forget(&mut self) {
-        for aggregate in self.listener.hear() {
+        for aggregate in self.listener.take_ended() {
             self.seen.remove(&aggregate);
         }
     }
@@ -50,14 +50,14 @@ impl Element for AggregateFirst {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            notifier: notice::argument(args),
+            notifier: end_notices::argument(args),
             capacity: super::capacity(args),
         }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> AggregateFirst {
         AggregateFirst {
-            seen: Kept::new(super::bound(config.capacity, init)),
+            seen: BoundedMap::new(super::bound(config.capacity, init)),
             listener: Listener::new(config.notifier.as_deref(), init),
         }
     }

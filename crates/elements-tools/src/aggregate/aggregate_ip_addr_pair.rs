@@ -18,10 +18,10 @@
 //! - `CAPACITY`: maximum number of pairs. Default 1048576; with `ashlar click` 16777216. A further pair replaces the
 //!   one that was idle longest; the handler `evicted` counts those.
 
-use super::kept::Kept;
-use super::notice::Notifier;
+use super::bounded_map::BoundedMap;
+use super::end_notices::Notifier;
 use crate::prelude::*;
-use captures::when::Span;
+use captures::time_window::Span;
 
 drops! {
     NOT_IP = "not_ip",
@@ -45,7 +45,7 @@ struct Pair {
 pub(super) struct AggregateIpAddrPair {
     config: Config,
     /// Pairs by address, the lower one first.
-    pairs: Kept<[u32; 2], Pair>,
+    pairs: BoundedMap<[u32; 2], Pair>,
     next: u32,
     reap_at: Option<i64>,
     notifier: Notifier,
@@ -57,7 +57,7 @@ fn is_over(timeout: Option<i64>, pair: &Pair, now: i64) -> bool {
 
 impl AggregateIpAddrPair {
     /// Periodically removes pairs that have been idle for longer than the timeout.
-    fn reap(&mut self, now: i64) {
+    fn remove_idle(&mut self, now: i64) {
         let next = now.saturating_add(self.config.reap);
         if self.config.timeout.is_none() || now < *self.reap_at.get_or_insert(next) {
             return;
@@ -70,7 +70,7 @@ impl AggregateIpAddrPair {
     }
 
     /// Adds a pair with a new number.
-    fn begin(&mut self, key: [u32; 2], low_first: bool, now: i64) {
+    fn add_pair(&mut self, key: [u32; 2], low_first: bool, now: i64) {
         // Numbers wrap around after 32 bits; 0 means no pair.
         self.next = self.next.wrapping_add(1).max(1);
         let pair = Pair {
@@ -107,7 +107,7 @@ impl Element for AggregateIpAddrPair {
     fn new(config: &Arc<Config>, init: &Init) -> AggregateIpAddrPair {
         AggregateIpAddrPair {
             config: **config,
-            pairs: Kept::new(super::bound(config.capacity, init)),
+            pairs: BoundedMap::new(super::bound(config.capacity, init)),
             next: 0,
             reap_at: None,
             notifier: Notifier::new(init),
@@ -120,7 +120,7 @@ impl Element for AggregateIpAddrPair {
         };
         let (src, dst) = (ip.src().to_bits(), ip.dst().to_bits());
         let now = packet.cold().timestamp as i64;
-        self.reap(now);
+        self.remove_idle(now);
         let key = [src.min(dst), src.max(dst)];
         let timeout = self.config.timeout;
         if self
@@ -132,7 +132,7 @@ impl Element for AggregateIpAddrPair {
             self.notifier.ended(pair.aggregate);
         }
         if !self.pairs.has(&key) {
-            self.begin(key, src == key[0], now);
+            self.add_pair(key, src == key[0], now);
         }
         let Some(pair) = self.pairs.use_of(&key) else {
             return Verdict::reject(NOT_IP, 1);
@@ -161,7 +161,7 @@ impl Element for AggregateIpAddrPair {
             let mut ended: Vec<u32> = pairs.map(|(_, pair)| pair.aggregate).collect();
             ended.sort_unstable();
             ended.into_iter().for_each(|n| e.notifier.ended(n));
-            e.notifier.urge(cx);
+            e.notifier.handle_now(cx);
             Ok(())
         }),
         Handler::sum(

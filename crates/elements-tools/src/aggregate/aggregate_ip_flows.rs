@@ -28,14 +28,14 @@
 //! - `ICMP`: true if an ICMP error belongs to the flow that it reports, with paint 2 or 3. Default false.
 //! - `FRAGMENTS`: true if fragments wait. Default true in push mode.
 
+use super::bounded_map::BoundedMap;
+use super::end_notices::Notifier;
 use super::fragments::{Fragments, Ready};
-use super::kept::Kept;
-use super::notice::Notifier;
 use crate::dump::file::Output;
 use crate::prelude::*;
 use arguments::show::reason;
-use captures::when::{Span, show};
-use elements::complain::complain;
+use captures::time_window::{Span, show};
+use elements::stderr_messages::complain;
 use engine::port::Slot;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
@@ -71,7 +71,7 @@ struct Flow {
 
 pub(super) struct AggregateIpFlows {
     config: Arc<Config>,
-    flows: Kept<Key, Flow>,
+    flows: BoundedMap<Key, Flow>,
     next: u32,
     fragments: Fragments,
     holds: bool,
@@ -171,10 +171,10 @@ impl AggregateIpFlows {
         if self.flows.get(&key).is_some_and(over)
             && let Some(flow) = self.flows.remove(&key)
         {
-            self.tell(&key, &flow);
+            self.report_end(&key, &flow);
         }
         if !self.flows.has(&key) {
-            self.begin(key, low, stamp);
+            self.add_flow(key, low, stamp);
         }
         let Some(flow) = self.flows.use_of(&key) else {
             return;
@@ -192,7 +192,7 @@ impl AggregateIpFlows {
     }
 
     /// Adds a flow with a new number.
-    fn begin(&mut self, key: Key, low_first: bool, stamp: i64) {
+    fn add_flow(&mut self, key: Key, low_first: bool, stamp: i64) {
         // Numbers wrap around after 32 bits; 0 means no flow.
         self.next = self.next.wrapping_add(1).max(1);
         let flow = Flow {
@@ -207,7 +207,7 @@ impl AggregateIpFlows {
         self.flows
             .insert(key, flow, |key, flow| evicted = Some((key, flow)));
         if let Some((key, flow)) = evicted {
-            self.tell(&key, &flow);
+            self.report_end(&key, &flow);
         }
     }
 
@@ -238,13 +238,13 @@ impl AggregateIpFlows {
     }
 
     /// Sends or holds a packet. Returns the packet if it belongs to no flow.
-    fn pass(&mut self, mut packet: Packet, cx: &mut Cx) {
+    fn send_or_hold(&mut self, mut packet: Packet, cx: &mut Cx) {
         // Devices set timestamps only on request; without timestamps no flow would end.
         if packet.cold().timestamp == 0 {
             packet.cold_mut().timestamp = cx.timestamp();
         }
         let stamp = packet.cold().timestamp as i64;
-        self.reap(stamp);
+        self.remove_expired(stamp);
         self.release(cx);
         let other = Verdict::reject(NO_FLOW, 1);
         let Some(seen) = parse(packet.network()).filter(|_| packet.anno().network != 0) else {
@@ -271,7 +271,7 @@ impl AggregateIpFlows {
         }
         let needs = (seen.ports.is_none() && seen.is_fragment).then_some(datagram);
         let oldest = stamp.saturating_sub(self.config.fragment);
-        self.fragments.pass(
+        self.fragments.add(
             packet,
             [seen.src, seen.dst],
             stamp,
@@ -283,7 +283,7 @@ impl AggregateIpFlows {
     }
 
     /// Periodically removes flows and fragments whose timeout has passed.
-    fn reap(&mut self, now: i64) {
+    fn remove_expired(&mut self, now: i64) {
         let at = *self
             .reap_at
             .get_or_insert(now.saturating_add(self.config.reap));
@@ -292,18 +292,18 @@ impl AggregateIpFlows {
         }
         self.reap_at = Some(now.saturating_add(self.config.reap));
         let oldest = now.saturating_sub(self.config.fragment);
-        self.fragments.reap(oldest, &mut self.ready);
+        self.fragments.remove_expired(oldest, &mut self.ready);
         let config = Arc::clone(&self.config);
         let over = |key: &Key, flow: &Flow| {
             now.saturating_sub(flow.last) > Self::timeout(&config, key.0, flow)
         };
         for (key, flow) in self.flows.remove_if(over) {
-            self.tell(&key, &flow);
+            self.report_end(&key, &flow);
         }
     }
 
     /// Notifies listeners of an ended flow, and writes its record.
-    fn tell(&mut self, key: &Key, flow: &Flow) {
+    fn report_end(&mut self, key: &Key, flow: &Flow) {
         self.notifier.ended(flow.aggregate);
         let Some(trace) = &mut self.trace else {
             return;
@@ -345,9 +345,9 @@ impl AggregateIpFlows {
         let mut flows = self.flows.drain();
         flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
         for (key, flow) in flows {
-            self.tell(&key, &flow);
+            self.report_end(&key, &flow);
         }
-        self.notifier.urge(cx);
+        self.notifier.handle_now(cx);
     }
 }
 
@@ -391,7 +391,7 @@ impl Element for AggregateIpFlows {
 
     fn new(config: &Arc<Config>, init: &Init) -> AggregateIpFlows {
         AggregateIpFlows {
-            flows: Kept::new(super::bound(config.capacity, init)),
+            flows: BoundedMap::new(super::bound(config.capacity, init)),
             next: 0,
             fragments: Fragments::default(),
             // Fragments are not held with a pull input: a pull could not return them later.
@@ -406,7 +406,7 @@ impl Element for AggregateIpFlows {
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
         for packet in batch.drain() {
-            self.pass(packet, cx);
+            self.send_or_hold(packet, cx);
         }
     }
 
@@ -415,7 +415,7 @@ impl Element for AggregateIpFlows {
         cx.pull(0, max, &mut batch);
         for mut packet in batch.drain() {
             let stamp = packet.cold().timestamp as i64;
-            self.reap(stamp);
+            self.remove_expired(stamp);
             let seen = parse(packet.network()).filter(|s| match s.protocol {
                 proto::ICMP => self.config.icmp,
                 protocol => matches!(protocol, proto::TCP | proto::UDP) && s.ports.is_some(),
@@ -453,7 +453,7 @@ impl Element for AggregateIpFlows {
         self.flows
             .set_capacity(capacity, |key, flow| evicted.push((key, flow)));
         for (key, flow) in evicted {
-            self.tell(&key, &flow);
+            self.report_end(&key, &flow);
         }
     }
 
@@ -484,7 +484,7 @@ impl Resources for AggregateIpFlows {
             let head = b"<?xml version='1.0' standalone='yes'?>\n<trace>\n";
             file.write(head)
                 .map_err(|e| format!("{name}: {}", reason(&e)))?;
-            config.opened.give(file);
+            config.opened.put_back(file);
         }
         Ok(())
     }
@@ -495,7 +495,7 @@ impl Drop for AggregateIpFlows {
         let mut flows = self.flows.drain();
         flows.sort_unstable_by_key(|(_, flow)| flow.aggregate);
         for (key, flow) in flows {
-            self.tell(&key, &flow);
+            self.report_end(&key, &flow);
         }
         if let Some(trace) = &mut self.trace {
             // The router has ended, so an error can no longer be reported.

@@ -19,8 +19,8 @@
 //!   16777216. A further aggregate ends the one that was idle longest: its packet leaves by output 0, and the handler
 //!   `evicted` counts it.
 
-use super::kept::Kept;
-use super::notice::{self, Listener};
+use super::bounded_map::BoundedMap;
+use super::end_notices::{self, Listener};
 use crate::prelude::*;
 
 drops! {
@@ -37,7 +37,7 @@ pub(super) struct Config {
 
 pub(super) struct AggregateLast {
     stop: bool,
-    last: Kept<u32, Packet>,
+    last: BoundedMap<u32, Packet>,
     listener: Listener,
 }
 
@@ -55,7 +55,7 @@ fn volume(packet: &Packet) -> (u32, u32, u64) {
 
 impl AggregateLast {
     /// Holds a packet, and emits the previous packet of its aggregate.
-    fn keep(&mut self, mut packet: Packet, cx: &mut Cx) {
+    fn hold(&mut self, mut packet: Packet, cx: &mut Cx) {
         let aggregate = packet.cold().aggregate();
         let Some(before) = self.last.use_of(&aggregate) else {
             let (_, _, first) = volume(&packet);
@@ -74,8 +74,8 @@ impl AggregateLast {
     }
 
     /// Emits the packets of aggregates that have ended.
-    fn hear(&mut self, cx: &mut Cx) {
-        for aggregate in self.listener.hear() {
+    fn emit_ended(&mut self, cx: &mut Cx) {
+        for aggregate in self.listener.take_ended() {
             if let Some(packet) = self.last.remove(&aggregate) {
                 cx.emit(0, packet);
             }
@@ -93,7 +93,7 @@ impl Element for AggregateLast {
 
     fn configure(args: &mut Args) -> Config {
         Config {
-            notifier: notice::argument(args),
+            notifier: end_notices::argument(args),
             stop: args.key(
                 "STOP_AFTER_CLEAR",
                 false,
@@ -106,7 +106,7 @@ impl Element for AggregateLast {
     fn new(config: &Arc<Config>, init: &Init) -> AggregateLast {
         AggregateLast {
             stop: config.stop,
-            last: Kept::new(match config.capacity {
+            last: BoundedMap::new(match config.capacity {
                 None if !init.as_click() => USUAL,
                 capacity => super::bound(capacity, init),
             }),
@@ -115,9 +115,9 @@ impl Element for AggregateLast {
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        self.hear(cx);
+        self.emit_ended(cx);
         for packet in batch.drain() {
-            self.keep(packet, cx);
+            self.hold(packet, cx);
         }
     }
 
@@ -149,7 +149,7 @@ impl Element for AggregateLast {
             "ended",
             "sends out the packets of aggregates that have ended",
             |e, _, cx| {
-                e.hear(cx);
+                e.emit_ended(cx);
                 Ok(())
             },
         ),

@@ -40,8 +40,8 @@ impl FromArg for Number {
         Number(None)
     }
 
-    fn show(&self) -> String {
-        self.0.map_or("NONE".to_owned(), |anno| anno.show())
+    fn unparse(&self) -> String {
+        self.0.map_or("NONE".to_owned(), |anno| anno.unparse())
     }
 }
 

@@ -211,7 +211,7 @@ impl FromArg for Field {
         }
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let base = match self.base {
             Base::Ip => "ip",
             Base::Transp => "transp",

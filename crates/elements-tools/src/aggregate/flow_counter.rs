@@ -151,7 +151,7 @@ impl KeepsFlows for FlowCounter {
     }
 
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
-        let given = self.flows.give(bucket).filter(|_| self.sorted)?;
+        let given = self.flows.remove_bucket(bucket).filter(|_| self.sorted)?;
         self.size -= flows_of(&*given);
         Some(given)
     }

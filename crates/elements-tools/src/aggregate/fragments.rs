@@ -3,7 +3,7 @@
 //! Packets between two addresses leave in order of arrival. While a fragment with unknown ports waits, all later
 //! packets between its addresses wait, too.
 
-use super::kept::Kept;
+use super::bounded_map::BoundedMap;
 use engine::packet::Packet;
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ type Pair = [u32; 2];
 pub(super) type Datagram = (u32, u32, u16, u8);
 
 /// A waiting packet.
-struct Held {
+struct WaitingPacket {
     packet: Packet,
     stamp: i64,
     /// Datagram whose ports the packet needs; `None` if its ports are known.
@@ -28,12 +28,12 @@ struct Held {
 }
 
 /// Ports of each datagram, with the time at which they were recorded.
-type Ports = Kept<Datagram, ([u16; 2], i64)>;
+type Ports = BoundedMap<Datagram, ([u16; 2], i64)>;
 
 /// Waiting fragments, and ports of incomplete datagrams.
 pub(super) struct Fragments {
     /// Queues of fragments, in the order of their creation.
-    queues: Kept<Pair, VecDeque<Held>>,
+    queues: BoundedMap<Pair, VecDeque<WaitingPacket>>,
     ports: Ports,
     held: usize,
 }
@@ -41,8 +41,8 @@ pub(super) struct Fragments {
 impl Default for Fragments {
     fn default() -> Fragments {
         Fragments {
-            queues: Kept::new(QUEUES_MAX),
-            ports: Kept::new(PORTS_MAX),
+            queues: BoundedMap::new(QUEUES_MAX),
+            ports: BoundedMap::new(PORTS_MAX),
             held: 0,
         }
     }
@@ -65,7 +65,7 @@ impl Fragments {
     /// Adds a packet, and releases those between its addresses that need not wait, in order. `needs` is the datagram
     /// whose ports the packet lacks. Fragments older than `oldest` are released. If too many packets wait, those of the
     /// oldest queue are released.
-    pub(super) fn pass(
+    pub(super) fn add(
         &mut self,
         packet: Packet,
         addresses: Pair,
@@ -87,7 +87,7 @@ impl Fragments {
             ready.push((packet, ports));
             return;
         }
-        let held = Held {
+        let held = WaitingPacket {
             packet,
             stamp,
             needs,
@@ -110,9 +110,9 @@ impl Fragments {
     }
 
     /// Removes ports recorded before `oldest`, and releases packets that need not wait longer.
-    pub(super) fn reap(&mut self, oldest: i64, ready: &mut Vec<Ready>) {
+    pub(super) fn remove_expired(&mut self, oldest: i64, ready: &mut Vec<Ready>) {
         self.ports.remove_if(|_, (_, stamp)| *stamp < oldest);
-        let mut queues = std::mem::replace(&mut self.queues, Kept::new(QUEUES_MAX));
+        let mut queues = std::mem::replace(&mut self.queues, BoundedMap::new(QUEUES_MAX));
         while let Some((pair, mut queue)) = queues.pop_idlest() {
             if !go_on(&mut queue, &self.ports, oldest, &mut self.held, ready) {
                 self.queues.insert(pair, queue, |_, _| ());
@@ -129,7 +129,7 @@ impl Fragments {
     }
 
     /// Releases the packets of a queue, with their ports if known.
-    fn let_go(&mut self, queue: VecDeque<Held>, ready: &mut Vec<Ready>) {
+    fn let_go(&mut self, queue: VecDeque<WaitingPacket>, ready: &mut Vec<Ready>) {
         for held in queue {
             let ports = held.needs.and_then(|d| self.ports.get(&d));
             ready.push((held.packet, ports.map(|(ports, _)| *ports)));
@@ -140,7 +140,7 @@ impl Fragments {
 
 /// Removes packets from the front of a queue that need not wait. Returns true if the queue is empty.
 fn go_on(
-    queue: &mut VecDeque<Held>,
+    queue: &mut VecDeque<WaitingPacket>,
     ports: &Ports,
     oldest: i64,
     held: &mut usize,
@@ -168,7 +168,7 @@ mod tests {
     fn wait(fragments: &mut Fragments, source: u32, stamp: i64, ready: &mut Vec<Ready>) {
         let packet = Packet::from_bytes(b"x").expect("the pool has buffers");
         let needs = Some((source, 1, 7, 17));
-        fragments.pass(packet, [source, 1], stamp, needs, stamp - 10, ready);
+        fragments.add(packet, [source, 1], stamp, needs, stamp - 10, ready);
     }
 
     #[test]
@@ -188,9 +188,9 @@ mod tests {
         let ports: Vec<_> = ready.drain(..).map(|(_, ports)| ports).collect();
         assert_eq!(ports, [Some([1, 2]); 2]);
         wait(&mut fragments, 3000, 100, &mut ready);
-        fragments.reap(100, &mut ready);
+        fragments.remove_expired(100, &mut ready);
         assert_eq!((fragments.held(), ready.len()), (WAITING_MAX, 0));
-        fragments.reap(101, &mut ready);
+        fragments.remove_expired(101, &mut ready);
         assert_eq!((fragments.held(), ready.len()), (0, WAITING_MAX));
         // The entries of these pairs of addresses are free again.
         wait(&mut fragments, 5, 200, &mut ready);

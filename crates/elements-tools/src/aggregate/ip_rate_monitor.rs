@@ -81,7 +81,7 @@ struct Measured {
     /// Blocks of 256 networks; the first block is the whole address space.
     blocks: Vec<[Network; FAN]>,
     /// Maximum number of blocks.
-    most: usize,
+    blocks_max: usize,
     /// Number of packets in networks that were not split for lack of memory.
     unsplit: u64,
     levels: Vec<Level>,
@@ -92,7 +92,7 @@ impl Measured {
     fn new(memory: u32) -> Measured {
         Measured {
             blocks: vec![[Network::default(); FAN]],
-            most: match memory {
+            blocks_max: match memory {
                 0 => u32::MAX as usize,
                 kib => kib.max(100) as usize * KIB / size_of::<[Network; FAN]>(),
             },
@@ -111,7 +111,7 @@ impl Measured {
         let within =
             |l: &Level| l.level <= level && (l.prefix ^ address) >> (24 - 8 * l.level) == 0;
         let wanted = !self.levels.iter().any(within);
-        let fits = self.blocks.len() < self.most;
+        let fits = self.blocks.len() < self.blocks_max;
         self.unsplit += u64::from(wanted && !fits);
         wanted && fits
     }
@@ -149,7 +149,7 @@ impl Measured {
     }
 
     /// Text form of the networks with a rate, one per line: prefix, rate to it, rate from it.
-    fn look(&self, now: Time) -> String {
+    fn rates_text(&self, now: Time) -> String {
         let hundredths = now.since(self.since).as_millis() / 10;
         let mut text = format!("{hundredths}\n");
         self.look_into(0, 0, 0, now, &mut text);
@@ -283,9 +283,9 @@ impl Element for IPRateMonitor {
     }
 
     fn take(&mut self, old: IPRateMonitor) {
-        let most = self.measured.borrow().most;
+        let most = self.measured.borrow().blocks_max;
         self.measured = old.measured;
-        self.measured.borrow_mut().most = most;
+        self.measured.borrow_mut().blocks_max = most;
     }
 
     const HANDLERS: &'static [Handler<IPRateMonitor>] = &[
@@ -294,7 +294,7 @@ impl Element for IPRateMonitor {
             "1/100 s since the reset; then PREFIX, rate to it, rate from it",
             |e, _| {
                 let measured = Rc::clone(&e.measured);
-                Box::new(move |cx| Ok(measured.borrow().look(cx.now())))
+                Box::new(move |cx| Ok(measured.borrow().rates_text(cx.now())))
             },
         ),
         Handler::shared(

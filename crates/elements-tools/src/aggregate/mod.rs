@@ -11,16 +11,16 @@ mod aggregate_length;
 mod aggregate_packet_counter;
 mod aggregate_paint;
 mod average_counter;
+/// Tables that evict the least recently used entry.
+mod bounded_map;
+/// Notices about ended aggregates.
+mod end_notices;
 /// Fields of packets, as aggregates.
 mod field;
 mod flow_counter;
 /// Fragments that wait for the ports of their datagram's first fragment.
 mod fragments;
 mod ip_rate_monitor;
-/// Tables that evict the least recently used entry.
-mod kept;
-/// Notices about ended aggregates.
-mod notice;
 
 use crate::prelude::*;
 use wire::Ipv4;

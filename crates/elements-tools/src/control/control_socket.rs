@@ -39,7 +39,7 @@
 use super::listener::{Address, Listener};
 use super::session::{Rules, Session, answer};
 use crate::prelude::*;
-use elements::complain::complain;
+use elements::stderr_messages::complain;
 use engine::external::{self, External};
 use engine::port::Slot;
 use std::cell::RefCell;
@@ -50,7 +50,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Runs between two checks of the sockets while the router is busy: checks cost system calls.
-const LOOK: u32 = 32;
+const RUNS_BETWEEN_CHECKS: u32 = 32;
 const RETRY: Duration = Duration::from_secs(1);
 /// Time of silence after which a client may be replaced by a new one.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -120,7 +120,7 @@ impl ControlSocket {
     /// Disconnects the client that has been silent longest, if that is long enough. Returns true if there was one.
     fn make_place(&mut self, now: Time) -> bool {
         let silent = self.sessions.iter().enumerate();
-        let silent = silent.map(|(at, session)| (session.borrow().silence(now), at));
+        let silent = silent.map(|(at, session)| (session.borrow().idle_time(now), at));
         let Some((_, at)) = silent.max().filter(|(silence, _)| *silence >= SILENCE) else {
             return false;
         };
@@ -219,7 +219,7 @@ impl Element for ControlSocket {
 
     fn timer(&mut self, cx: &mut Cx) {
         if self.listener.is_some() {
-            self.runs = LOOK - 1; // the next run looks for room for answers
+            self.runs = RUNS_BETWEEN_CHECKS - 1; // the next run looks for room for answers
             return;
         }
         self.retries = self.retries.saturating_sub(1);
@@ -241,13 +241,13 @@ impl Element for ControlSocket {
     fn task(&mut self, cx: &mut Cx) -> Did {
         self.runs = self.runs.wrapping_add(1);
         let ready = self.sessions.iter().any(|s| s.borrow().is_ready());
-        if !ready && !self.runs.is_multiple_of(LOOK) {
+        if !ready && !self.runs.is_multiple_of(RUNS_BETWEEN_CHECKS) {
             return Did::Nothing;
         }
         let now = cx.now();
         let mut any = self.accept(now);
         for session in &self.sessions {
-            if session.borrow_mut().turn(now) {
+            if session.borrow_mut().poll(now) {
                 any = true;
                 let (session, config) = (Rc::clone(session), Arc::clone(&self.config));
                 cx.defer(move |cx| answer(&session, &config.rules, cx));
@@ -304,7 +304,7 @@ impl Resources for ControlSocket {
         // A reload may try the same plan twice: the socket of a failed attempt must not be in the way of the next.
         drop(config.listener.take());
         match config.open() {
-            Ok(listener) => config.listener.give(Some(listener)),
+            Ok(listener) => config.listener.put_back(Some(listener)),
             Err(wrong) if config.retries == 0 => return Err(wrong),
             Err(wrong) if config.warnings => complain(&format!("{wrong}, will try again")),
             Err(_) => {}

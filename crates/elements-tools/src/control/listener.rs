@@ -143,16 +143,16 @@ impl Stream {
             Stream::Tcp(stream) => stream.read(into),
             Stream::Unix(stream) => stream.read(into),
         };
-        settled(read)
+        ready_result(read)
     }
 
-    /// Writes what there is room for; 0 if the peer is gone, None if there is no room now.
+    /// Writes as much as there is room for. Returns 0 if the peer has disconnected, `None` if there is no room now.
     pub(super) fn write(&mut self, bytes: &[u8]) -> Option<usize> {
         let written = match self {
             Stream::Tcp(stream) => stream.write(bytes),
             Stream::Unix(stream) => stream.write(bytes),
         };
-        settled(written)
+        ready_result(written)
     }
 
     pub(super) fn fd(&self) -> RawFd {
@@ -163,7 +163,7 @@ impl Stream {
     }
 }
 
-fn settled(result: io::Result<usize>) -> Option<usize> {
+fn ready_result(result: io::Result<usize>) -> Option<usize> {
     match result {
         Ok(n) => Some(n),
         Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => None,

@@ -10,7 +10,7 @@ const DATA_MAX: usize = 16 << 20;
 /// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Read a handler, with what follows its name.
+    /// Read a handler, with the text after its name.
     Read(String, String),
     /// Write a handler.
     Write(String, String),
@@ -35,22 +35,22 @@ pub(super) struct Input {
     /// The last line ended in a carriage return: a line feed may follow that belongs to it.
     after_return: bool,
     /// A command whose data follow.
-    begun: Option<Begun>,
+    pending: Option<PendingCommand>,
     /// True if further input is ignored.
     ended: bool,
     /// True if the client must get a message about the end.
-    farewell: bool,
+    announces_end: bool,
 }
 
 /// A command whose line has come.
-struct Begun {
+struct PendingCommand {
     read: bool,
     handler: String,
-    until: Until,
+    until: DataEnd,
 }
 
 /// End of a command's data.
-enum Until {
+enum DataEnd {
     /// Ends after this number of bytes.
     Length(usize),
     /// Ends before a line equal to this; the number counts the bytes already searched.
@@ -90,7 +90,7 @@ impl Input {
 
     /// True if there is input beyond an incomplete command.
     pub(super) fn has_more(&self) -> bool {
-        self.farewell || self.seen < self.bytes.len() && self.begun.is_none()
+        self.announces_end || self.seen < self.bytes.len() && self.pending.is_none()
     }
 
     /// Bytes that have not been taken.
@@ -109,7 +109,7 @@ impl Input {
 
     /// The next command, if all of it is there. Empty lines are skipped.
     pub(super) fn next(&mut self) -> Option<Command> {
-        if std::mem::take(&mut self.farewell) {
+        if std::mem::take(&mut self.announces_end) {
             return Some(Command::Quit);
         }
         loop {
@@ -119,7 +119,7 @@ impl Input {
                     self.take_to(self.start + 1);
                 }
             }
-            if let Some(begun) = self.begun.take() {
+            if let Some(begun) = self.pending.take() {
                 return self.go_on(begun);
             }
             let start = self.start;
@@ -152,13 +152,13 @@ impl Input {
                 "READDATA" | "WRITEDATA" if words(&params) != 1 => arguments(),
                 "READDATA" | "WRITEDATA" => match params.trim_end().parse() {
                     Ok(length) if length <= DATA_MAX => {
-                        self.begin(word == "READDATA", handler, Until::Length(length));
+                        self.begin(word == "READDATA", handler, DataEnd::Length(length));
                         continue;
                     }
                     _ => Command::Wrong(500, "Syntax error in data length".to_owned()),
                 },
                 "READUNTIL" | "WRITEUNTIL" => {
-                    let until = Until::Line(params.trim_end().to_owned(), 0);
+                    let until = DataEnd::Line(params.trim_end().to_owned(), 0);
                     self.begin(word == "READUNTIL", handler, until);
                     continue;
                 }
@@ -170,7 +170,7 @@ impl Input {
                 "CHECKWRITE" => Command::CheckWrite(handler),
                 "QUIT" | "CLOSE" if handler.is_empty() => Command::Quit,
                 "QUIT" | "CLOSE" => {
-                    self.farewell = true;
+                    self.announces_end = true;
                     Command::Wrong(500, "Bad command syntax".to_owned())
                 }
                 _ => Command::Wrong(501, format!("Command '{word}' unimplemented")),
@@ -180,10 +180,10 @@ impl Input {
 
     /// Ends the connection if a command is too long. The text after it is not taken for commands: otherwise a browser
     /// could send one after an address that is longer than a line.
-    fn too_long(&mut self, most: usize) -> Option<Command> {
-        (self.len() > most).then(|| {
+    fn too_long(&mut self, limit: usize) -> Option<Command> {
+        (self.len() > limit).then(|| {
             self.end();
-            self.farewell = true;
+            self.announces_end = true;
             Command::Wrong(500, "Line too long".to_owned())
         })
     }
@@ -204,8 +204,8 @@ impl Input {
         })
     }
 
-    fn begin(&mut self, read: bool, handler: String, until: Until) {
-        self.begun = Some(Begun {
+    fn begin(&mut self, read: bool, handler: String, until: DataEnd) {
+        self.pending = Some(PendingCommand {
             read,
             handler,
             until,
@@ -213,15 +213,15 @@ impl Input {
     }
 
     /// The command, once its data have come.
-    fn go_on(&mut self, begun: Begun) -> Option<Command> {
+    fn go_on(&mut self, begun: PendingCommand) -> Option<Command> {
         match begun.until {
-            Until::Length(length) if self.len() >= length => {
+            DataEnd::Length(length) if self.len() >= length => {
                 let data = self.text(self.start, self.start + length);
                 self.take_to(self.start + length);
                 return Some(either(begun.read, begun.handler, data));
             }
-            Until::Length(_) => {}
-            Until::Line(terminator, mut looked) => {
+            DataEnd::Length(_) => {}
+            DataEnd::Line(terminator, mut looked) => {
                 while let Some(line) = self.line() {
                     let from = self.start + looked;
                     if self.text(from, line.end).trim_end() == terminator {
@@ -238,11 +238,11 @@ impl Input {
                     looked = line.next - self.start;
                     self.seen = line.next;
                 }
-                self.begin(begun.read, begun.handler, Until::Line(terminator, looked));
+                self.begin(begun.read, begun.handler, DataEnd::Line(terminator, looked));
                 return self.too_long(DATA_MAX);
             }
         }
-        self.begun = Some(begun);
+        self.pending = Some(begun);
         None
     }
 }

@@ -3,7 +3,7 @@
 use super::listener::Stream;
 use super::protocol::{self, Command, Input};
 use crate::prelude::*;
-use engine::graph::call::Found;
+use engine::graph::call::ResolvedHandler;
 use engine::handler::AskError;
 use std::cell::RefCell;
 use std::os::fd::RawFd;
@@ -14,7 +14,7 @@ const READ_MAX: usize = 64 << 10;
 /// Commands of a client that run at a time.
 const COMMANDS_MAX: usize = 32;
 /// Time after which a client that reads nothing of an answer is disconnected.
-const PATIENCE: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Permissions of a control socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(super) struct Session {
     /// Last time at which the client took a part of its waiting output.
     took: Time,
     /// Last time of input from the client.
-    heard: Time,
+    last_input: Time,
 }
 
 impl Session {
@@ -56,7 +56,7 @@ impl Session {
             waits: false,
             ended: false,
             took: now,
-            heard: now,
+            last_input: now,
         }
     }
 
@@ -71,11 +71,11 @@ impl Session {
 
     /// Time for which the client has neither sent anything nor read a part of an answer, while no request of it was in
     /// progress.
-    pub(super) fn silence(&self, now: Time) -> Duration {
+    pub(super) fn idle_time(&self, now: Time) -> Duration {
         match self.waits {
             true => Duration::ZERO,
             false if self.has_output() => now.since(self.took),
-            false => now.since(self.heard),
+            false => now.since(self.last_input),
         }
     }
 
@@ -91,16 +91,16 @@ impl Session {
 
     /// Takes part in a check of all sockets. Returns true if there may be commands to run. Nothing is read while
     /// answers or commands wait. So a client that does not read is not heard, and no more than one answer is kept here.
-    pub(super) fn turn(&mut self, now: Time) -> bool {
+    pub(super) fn poll(&mut self, now: Time) -> bool {
         self.send(now);
         if self.has_output() {
-            if now.since(self.took) > PATIENCE {
+            if now.since(self.took) > READ_TIMEOUT {
                 self.give_up();
             }
             return false;
         }
         if !self.waits && self.receive() {
-            (self.waits, self.heard) = (true, now);
+            (self.waits, self.last_input) = (true, now);
         }
         self.waits
     }
@@ -259,7 +259,7 @@ fn find(
 ) -> Result<(), (u16, String)> {
     match cx.find(path, wanted) {
         // Inner handlers do not exist for clients, as in Click.
-        Ok(Found::Own(_, _, info)) if info.inner => {
+        Ok(ResolvedHandler::Own(_, _, info)) if info.inner => {
             Err((511, format!("No handler named '{name}'")))
         }
         Ok(_) if wanted == Use::Write && rules.read_only => {

@@ -21,7 +21,7 @@
 
 use super::printer::Style;
 use crate::prelude::*;
-use captures::summary::show::push_ether;
+use captures::summary::field_text::push_ether;
 use std::io::Write as _;
 use wire::EtherAddr;
 use wire::arp::{Arp, REPLY, REQUEST};

@@ -28,7 +28,7 @@ impl FromArg for Contents {
         Contents::None
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             Contents::None => "NONE",
             Contents::Hex => "HEX",

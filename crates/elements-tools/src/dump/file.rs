@@ -26,7 +26,7 @@ impl FromArg for Filename {
         Filename(String::new())
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         quote(&self.0)
     }
 }

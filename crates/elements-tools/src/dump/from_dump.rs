@@ -28,13 +28,13 @@
 //! - `MMAP`: accepted for compatibility with Click.
 
 use super::file::{Filename, Input};
-use super::playback::{self, Manner, Next, Playback, Plays};
+use super::playback::{self, Next, Playback, PlaybackArgs, PlaybackClass};
 use crate::prelude::*;
 use captures::link::{Encap, mark_ip};
-use captures::when::{Moment, Place, Window};
+use captures::time_window::{Moment, Window, WindowPosition};
 use captures::{ETHERNET, Reader};
-use elements::complain::complain;
-use elements::source::end::End;
+use elements::source::end_action::End;
+use elements::stderr_messages::complain;
 use engine::notify::Notifies;
 use engine::port::Slot;
 use std::io::BufRead;
@@ -44,7 +44,7 @@ type File = Reader<Box<dyn BufRead + Send>>;
 pub(super) struct Config {
     filename: String,
     end: End,
-    manner: Manner,
+    manner: PlaybackArgs,
     force_ip: bool,
     window: Window,
     filepos: Option<u64>,
@@ -142,7 +142,7 @@ impl FromDump {
     }
 }
 
-impl Plays for FromDump {
+impl PlaybackClass for FromDump {
     fn playback(&self) -> &Playback {
         &self.playback
     }
@@ -155,7 +155,7 @@ impl Plays for FromDump {
         loop {
             let waiting = self.playback.waiting.take();
             // The window counts all packets, also those that are not taken, or leave by output 1.
-            let taken = waiting.is_some() || self.playback.manner.sample.takes(cx);
+            let taken = waiting.is_some() || self.playback.args.sample.is_sampled(cx);
             let packet = match waiting {
                 Some(packet) => packet,
                 None => match self.read() {
@@ -164,15 +164,15 @@ impl Plays for FromDump {
                     None => return Next::End,
                 },
             };
-            match self.window.place(packet.cold().timestamp as i64) {
-                Place::Before => continue,
-                Place::Behind => {
+            match self.window.position(packet.cold().timestamp as i64) {
+                WindowPosition::Before => continue,
+                WindowPosition::Behind => {
                     // The packet stays: it is the first after `active true` or `extend_interval`.
                     self.window.pass_end();
                     self.playback.waiting = taken.then_some(packet);
                     return Next::End;
                 }
-                Place::Inside => {}
+                WindowPosition::Inside => {}
             }
             if !taken {
                 continue;
@@ -189,7 +189,7 @@ impl Plays for FromDump {
     }
 
     fn end(&mut self, cx: &mut Cx) -> Did {
-        self.config.end.reached(cx);
+        self.config.end.handle_end(cx);
         // A call replaces `active false`, and the end of a file does not end a window, as in Click.
         let end = &self.config.end;
         if end.stop || end.call.is_none() && self.window.has_end() {
@@ -224,7 +224,7 @@ impl Element for FromDump {
         Config {
             filename,
             end,
-            manner: Manner::parse(args),
+            manner: PlaybackArgs::parse(args),
             force_ip: args.key("FORCE_IP", false, "true to emit only IP packets"),
             window: Window::configure(args, false),
             filepos: args.key_maybe("FILEPOS", "byte at which to start"),
@@ -344,7 +344,7 @@ impl Resources for FromDump {
                 "{name}: unknown linktype {unknown}; can't force IP packets"
             ));
         }
-        config.opened.give(dump);
+        config.opened.put_back(dump);
         Ok(())
     }
 }

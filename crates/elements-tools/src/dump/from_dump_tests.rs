@@ -182,11 +182,11 @@ fn a_file_that_is_cut_off_is_read_up_to_its_end() {
 fn ipv6_packets_are_ip_too() {
     let file = tempfile("dump-n");
     let out = std::fs::File::create(&file).expect("it can be written");
-    let head = captures::Head {
+    let head = captures::FileHeader {
         link: 101,
-        ..captures::Head::default()
+        ..captures::FileHeader::default()
     };
-    let mut writer = captures::Writer::with(out, head).expect("it can be written");
+    let mut writer = captures::Writer::with_header(out, head).expect("it can be written");
     let packet = [[0x60].as_slice(), &[0; 39]].concat();
     for len in [40, 39] {
         writer.write(0, &packet[..len]).expect("it can be written");
@@ -208,12 +208,12 @@ fn arguments_that_fit_no_file_are_refused() {
     let said = testkit::errors(crate::with_basics(), "FromDump(a b) -> Discard");
     assert!(said.contains("quotes"), "{said}");
     let file = tempfile("dump-o");
-    let head = captures::Head {
+    let head = captures::FileHeader {
         link: 999,
-        ..captures::Head::default()
+        ..captures::FileHeader::default()
     };
     let out = std::fs::File::create(&file).expect("it can be written");
-    drop(captures::Writer::with(out, head));
+    drop(captures::Writer::with_header(out, head));
     let text = format!("FromDump({}, FORCE_IP true) -> Discard", file.display());
     let started = std::panic::catch_unwind(|| Bench::strict(crate::with_basics(), &text));
     let said = started.err().and_then(|e| e.downcast::<String>().ok());

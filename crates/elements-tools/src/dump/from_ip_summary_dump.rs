@@ -35,15 +35,15 @@
 //! The handlers `filesize` and `filepos` count bytes of the dump.
 
 use super::file::{Filename, Input};
-use super::playback::{self, Manner, Next, Playback, Plays};
+use super::playback::{self, Next, Playback, PlaybackArgs, PlaybackClass};
 use crate::prelude::*;
 use arguments::protocol::Protocol;
 use arguments::units::{Bytes, FromArg};
 use captures::summary::Field;
 use captures::summary::build::{self, Fault, Flow};
-use captures::summary::reader::{Columns, Found, Reader, columns};
+use captures::summary::reader::{Columns, ReadResult, Reader, columns};
 use captures::summary::record::Record;
-use elements::complain::complain;
+use elements::stderr_messages::complain;
 use engine::notify::Notifies;
 use engine::port::Slot;
 use std::io::BufRead;
@@ -53,7 +53,7 @@ pub(super) struct Config {
     data: Option<Vec<u8>>,
     allow_nonexistent: bool,
     stop: bool,
-    manner: Manner,
+    manner: PlaybackArgs,
     checksum: bool,
     protocol: u8,
     multipacket: bool,
@@ -132,7 +132,7 @@ impl FromIpSummaryDump {
                     |line: u64, wrong: &str| complain(&format!("{name}:{line}: {wrong}"));
                 let found = dump.reader.next(&mut self.record, &mut told);
                 self.playback.position = dump.reader.position();
-                if found == Found::End {
+                if found == ReadResult::End {
                     self.dump = None;
                     return None;
                 }
@@ -144,7 +144,7 @@ impl FromIpSummaryDump {
                     continue;
                 }
             }
-            if !self.playback.manner.sample.takes(cx) {
+            if !self.playback.args.sample.is_sampled(cx) {
                 self.left -= 1;
                 self.next += 1;
                 continue;
@@ -181,7 +181,7 @@ impl FromIpSummaryDump {
     }
 }
 
-impl Plays for FromIpSummaryDump {
+impl PlaybackClass for FromIpSummaryDump {
     fn playback(&self) -> &Playback {
         &self.playback
     }
@@ -237,7 +237,7 @@ impl Element for FromIpSummaryDump {
             args.required("FILENAME", "the dump; - is the standard input")
         };
         let stop = args.key("STOP", false, "true to stop the router at the end");
-        let manner = Manner::parse(args);
+        let manner = PlaybackArgs::parse(args);
         let _: bool = args.key("ZERO", true, "accepted: unset fields are always zero");
         let checksum = args.key("CHECKSUM", false, "true if checksums are right");
         let protocol = args
@@ -346,7 +346,7 @@ impl Element for FromIpSummaryDump {
 impl Resources for FromIpSummaryDump {
     fn initialize(config: &Config) -> Result<(), String> {
         if let Some(data) = &config.data {
-            config.opened.give(Input::text(data.clone()));
+            config.opened.put_back(Input::text(data.clone()));
             return Ok(());
         }
         let name = &config.filename;
@@ -357,7 +357,7 @@ impl Resources for FromIpSummaryDump {
         if name != "-" && !config.allow_nonexistent && input.is_empty() {
             return Err(format!("{name}: file is empty"));
         }
-        config.opened.give(input);
+        config.opened.put_back(input);
         Ok(())
     }
 }

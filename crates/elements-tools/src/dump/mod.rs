@@ -6,12 +6,12 @@ pub(crate) mod file;
 mod from_dump;
 mod from_ip_summary_dump;
 mod ip_print;
-mod pace;
+mod line_writer;
 mod playback;
+mod playback_times;
 mod print;
 mod printer;
 mod sink;
-mod talk;
 mod to_dump;
 mod to_ip_summary_dump;
 

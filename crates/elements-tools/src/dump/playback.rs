@@ -1,7 +1,7 @@
 //! Common part of elements that play the packets of a file in order, while they are active: pushed by a task or
 //! pulled, at once or at their times.
 
-use super::pace::{Pace, Sample};
+use super::playback_times::{Pace, Sample};
 use crate::prelude::*;
 
 /// Next packet to send.
@@ -16,16 +16,16 @@ pub(super) enum Next {
 
 /// The arguments `TIMING`, `SAMPLE` and `ACTIVE`.
 #[derive(Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct PlaybackArgs {
     timing: bool,
     pub(super) sample: Sample,
     active: bool,
 }
 
-impl Manner {
+impl PlaybackArgs {
     /// Reads the arguments.
-    pub(super) fn parse(args: &mut Args) -> Manner {
-        Manner {
+    pub(super) fn parse(args: &mut Args) -> PlaybackArgs {
+        PlaybackArgs {
             timing: args.key("TIMING", false, "true if packets keep their delays"),
             sample: Sample::parse(args),
             active: args.key("ACTIVE", true, "if false, emits nothing"),
@@ -35,7 +35,7 @@ impl Manner {
 
 /// Progress of playing a file.
 pub(super) struct Playback {
-    pub(super) manner: Manner,
+    pub(super) args: PlaybackArgs,
     pub(super) active: bool,
     /// A packet that was read and has not left: it is not yet due, or not wanted yet.
     pub(super) waiting: Option<Packet>,
@@ -48,10 +48,10 @@ pub(super) struct Playback {
 }
 
 impl Playback {
-    pub(super) fn new(manner: Manner, size: Option<u64>, init: &Init) -> Playback {
+    pub(super) fn new(args: PlaybackArgs, size: Option<u64>, init: &Init) -> Playback {
         Playback {
-            manner,
-            active: manner.active,
+            args,
+            active: args.active,
             waiting: None,
             pace: Pace::default(),
             output_pull: init.output_pull,
@@ -62,8 +62,8 @@ impl Playback {
 
     /// With `TIMING`, a packet that is not due yet waits, and the timer is set.
     pub(super) fn hold(&mut self, packet: Packet, cx: &mut Cx) -> Next {
-        if self.manner.timing
-            && let Some(due) = self.pace.wait(&packet, cx.now())
+        if self.args.timing
+            && let Some(due) = self.pace.due_later(&packet, cx.now())
         {
             self.waiting = Some(packet);
             cx.set_timer(due);
@@ -79,7 +79,7 @@ impl Playback {
 }
 
 /// A class that plays a file back.
-pub(super) trait Plays: Element {
+pub(super) trait PlaybackClass: Element {
     fn playback(&self) -> &Playback;
 
     fn playback_mut(&mut self) -> &mut Playback;
@@ -101,14 +101,14 @@ pub(super) fn wake(cx: &mut Cx) {
 }
 
 /// Starts playback: wakes pulling elements if it is active.
-pub(super) fn start(e: &impl Plays, cx: &mut Cx) {
+pub(super) fn start(e: &impl PlaybackClass, cx: &mut Cx) {
     if e.playback().active {
         cx.wake_pullers();
     }
 }
 
 /// Appends up to `max` packets.
-pub(super) fn pull(e: &mut impl Plays, max: usize, into: &mut Batch, cx: &mut Cx) {
+pub(super) fn pull(e: &mut impl PlaybackClass, max: usize, into: &mut Batch, cx: &mut Cx) {
     if !e.playback().active {
         return cx.note_empty();
     }
@@ -129,7 +129,7 @@ pub(super) fn pull(e: &mut impl Plays, max: usize, into: &mut Batch, cx: &mut Cx
 }
 
 /// Pushes a packet.
-pub(super) fn task(e: &mut impl Plays, cx: &mut Cx) -> Did {
+pub(super) fn task(e: &mut impl PlaybackClass, cx: &mut Cx) -> Did {
     let playback = e.playback();
     if playback.output_pull || !playback.active {
         return if e.is_over() { Did::End } else { Did::Sleep };
@@ -146,26 +146,26 @@ pub(super) fn task(e: &mut impl Plays, cx: &mut Cx) -> Did {
 }
 
 /// Hot swap between elements of the same configuration: the file is read on where it was read before.
-pub(super) fn take<E: Plays>(e: &mut E, old: E) {
+pub(super) fn take<E: PlaybackClass>(e: &mut E, old: E) {
     let output_pull = e.playback().output_pull;
     *e = old;
     e.playback_mut().output_pull = output_pull;
 }
 
-pub(super) const fn sampling_prob<E: Plays>() -> Handler<E> {
+pub(super) const fn sampling_prob<E: PlaybackClass>() -> Handler<E> {
     let doc = "probability with which a packet is taken";
     Handler::text("sampling_prob", doc, |e, _| {
-        Ok(e.playback().manner.sample.show())
+        Ok(e.playback().args.sample.show())
     })
 }
 
-pub(super) const fn active<E: Plays>() -> Handler<E> {
+pub(super) const fn active<E: PlaybackClass>() -> Handler<E> {
     Handler::text("active", "true if it makes packets", |e, _| {
         Ok(e.playback().active.to_string())
     })
 }
 
-pub(super) const fn set_active<E: Plays>() -> Handler<E> {
+pub(super) const fn set_active<E: PlaybackClass>() -> Handler<E> {
     Handler::set("active", "see ACTIVE", |e, value, cx| {
         e.playback_mut().active = arguments::units::parse(value)?;
         wake(cx);
@@ -173,20 +173,20 @@ pub(super) const fn set_active<E: Plays>() -> Handler<E> {
     })
 }
 
-pub(super) const fn filesize<E: Plays>() -> Handler<E> {
+pub(super) const fn filesize<E: PlaybackClass>() -> Handler<E> {
     Handler::text("filesize", "length of the file in bytes", |e, _| {
         let size = e.playback().size;
         Ok(size.map_or("-".into(), |size| size.to_string()))
     })
 }
 
-pub(super) const fn filepos<E: Plays>() -> Handler<E> {
+pub(super) const fn filepos<E: PlaybackClass>() -> Handler<E> {
     Handler::text("filepos", "bytes of the file that were read", |e, _| {
         Ok(e.playback().position.to_string())
     })
 }
 
-pub(super) const fn stop<E: Plays>() -> Handler<E> {
+pub(super) const fn stop<E: PlaybackClass>() -> Handler<E> {
     let doc = "stops making packets, and stops the router";
     Handler::set("stop", doc, |e, _, cx| {
         e.playback_mut().active = false;

@@ -1,10 +1,10 @@
 //! Common element of the classes that write lines about packets.
 
-use super::talk::{Talk, Target};
+use super::line_writer::{LineWriter, Target};
 use crate::prelude::*;
 use captures::summary::{Stamp, record};
 
-/// A class of the family, and what its configuration says about its lines.
+/// A class that prints lines about packets, with its configuration of the lines.
 pub(super) trait Style: Sized + Send + Sync + 'static {
     const CLASS: &'static str;
     const MANUAL: &'static str;
@@ -32,7 +32,7 @@ pub(super) struct Config<S> {
 pub(super) struct Printer<S> {
     config: Arc<Config<S>>,
     active: bool,
-    talk: Talk,
+    talk: LineWriter,
 }
 
 impl<S: Style> Element for Printer<S> {
@@ -58,7 +58,7 @@ impl<S: Style> Element for Printer<S> {
     fn new(config: &Arc<Config<S>>, _: &Init) -> Printer<S> {
         Printer {
             active: config.active,
-            talk: config.target.talk(),
+            talk: config.target.line_writer(),
             config: Arc::clone(config),
         }
     }
@@ -72,7 +72,7 @@ impl<S: Style> Element for Printer<S> {
                 self.talk.line.extend(b": ");
             }
             self.config.style.describe(packet, &mut self.talk.line);
-            self.talk.say();
+            self.talk.end_line();
         }
         Verdict::ON
     }

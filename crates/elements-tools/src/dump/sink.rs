@@ -3,7 +3,7 @@
 use super::file::Output;
 use crate::prelude::*;
 use arguments::show::reason;
-use elements::complain::complain;
+use elements::stderr_messages::complain;
 use engine::port::Slot;
 
 /// A file that packets are written to.
@@ -12,7 +12,7 @@ pub(super) struct Sink {
     /// `None` after the first error, which is logged.
     output: Option<Output>,
     pulls: bool,
-    passes: bool,
+    has_output: bool,
 }
 
 impl Sink {
@@ -22,7 +22,7 @@ impl Sink {
             name: name.to_owned(),
             output: opened.take(),
             pulls: init.input_pull && !init.output_used,
-            passes: init.output_used,
+            has_output: init.output_used,
         }
     }
 
@@ -51,7 +51,7 @@ impl Sink {
 }
 
 /// A class that writes packets to a file.
-pub(super) trait Writes: Element {
+pub(super) trait DumpWriter: Element {
     fn sink(&mut self) -> &mut Sink;
 
     /// Writes packets.
@@ -59,15 +59,15 @@ pub(super) trait Writes: Element {
 }
 
 /// Handles packets that came.
-pub(super) fn process(e: &mut impl Writes, batch: &mut Batch, cx: &mut Cx) {
+pub(super) fn process(e: &mut impl DumpWriter, batch: &mut Batch, cx: &mut Cx) {
     e.write(batch, cx);
-    if !e.sink().passes {
+    if !e.sink().has_output {
         batch.clear();
     }
 }
 
 /// Task that pulls packets, if the element pulls.
-pub(super) fn task(e: &mut impl Writes, cx: &mut Cx) -> Did {
+pub(super) fn task(e: &mut impl DumpWriter, cx: &mut Cx) -> Did {
     if !e.sink().pulls {
         return Did::Sleep;
     }
@@ -75,11 +75,11 @@ pub(super) fn task(e: &mut impl Writes, cx: &mut Cx) -> Did {
     let n = cx.pull(0, cx.burst(), &mut batch);
     process(e, &mut batch, cx);
     cx.keep_spare(batch);
-    if n > 0 { Did::Work } else { cx.rest(0) }
+    if n > 0 { Did::Work } else { cx.idle_result(0) }
 }
 
 /// Handler that passes buffered data to the system.
-pub(super) const fn flush<E: Writes>() -> Handler<E> {
+pub(super) const fn flush<E: DumpWriter>() -> Handler<E> {
     Handler::set(
         "flush",
         "writes buffered data to the file",

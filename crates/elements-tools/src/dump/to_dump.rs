@@ -22,10 +22,10 @@
 //! - `NANO`: true if timestamps have nanoseconds instead of microseconds. Default false.
 
 use super::file::{Filename, Output};
-use super::sink::{self, Sink, Writes};
+use super::sink::{self, DumpWriter, Sink};
 use crate::prelude::*;
 use captures::link::Encap;
-use captures::{Head, Writer};
+use captures::{FileHeader, Writer};
 use engine::graph::call::JobCx;
 use engine::port::Slot;
 
@@ -50,8 +50,8 @@ pub(super) struct ToDump {
 
 impl ToDump {
     /// Writes the file's header, if it is not there yet.
-    fn begin(&mut self, encap: Encap) {
-        let head = Head {
+    fn write_file_header(&mut self, encap: Encap) {
+        let head = FileHeader {
             link: encap.number(),
             nanos: self.config.nano,
             snap: match self.config.snap {
@@ -61,7 +61,7 @@ impl ToDump {
         };
         if self.writer.is_none() {
             // Writing to memory cannot fail.
-            self.writer = Writer::with(Vec::new(), head).ok();
+            self.writer = Writer::with_header(Vec::new(), head).ok();
         }
     }
 
@@ -89,13 +89,13 @@ impl ToDump {
     }
 }
 
-impl Writes for ToDump {
+impl DumpWriter for ToDump {
     fn sink(&mut self) -> &mut Sink {
         &mut self.sink
     }
 
     fn write(&mut self, batch: &Batch, cx: &mut Cx) {
-        self.begin(self.config.encap);
+        self.write_file_header(self.config.encap);
         let now = cx.timestamp();
         for packet in batch.iter() {
             self.describe(packet, now);
@@ -170,7 +170,7 @@ impl Element for ToDump {
             config: Arc::clone(config),
         };
         if config.encap_from.is_empty() && dump.sink.is_open() {
-            dump.begin(config.encap);
+            dump.write_file_header(config.encap);
             dump.hand_over();
         }
         dump
@@ -227,7 +227,7 @@ impl Element for ToDump {
         }),
         Handler::set("encap", "first header of packets", |e, value, _| {
             let encap = Encap::find(value.trim());
-            e.begin(encap.ok_or_else(|| "bad encapsulation type".to_owned())?);
+            e.write_file_header(encap.ok_or_else(|| "bad encapsulation type".to_owned())?);
             e.hand_over();
             Ok(())
         }),
@@ -237,7 +237,7 @@ impl Element for ToDump {
 
 impl Resources for ToDump {
     fn initialize(config: &Config) -> Result<(), String> {
-        config.opened.give(Output::create(&config.filename)?);
+        config.opened.put_back(Output::create(&config.filename)?);
         Ok(())
     }
 }

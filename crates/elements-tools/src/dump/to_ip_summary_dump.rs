@@ -37,12 +37,12 @@
 //! - `EXTRA_LENGTH`: true if the EXTRA_LENGTH annotation is added to a packet's length. Default true.
 
 use super::file::{Filename, Output};
-use super::sink::{self, Sink, Writes};
+use super::sink::{self, DumpWriter, Sink};
 use crate::prelude::*;
 use arguments::show::reason;
 use captures::date;
+use captures::summary::field_text::{View, push_quoted};
 use captures::summary::reader::{Columns, columns};
-use captures::summary::show::{View, push_quoted};
 use captures::summary::{Field, Size, binary, record};
 use engine::port::Slot;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -117,7 +117,7 @@ impl ToIpSummaryDump {
         let config = &self.config;
         let view = View::new(packet, config.extra_length);
         let out = &mut self.buffer;
-        if let Some(wrong) = view.bad().filter(|_| config.bad_packets) {
+        if let Some(wrong) = view.header_fault().filter(|_| config.bad_packets) {
             push_bad(wrong, config.binary, out);
         } else if config.careful_trunc && view.is_truncated() {
             push_bad("truncated IP length", config.binary, out);
@@ -142,7 +142,7 @@ impl ToIpSummaryDump {
     }
 }
 
-impl Writes for ToIpSummaryDump {
+impl DumpWriter for ToIpSummaryDump {
     fn sink(&mut self) -> &mut Sink {
         &mut self.sink
     }
@@ -250,7 +250,7 @@ impl Resources for ToIpSummaryDump {
         output
             .write(&config.head())
             .map_err(|e| format!("{}: {}", config.filename, reason(&e)))?;
-        config.opened.give(output);
+        config.opened.put_back(output);
         Ok(())
     }
 }

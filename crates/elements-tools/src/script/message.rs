@@ -25,9 +25,9 @@ impl Element for Message {
         let message: String = args.required("MESSAGE", "the text");
         let kind: String = args.optional("TYPE", "MESSAGE".to_owned(), "MESSAGE, WARNING or ERROR");
         match kind.to_ascii_uppercase().as_str() {
-            "MESSAGE" => args.say(Severity::Note, message),
-            "WARNING" => args.say(Severity::Warning, message),
-            "ERROR" => args.say(Severity::Error, message),
+            "MESSAGE" => args.report(Severity::Note, message),
+            "WARNING" => args.report(Severity::Warning, message),
+            "ERROR" => args.report(Severity::Error, message),
             _ => args.error_in_whole(
                 "unrecognized TYPE",
                 "the types are MESSAGE, WARNING and ERROR",
@@ -42,7 +42,7 @@ impl Element for Message {
 
 #[cfg(test)]
 mod tests {
-    use planner::{Options, Registry, make};
+    use planner::{Options, Registry, compile};
 
     /// Messages about a configuration: Ashlar's and Click's.
     fn said(text: &str) -> (String, String) {
@@ -54,7 +54,7 @@ mod tests {
             as_click: true,
             ..Options::new(1, &engine::port::NoPorts)
         };
-        let (_, said) = make(&router, &Registry::new(crate::with_basics()), &options);
+        let (_, said) = compile(&router, &Registry::new(crate::with_basics()), &options);
         (
             lang::render_all(&said, &map),
             lang::render_click(&said, &map),

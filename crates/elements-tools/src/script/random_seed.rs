@@ -21,7 +21,7 @@ pub(super) struct RandomSeed {
 }
 
 /// Starts the sequence of a seed, as Click's does, or an unpredictable one.
-fn begin(seed: Option<u32>, cx: &mut JobCx) {
+fn start_sequence(seed: Option<u32>, cx: &mut JobCx) {
     match seed {
         Some(seed) => cx.set_library_seed(seed),
         None => cx.set_seed(Seed::Kernel),
@@ -44,7 +44,7 @@ impl Element for RandomSeed {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        begin(self.seed, &mut cx.job_cx());
+        start_sequence(self.seed, &mut cx.job_cx());
     }
 
     const HANDLERS: &'static [Handler<RandomSeed>] = &[Handler::set(
@@ -55,7 +55,7 @@ impl Element for RandomSeed {
                 "" => None,
                 value => Some(arguments::units::parse(value)?),
             };
-            begin(seed, &mut cx.job_cx());
+            start_sequence(seed, &mut cx.job_cx());
             Ok(())
         },
     )];

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use arguments::show::reason;
 use arguments::text_file;
-use engine::graph::call::{Found, not_found};
+use engine::graph::call::{ResolvedHandler, not_found};
 use engine::handler::Access;
 use scripts::{Call, Ended, Host, Machine, NO_PARAMETERS, Program, Sink};
 use std::cell::Cell;
@@ -70,7 +70,7 @@ impl Config {
     }
 
     /// True if the script has a handler of this name beside those of every script.
-    pub(crate) fn offers(&self, name: &str, wanted: Use) -> bool {
+    pub(crate) fn has_handler(&self, name: &str, wanted: Use) -> bool {
         self.kind == Some(Type::Proxy)
             || wanted == Use::Read && self.program.exports.iter().any(|e| e == name)
     }
@@ -178,9 +178,9 @@ impl Runner {
         }
     }
 
-    fn host<'a, 'b>(&'a self, cx: &'a mut JobCx<'b>) -> Surroundings<'a, 'b> {
+    fn host<'a, 'b>(&'a self, cx: &'a mut JobCx<'b>) -> RouterHost<'a, 'b> {
         let script = self;
-        Surroundings { cx, script }
+        RouterHost { cx, script }
     }
 
     /// Reads one of the handlers that every script has.
@@ -205,7 +205,7 @@ impl Runner {
     }
 
     /// Uses a handler that the configuration offers.
-    pub(crate) fn offered(&self, name: &str, argument: &str, wanted: Use) -> Job {
+    pub(crate) fn handler_job(&self, name: &str, argument: &str, wanted: Use) -> Job {
         let (script, name, argument) = (self.clone(), name.to_owned(), argument.to_owned());
         let write = wanted == Use::Write;
         Box::new(move |cx| {
@@ -279,12 +279,12 @@ impl Runner {
 }
 
 /// The view of a router for a script.
-struct Surroundings<'a, 'b> {
+struct RouterHost<'a, 'b> {
     cx: &'a mut JobCx<'b>,
     script: &'a Runner,
 }
 
-impl Surroundings<'_, '_> {
+impl RouterHost<'_, '_> {
     fn check_handler(&self, handler: &str, wanted: Use) -> Result<(), String> {
         let found = self.cx.find(handler, wanted).map(|_| ());
         let cx = &self.cx;
@@ -292,12 +292,12 @@ impl Surroundings<'_, '_> {
     }
 }
 
-impl Host for Surroundings<'_, '_> {
+impl Host for RouterHost<'_, '_> {
     fn read(&mut self, handler: &str, argument: &str) -> Result<String, String> {
         self.check_handler(handler, Use::Read)?;
         let takes_none = match self.cx.find(handler, Use::Read) {
-            Ok(Found::Own(_, _, info)) => info.access == Access::Sum,
-            Ok(Found::Standard(..)) => true,
+            Ok(ResolvedHandler::Own(_, _, info)) => info.access == Access::Sum,
+            Ok(ResolvedHandler::Standard(..)) => true,
             _ => false,
         };
         if takes_none && !argument.is_empty() {
@@ -313,7 +313,7 @@ impl Host for Surroundings<'_, '_> {
         answer.map(|_| ()).map_err(|e| e.to_string())
     }
 
-    fn offers(&mut self, handler: &str, how: scripts::Use) -> bool {
+    fn has_handler(&mut self, handler: &str, how: scripts::Use) -> bool {
         let how = match how {
             scripts::Use::Read => Use::Read,
             scripts::Use::Write => Use::Write,
@@ -322,7 +322,7 @@ impl Host for Surroundings<'_, '_> {
     }
 
     fn now(&mut self) -> Duration {
-        Duration::from_nanos(self.cx.wall())
+        Duration::from_nanos(self.cx.wall_ns())
     }
 
     fn random(&mut self) -> u32 {
@@ -389,7 +389,7 @@ impl Host for Surroundings<'_, '_> {
         }
     }
 
-    fn over(&mut self, again: bool) {
+    fn ended(&mut self, again: bool) {
         self.script.armed.set(again);
         if *self.script.kind == Type::Driver {
             self.cx.end();

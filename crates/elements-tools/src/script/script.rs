@@ -138,12 +138,12 @@ impl<K: Kind> Element for Script<K> {
 }
 
 impl<K: Kind> DynamicHandlers for Script<K> {
-    fn offers(config: &Config, name: &str, wanted: Use) -> bool {
-        config.offers(name, wanted)
+    fn has_handler(config: &Config, name: &str, wanted: Use) -> bool {
+        config.has_handler(name, wanted)
     }
 
-    fn offered(&self, name: &str, argument: &str, wanted: Use) -> Job {
-        self.0.offered(name, argument, wanted)
+    fn handler_job(&self, name: &str, argument: &str, wanted: Use) -> Job {
+        self.0.handler_job(name, argument, wanted)
     }
 }
 

@@ -8,7 +8,7 @@ fn printed(text: &str, time: Duration) -> String {
     let run = |mut bench: Bench| {
         bench.run();
         bench.advance(time);
-        assert_eq!(bench.said(), "", "{text}");
+        assert_eq!(bench.messages(), "", "{text}");
         (bench.printed(), bench.graph().stopped())
     };
     let strict = run(Bench::strict(crate::with_basics(), text));
@@ -92,7 +92,10 @@ fn scripts_that_loop_are_given_up_and_the_others_go_on() {
         "s0 :: Script(label a, goto a); s1 :: Script(wait 1, stop)",
     );
     bench.advance(2 * SECOND);
-    assert_eq!(bench.said(), "s0 :: Script: too many jumps, giving up\n");
+    assert_eq!(
+        bench.messages(),
+        "s0 :: Script: too many jumps, giving up\n"
+    );
     assert!(bench.graph().stopped());
 }
 
@@ -169,9 +172,9 @@ fn scripts_call_each_other_and_themselves() {
     let mut bench = Bench::strict(crate::with_basics(), text);
     bench.run();
     assert_eq!(bench.try_read("a.run", "5"), Ok("done".into()));
-    assert_eq!(bench.said(), "");
+    assert_eq!(bench.messages(), "");
     let _ = bench.try_read("endless.run", "");
-    assert!(bench.said().contains("scripts call each other"));
+    assert!(bench.messages().contains("scripts call each other"));
     assert_eq!(bench.try_read("a.run", "5"), Ok("done".into()));
 }
 
@@ -206,7 +209,7 @@ fn errors_are_said_with_the_scripts_name() {
     let text = "s :: Script(read no.such, write no.such 1, error \"bad luck\", print 'never')";
     let mut bench = Bench::strict(crate::with_basics(), text);
     bench.run();
-    let said = bench.said();
+    let said = bench.messages();
     assert_eq!(
         said.matches("While executing 's :: Script':\n  ").count(),
         1,

@@ -1,7 +1,7 @@
 //! Opening sockets of all kinds, as servers and as clients.
 
-use super::cannot;
 use super::exchange::Settings;
+use super::io_error_text;
 use rustix::fs::Mode;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt;
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 /// Time limit for a TCP server to answer before the start.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
@@ -140,7 +140,7 @@ impl Role {
         let what = format!("listen at {}", self.address);
         let remedy = "name an unused address of this host, or say CLIENT true to connect \
                       to it";
-        let socket = cannot(open(), what, remedy)?;
+        let socket = io_error_text(open(), what, remedy)?;
         Ok(match self.stream {
             true => Wire::Listens(socket),
             false => Wire::Serves(socket),
@@ -148,11 +148,11 @@ impl Role {
     }
 
     fn connect(&self, files: &mut Vec<String>) -> Result<Wire, String> {
-        let socket = cannot(self.socket(), "open a socket", "see `ulimit -n`")?;
+        let socket = io_error_text(self.socket(), "open a socket", "see `ulimit -n`")?;
         if let Some(local) = &self.local {
             let bound = self.bind(&socket, local, files);
             let remedy = "name an unused local address of this host";
-            cannot(bound, format!("send from {local}"), remedy)?;
+            io_error_text(bound, format!("send from {local}"), remedy)?;
         }
         let link = || {
             match &self.address {
@@ -161,7 +161,7 @@ impl Role {
                     return Ok(Wire::Annotated(socket, to.port()));
                 }
                 Address::Ip(to) if self.stream => {
-                    socket.connect_timeout(&(*to).into(), PATIENCE)?;
+                    socket.connect_timeout(&(*to).into(), CONNECT_TIMEOUT)?;
                 }
                 to => socket.connect(&to.system()?)?,
             }
@@ -169,7 +169,7 @@ impl Role {
             Ok(Wire::Connected(socket))
         };
         let remedy = "start the server first, or say CLIENT false to be the server";
-        cannot(link(), format!("connect to {}", self.address), remedy)
+        io_error_text(link(), format!("connect to {}", self.address), remedy)
     }
 
     /// Binds the socket; a file without a listener is replaced.

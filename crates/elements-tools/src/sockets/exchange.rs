@@ -70,7 +70,7 @@ impl Settings {
 }
 
 /// A packet that has come.
-pub(super) struct Came {
+pub(super) struct ReceivedPacket {
     /// Length in bytes.
     pub(super) len: usize,
     /// True if the packet is to be forwarded.
@@ -83,10 +83,10 @@ pub(super) trait Link {
     fn send(&mut self, packet: &Packet) -> io::Result<usize>;
 
     /// Receives into `buffer`.
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Came>;
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<ReceivedPacket>;
 
     /// Maintains the link, once a turn. Returns true if there is a peer to send to.
-    fn tend(&mut self) -> bool {
+    fn maintain_link(&mut self) -> bool {
         true
     }
 }
@@ -138,7 +138,7 @@ impl Exchange {
     /// Runs a turn: sends waiting or pulled packets, then receives.
     pub(super) fn task(&mut self, link: &mut impl Link, cx: &mut Cx) -> Did {
         let mut worked = self.flush(link, cx);
-        let sends = link.tend();
+        let sends = link.maintain_link();
         self.polls = false;
         if self.pulls && sends && self.waiting.is_empty() {
             let came = cx.pull(0, cx.burst(), &mut self.waiting) > 0;

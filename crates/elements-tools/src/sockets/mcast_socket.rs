@@ -31,8 +31,8 @@
 //! - `TIMESTAMP`: true if received packets get the time as their timestamp. Default true.
 //! - `HEADROOM`: minimum number of free bytes before a received packet. Default 28.
 
-use super::cannot;
-use super::exchange::{Came, Exchange, Link, Settings};
+use super::exchange::{Exchange, Link, ReceivedPacket, Settings};
+use super::io_error_text;
 use crate::prelude::*;
 use arguments::service::Port;
 use engine::external::{self, External};
@@ -48,7 +48,7 @@ const INTERFACE: &str = "make SOURCEIP an address of this host whose interface i
                          multicast";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Where {
+struct GroupAddress {
     group: SocketAddrV4,
     /// Unspecified where the system chooses.
     source: SocketAddrV4,
@@ -57,7 +57,7 @@ struct Where {
 }
 
 pub(crate) struct Config {
-    place: Where,
+    place: GroupAddress,
     /// Opened before the start; over a hot swap it stays with the element that has the same arguments.
     sockets: Arc<OnceLock<Sockets>>,
 }
@@ -68,7 +68,7 @@ struct Sockets {
     sender: UdpSocket,
     group: SocketAddr,
     /// The sender's address, where it is known.
-    own: Option<SocketAddr>,
+    source_address: Option<SocketAddr>,
 }
 
 pub(crate) struct McastSocket {
@@ -78,13 +78,13 @@ pub(crate) struct McastSocket {
 
 struct Group(Arc<OnceLock<Sockets>>);
 
-impl Where {
+impl GroupAddress {
     fn open(&self) -> Result<Sockets, String> {
         let group = self.group;
         let receive = format!("receive packets to {group}");
-        let receiver = cannot(self.receiver(), receive, INTERFACE)?;
+        let receiver = io_error_text(self.receiver(), receive, INTERFACE)?;
         let send = format!("send from {} to {group}", self.source);
-        let sender = cannot(
+        let sender = io_error_text(
             self.sender(),
             send,
             "make SOURCEIP an address of this host, and SOURCEPORT a port that no program uses",
@@ -92,7 +92,7 @@ impl Where {
         let own = sender.local_addr().ok();
         Ok(Sockets {
             receiver,
-            own: own.filter(|_| !self.source.ip().is_unspecified()),
+            source_address: own.filter(|_| !self.source.ip().is_unspecified()),
             sender,
             group: group.into(),
         })
@@ -132,11 +132,11 @@ impl Link for Group {
         sockets.sender.send_to(packet.data(), sockets.group)
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Came> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<ReceivedPacket> {
         let sockets = self.0.get().ok_or(ErrorKind::WouldBlock)?;
         let (len, from) = sockets.receiver.recv_from(buffer)?;
-        let wanted = sockets.own != Some(from);
-        Ok(Came { len, wanted })
+        let wanted = sockets.source_address != Some(from);
+        Ok(ReceivedPacket { len, wanted })
     }
 }
 
@@ -167,7 +167,7 @@ impl Element for McastSocket {
             );
         }
         Config {
-            place: Where {
+            place: GroupAddress {
                 group: SocketAddrV4::new(group, port),
                 source: SocketAddrV4::new(source, source_port.0),
                 back: args.key(
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn wait_for_drop(bench: &mut Bench, n: u64) {
-        testkit::until("its own packets to come back", || {
+        testkit::wait_until("its own packets to come back", || {
             bench.run();
             bench.drops("m", "own") >= n
         });

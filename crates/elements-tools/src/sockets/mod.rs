@@ -1,6 +1,6 @@
+mod access_tables;
 mod endpoint;
 mod exchange;
-mod guard;
 mod mcast_socket;
 mod socket;
 
@@ -14,7 +14,7 @@ pub const CLASSES: &[Class] = &[
     Class::of::<socket::Socket>(),
 ];
 
-/// Turns an error of the system into a sentence: what could not be done, why, and what to do.
-fn cannot<T>(result: io::Result<T>, what: impl Display, remedy: &str) -> Result<T, String> {
+/// Converts a system error to a sentence with the failed action, the reason and the remedy.
+fn io_error_text<T>(result: io::Result<T>, what: impl Display, remedy: &str) -> Result<T, String> {
     result.map_err(|e| format!("cannot {what}: {}; {remedy}", arguments::show::reason(&e)))
 }

@@ -35,12 +35,12 @@
 //! - `VERBOSE`: true to log connections that open and close. Default false.
 //! - `PROPER`: accepted for compatibility with Click.
 
+use super::access_tables::{AccessTables, Lists};
 use super::endpoint::{Address, Bound, Role, Wire};
-use super::exchange::{Came, Exchange, Link, Settings};
-use super::guard::{Guard, Lists};
+use super::exchange::{Exchange, Link, ReceivedPacket, Settings};
 use crate::prelude::*;
 use arguments::service::Port;
-use elements::complain::complain;
+use elements::stderr_messages::complain;
 use engine::external::{self, External};
 use socket2::{SockAddr, Socket as Descriptor};
 use std::io::{self, ErrorKind, Read, Write};
@@ -65,17 +65,17 @@ pub(crate) struct Socket {
 struct Line {
     name: String,
     config: Arc<Config>,
-    guard: Guard,
+    guard: AccessTables,
     /// The connection that a server has accepted.
     accepted: Option<Descriptor>,
     /// Sender of the last datagram to a server.
     peer: Option<SockAddr>,
     /// The connection of a client has ended.
-    over: bool,
+    client_gone: bool,
 }
 
 impl Line {
-    fn say(&self, what: &str) {
+    fn log(&self, what: &str) {
         if self.config.verbose {
             complain(&format!("{}: {what}", self.name));
         }
@@ -92,20 +92,20 @@ impl Line {
         };
         if !self.lets_in(&from) {
             let from = from.as_socket().map(|a| a.to_string()).unwrap_or_default();
-            return self.say(&format!("denied connection from {from}"));
+            return self.log(&format!("denied connection from {from}"));
         }
         if self.config.role.ready(&socket).is_ok() {
             let from = from.as_socket().map(|a| a.to_string());
             let from = from.unwrap_or_else(|| "local client".to_owned());
-            self.say(&format!("opened connection from {from}"));
+            self.log(&format!("opened connection from {from}"));
             self.accepted = Some(socket);
         }
     }
 
     /// The stream has ended, or is broken.
     fn close(&mut self) {
-        self.say("closed connection");
-        self.over = true;
+        self.log("closed connection");
+        self.client_gone = true;
         self.accepted = None;
     }
 
@@ -113,13 +113,13 @@ impl Line {
     fn stream<'a>(&'a self, bound: &'a Bound) -> Option<&'a Descriptor> {
         match &bound.wire {
             Wire::Listens(_) => self.accepted.as_ref(),
-            Wire::Connected(socket) => Some(socket).filter(|_| !self.over),
+            Wire::Connected(socket) => Some(socket).filter(|_| !self.client_gone),
             Wire::Serves(socket) | Wire::Annotated(socket, _) => Some(socket),
         }
     }
 
     /// Ends a stream whose socket gives an error.
-    fn heed<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+    fn check_result<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
         let waits =
             |e: &io::Error| matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted);
         if self.config.role.stream && result.as_ref().is_err_and(|e| !waits(e)) {
@@ -149,10 +149,10 @@ impl Link for Line {
                 socket.send_to(packet.data(), &to.into())
             }
         };
-        self.heed(sent)
+        self.check_result(sent)
     }
 
-    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Came> {
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<ReceivedPacket> {
         let config = Arc::clone(&self.config);
         let bound = config.bound.get().ok_or(ErrorKind::WouldBlock)?;
         let mut socket = self.stream(bound).ok_or(ErrorKind::WouldBlock)?;
@@ -165,15 +165,15 @@ impl Link for Line {
         if peer.is_some() && wanted {
             self.peer = peer;
         }
-        let len = self.heed(read)?;
+        let len = self.check_result(read)?;
         if len == 0 && config.role.stream {
             self.close();
             return Err(ErrorKind::WouldBlock.into());
         }
-        Ok(Came { len, wanted })
+        Ok(ReceivedPacket { len, wanted })
     }
 
-    fn tend(&mut self) -> bool {
+    fn maintain_link(&mut self) -> bool {
         let config = Arc::clone(&self.config);
         match config.bound.get().map(|b| &b.wire) {
             Some(Wire::Listens(listener)) => {
@@ -183,7 +183,7 @@ impl Link for Line {
                 self.accepted.is_some()
             }
             Some(Wire::Serves(_)) => self.peer.is_some(),
-            Some(Wire::Connected(_)) => !self.over,
+            Some(Wire::Connected(_)) => !self.client_gone,
             Some(Wire::Annotated(..)) => true,
             None => false,
         }
@@ -270,10 +270,10 @@ impl Element for Socket {
             line: Line {
                 name: init.name.to_owned(),
                 config: Arc::clone(config),
-                guard: Guard::new(&config.lists, init),
+                guard: AccessTables::new(&config.lists, init),
                 accepted: None,
                 peer: None,
-                over: false,
+                client_gone: false,
             },
             exchange: Exchange::new(&config.role.settings, init),
         }
@@ -300,7 +300,8 @@ impl Element for Socket {
     fn take(&mut self, old: Socket) {
         if Arc::ptr_eq(&self.line.config.bound, &old.line.config.bound) {
             let (line, old) = (&mut self.line, old.line);
-            (line.accepted, line.peer, line.over) = (old.accepted, old.peer, old.over);
+            (line.accepted, line.peer, line.client_gone) =
+                (old.accepted, old.peer, old.client_gone);
         }
         self.exchange.take(old.exchange);
     }

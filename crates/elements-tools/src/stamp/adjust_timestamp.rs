@@ -15,7 +15,7 @@
 
 use crate::prelude::*;
 use arguments::units;
-use captures::when::Span;
+use captures::time_window::Span;
 
 #[derive(Clone, Copy)]
 pub(super) struct AdjustTimestamp {

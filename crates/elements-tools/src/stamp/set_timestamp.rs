@@ -13,7 +13,7 @@
 //! - `FIRST`: true if the FIRST_TIMESTAMP annotation is set instead. Default false.
 
 use crate::prelude::*;
-use captures::when::Moment;
+use captures::time_window::Moment;
 
 #[derive(Clone, Copy)]
 pub(super) struct SetTimestamp {

@@ -12,7 +12,7 @@
 //!   time now; `FIRST`, since the packet's FIRST_TIMESTAMP annotation. Default RANGE.
 
 use crate::prelude::*;
-use captures::when;
+use captures::time_window;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -77,7 +77,7 @@ impl Element for SetTimestampDelta {
 
     const HANDLERS: &'static [Handler<SetTimestampDelta>] = &[
         Handler::text("first", "the first timestamp that was not zero", |e, _| {
-            Ok(when::show(e.first))
+            Ok(time_window::show(e.first))
         }),
         Handler::set(
             "reset",

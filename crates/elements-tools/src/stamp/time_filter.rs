@@ -22,8 +22,8 @@
 
 use crate::prelude::*;
 use arguments::units;
-use captures::when::{self, Moment, Place, Span, Window};
-use elements::source::end::End;
+use captures::time_window::{self, Moment, Span, Window, WindowPosition};
+use elements::source::end_action::End;
 use engine::graph::call::HandlerCall;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,7 +54,7 @@ const OTHER: u8 = 1;
 fn at_time(call: &HandlerCall, stamp: i64) -> HandlerCall {
     HandlerCall {
         path: call.path.clone(),
-        value: call.value.replace("$t", &when::show(stamp)),
+        value: call.value.replace("$t", &time_window::show(stamp)),
     }
 }
 
@@ -68,9 +68,9 @@ impl TimeFilter {
             if let Err(wrong) = call.write(cx) {
                 cx.say(&wrong.to_string());
             }
-            let place = state.borrow_mut().window.place(stamp);
+            let place = state.borrow_mut().window.position(stamp);
             match place {
-                Place::Inside => cx.emit(0, packet),
+                WindowPosition::Inside => cx.emit(0, packet),
                 _ if other => cx.emit(usize::from(OTHER), packet),
                 _ => cx.drop(packet, OUT_OF_RANGE),
             }
@@ -79,21 +79,22 @@ impl TimeFilter {
 
     /// True if a packet of this time passes; and, for the first packet after the window, the handler to write. Also
     /// asks the router to stop, if that is configured.
-    fn judge(&self, stamp: i64, cx: &mut Cx) -> (bool, Option<&HandlerCall>) {
+    fn check(&self, stamp: i64, cx: &mut Cx) -> (bool, Option<&HandlerCall>) {
         let mut state = self.state.borrow_mut();
-        let place = state.window.place(stamp);
-        let first_behind = place == Place::Behind && !std::mem::replace(&mut state.told, true);
+        let place = state.window.position(stamp);
+        let first_behind =
+            place == WindowPosition::Behind && !std::mem::replace(&mut state.told, true);
         let end = &self.config.end;
         if first_behind && end.stop {
             cx.stop();
         }
         let call = end.call.as_ref().filter(|_| first_behind);
-        (place == Place::Inside, call)
+        (place == WindowPosition::Inside, call)
     }
 
     fn filter(&self, packet: Packet, cx: &mut Cx) {
         let stamp = super::get(&packet, false);
-        match self.judge(stamp, cx) {
+        match self.check(stamp, cx) {
             (true, _) => cx.emit(0, packet),
             (false, Some(call)) => self.call(call, packet, stamp, cx),
             (false, None) => cx.send(packet, Verdict::reject(OUT_OF_RANGE, OTHER)),
@@ -135,7 +136,7 @@ impl Element for TimeFilter {
 
     fn start(&mut self, cx: &mut Cx) {
         let now = cx.timestamp() as i64;
-        self.state.borrow_mut().window.begin(now);
+        self.state.borrow_mut().window.fix_bounds(now);
     }
 
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
@@ -151,7 +152,7 @@ impl Element for TimeFilter {
         cx.pull(0, max, &mut batch);
         for packet in batch.drain() {
             let stamp = super::get(&packet, false);
-            let (passes, call) = self.judge(stamp, cx);
+            let (passes, call) = self.check(stamp, cx);
             if passes {
                 into.push(packet);
                 continue;
@@ -172,7 +173,7 @@ impl Element for TimeFilter {
 
     const HANDLERS: &'static [Handler<TimeFilter>] = &[
         Handler::text("start", "the window's start", |e, _| {
-            Ok(when::show(e.state.borrow().window.start()))
+            Ok(time_window::show(e.state.borrow().window.start()))
         }),
         Handler::set("start", "see START", |e, value, _| {
             let start = units::parse::<Moment>(value)?;
@@ -180,7 +181,7 @@ impl Element for TimeFilter {
             Ok(())
         }),
         Handler::text("end", "the window's end", |e, _| {
-            Ok(when::show(e.state.borrow().window.end()))
+            Ok(time_window::show(e.state.borrow().window.end()))
         }),
         Handler::set("end", "see END", |e, value, _| {
             let end = units::parse::<Moment>(value)?;
@@ -189,7 +190,7 @@ impl Element for TimeFilter {
         }),
         Handler::text("interval", "the window's length", |e, _| {
             let window = e.state.borrow().window;
-            Ok(when::show(window.end().wrapping_sub(window.start())))
+            Ok(time_window::show(window.end().wrapping_sub(window.start())))
         }),
         Handler::set("interval", "see INTERVAL", |e, value, _| {
             let length = units::parse::<Span>(value)?;

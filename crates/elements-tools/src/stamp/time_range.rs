@@ -9,7 +9,7 @@
 //! - `SIMPLE`: true if packets come in the order of their timestamps, which saves a comparison. Default false.
 
 use crate::prelude::*;
-use captures::when::show;
+use captures::time_window::show;
 
 #[derive(Clone, Copy)]
 pub(super) struct TimeRange {
@@ -19,7 +19,7 @@ pub(super) struct TimeRange {
 }
 
 impl TimeRange {
-    fn ends(&self) -> (i64, i64) {
+    fn bounds(&self) -> (i64, i64) {
         self.range.unwrap_or((0, 0))
     }
 }
@@ -59,15 +59,17 @@ impl Element for TimeRange {
 
     const HANDLERS: &'static [Handler<TimeRange>] = &[
         Handler::text("first", "the earliest timestamp", |e, _| {
-            Ok(show(e.ends().0))
+            Ok(show(e.bounds().0))
         }),
-        Handler::text("last", "the latest timestamp", |e, _| Ok(show(e.ends().1))),
+        Handler::text("last", "the latest timestamp", |e, _| {
+            Ok(show(e.bounds().1))
+        }),
         Handler::text("range", "the earliest and the latest timestamp", |e, _| {
-            let (first, last) = e.ends();
+            let (first, last) = e.bounds();
             Ok(format!("{} {}", show(first), show(last)))
         }),
         Handler::text("interval", "time between the two", |e, _| {
-            let (first, last) = e.ends();
+            let (first, last) = e.bounds();
             Ok(show(last.wrapping_sub(first)))
         }),
         Handler::set("reset", "forgets all that it has seen", |e, _, _| {

@@ -66,7 +66,7 @@ pub(super) struct TimeSortedSched {
     waiting: Vec<usize>,
     number: u64,
     /// Timestamp of the last packet that left.
-    last: Option<i64>,
+    last_left: Option<i64>,
     well_ordered: bool,
 }
 
@@ -119,7 +119,7 @@ impl Element for TimeSortedSched {
             heap: BinaryHeap::new(),
             waiting: vec![0; init.inputs],
             number: 0,
-            last: None,
+            last_left: None,
             well_ordered: true,
         }
     }
@@ -135,8 +135,8 @@ impl Element for TimeSortedSched {
                 return;
             };
             self.waiting[first.input] -= 1;
-            self.well_ordered &= self.last.is_none_or(|last| last <= first.stamp);
-            self.last = Some(first.stamp);
+            self.well_ordered &= self.last_left.is_none_or(|last| last <= first.stamp);
+            self.last_left = Some(first.stamp);
             into.push(first.packet);
         }
     }
@@ -146,7 +146,7 @@ impl Element for TimeSortedSched {
     }
 
     fn take(&mut self, old: TimeSortedSched) {
-        (self.last, self.well_ordered) = (old.last, old.well_ordered);
+        (self.last_left, self.well_ordered) = (old.last_left, old.well_ordered);
         self.number = old.number;
         // Packets of removed inputs leave with those of the last remaining one.
         let Some(last) = self.waiting.len().checked_sub(1) else {

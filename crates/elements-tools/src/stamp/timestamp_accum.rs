@@ -5,7 +5,7 @@
 //! ```
 
 use crate::prelude::*;
-use captures::when::show;
+use captures::time_window::show;
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct TimestampAccum {

@@ -49,12 +49,12 @@
 //!   Default false.
 
 use super::arp_table::{self, ArpTable};
-use super::station::Station;
-use super::table::{self, Manner};
+use super::own_address::Station;
+use super::table::{self, QueryPolicy};
 use crate::ip4;
 use crate::peer;
 use crate::prelude::*;
-use forwarding::neighbour::{Event, Face, Found, Link, Resolver};
+use forwarding::neighbour::{Event, Face, Link, Resolution, Resolver};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -83,15 +83,15 @@ pub(super) struct Config {
     ether: EtherAddr,
     broadcast: Option<Ipv4Addr>,
     broadcast_poll: bool,
-    own: Arc<Link<u32>>,
-    /// Full name of the ARPTable that replaces `own`, and its link once resolved.
+    own_link: Arc<Link<u32>>,
+    /// Full name of the ARPTable that replaces `own_link`, and its link once resolved.
     table: Option<String>,
     named: OnceLock<Arc<Link<u32>>>,
 }
 
 impl Config {
     fn link(&self) -> &Arc<Link<u32>> {
-        self.named.get().unwrap_or(&self.own)
+        self.named.get().unwrap_or(&self.own_link)
     }
 
     /// Resolves the ARPTable that the configuration names, if any.
@@ -219,7 +219,7 @@ struct Sending<'a, 'c> {
     cx: &'a mut Cx<'c>,
     /// Next hop for which the sender's header was made, since packets of a batch often share their next hop. Initially
     /// a value that is no address.
-    last: u64,
+    last_next_hop: u64,
 }
 
 // Pseudo-verdicts of packets that wait or are discarded; their ports have no meaning.
@@ -230,7 +230,7 @@ impl Sending<'_, '_> {
     #[inline]
     fn step(&mut self, packet: &mut Packet) -> Verdict {
         let bytes = packet.anno().dst4();
-        if u64::from(u32::from_ne_bytes(bytes)) != self.last
+        if u64::from(u32::from_ne_bytes(bytes)) != self.last_next_hop
             && let Err(verdict) = self.turn_to(bytes, packet)
         {
             return verdict;
@@ -250,7 +250,7 @@ impl Sending<'_, '_> {
         }
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         let found = match sender.config.group(Ipv4Addr::from(key)) {
-            Some(mac) => Found::Known(mac),
+            Some(mac) => Resolution::Known(mac),
             None => {
                 sender.cause = (packet.cold().timestamp, packet.vlan_tci());
                 let now = cx.now();
@@ -260,19 +260,20 @@ impl Sending<'_, '_> {
             }
         };
         match found {
-            Found::Known(mac) => {
-                (self.last, sender.header) = (u32::from_ne_bytes(bytes).into(), sender.header(mac));
+            Resolution::Known(mac) => {
+                (self.last_next_hop, sender.header) =
+                    (u32::from_ne_bytes(bytes).into(), sender.header(mac));
             }
-            Found::Wait => return Err(WAIT),
-            Found::Unreachable => return Err(GIVE_UP),
-            Found::TableFull => return Err(Verdict::drop(TABLE_FULL)),
-            Found::TooMany => return Err(Verdict::drop(RATE_LIMITED)),
+            Resolution::Wait => return Err(WAIT),
+            Resolution::Unreachable => return Err(GIVE_UP),
+            Resolution::TableFull => return Err(Verdict::drop(TABLE_FULL)),
+            Resolution::TooMany => return Err(Verdict::drop(RATE_LIMITED)),
         }
         Ok(())
     }
 
     /// Handles a packet that is not sent as a frame.
-    fn keep(&mut self, packet: Packet, verdict: Verdict) {
+    fn hold_or_drop(&mut self, packet: Packet, verdict: Verdict) {
         let (sender, cx) = (&mut *self.sender, &mut *self.cx);
         match verdict.reason() {
             Some(reason) => sender.drop(packet, reason, cx),
@@ -298,17 +299,17 @@ impl ArpQuerier {
             resolver,
             sender,
             cx,
-            last: u64::MAX,
+            last_next_hop: u64::MAX,
         };
         batch.split(
             &mut sending,
             |packet, sending| sending.step(packet),
-            |packet, verdict, sending| sending.keep(packet, verdict),
+            |packet, verdict, sending| sending.hold_or_drop(packet, verdict),
         );
     }
 
     /// Processes an ARP frame. Returns false for any other frame.
-    fn hear(&mut self, frame: &[u8], cx: &mut Cx) -> bool {
+    fn process_arp(&mut self, frame: &[u8], cx: &mut Cx) -> bool {
         let is_arp = frame.get(12..14) == Some(&ether::ARP.to_be_bytes());
         let Some(Ok(heard)) = frame.get(ether::LEN..).map(Arp::new_checked) else {
             return false;
@@ -335,7 +336,7 @@ impl ArpQuerier {
             resolver.answered(key, mac, now, &mut act);
         } else {
             let make = op == arp::REQUEST && to_us && config.on_link(ip);
-            resolver.heard(key, mac, make, now, &mut act);
+            resolver.learn(key, mac, make, now, &mut act);
         }
         true
     }
@@ -373,8 +374,8 @@ impl Element for ArpQuerier {
             "age at which it is queried again",
         );
         let manner = match args.outputs() > UNREACHABLE {
-            true => Manner::ThreeTimes,
-            false => Manner::OnAndOn,
+            true => QueryPolicy::ThreeTimes,
+            false => QueryPolicy::Unlimited,
         };
         let bounds = table::bounds(args, manner, poll);
         let broadcast = args.key_maybe("BROADCAST", "address of all stations");
@@ -391,7 +392,7 @@ impl Element for ArpQuerier {
             ether: ether.or(us.ether).unwrap_or_default(),
             broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
             broadcast_poll,
-            own: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
+            own_link: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
             table,
             named: OnceLock::new(),
         }
@@ -399,7 +400,7 @@ impl Element for ArpQuerier {
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpQuerier {
         config.find(init);
-        config.link().tell(init.now);
+        config.link().set_now(init.now);
         ArpQuerier {
             resolver: Resolver::new(config.link(), init.workers),
             sender: Sender {
@@ -420,7 +421,7 @@ impl Element for ArpQuerier {
             self.send(batch, cx);
         } else {
             for packet in batch.drain() {
-                if self.hear(packet.data(), cx) {
+                if self.process_arp(packet.data(), cx) {
                     cx.drop(packet, LEARNED);
                 } else {
                     self.sender.drop(packet, BAD_ARP, cx);
@@ -448,14 +449,14 @@ impl Element for ArpQuerier {
     }
 
     fn inherit(config: &mut Config, old: &Config) {
-        config.own = Link::inherit(&config.own, &old.own);
+        config.own_link = Link::inherit(&config.own_link, &old.own_link);
     }
 
     fn take(&mut self, old: ArpQuerier) {
         let config = &self.sender.config;
         if config.ether != old.sender.config.ether {
             // The interface has changed: new queries find the neighbours there, and announce this router's address.
-            config.own.clear(false);
+            config.own_link.clear(false);
         }
         self.resolver.take(old.resolver);
     }
@@ -525,7 +526,7 @@ impl Element for ArpQuerier {
 
 impl Resources for ArpQuerier {
     fn memory(config: &Config) -> usize {
-        config.own.memory()
+        config.own_link.memory()
     }
 }
 

@@ -79,7 +79,7 @@ impl Element for ArpResponder {
                     for entry in entries {
                         if order.put(&mut table, entry) {
                             let twice = format!("multiple entries for {}", entry.0);
-                            args.say(Severity::Warning, twice);
+                            args.report(Severity::Warning, twice);
                         }
                     }
                 }

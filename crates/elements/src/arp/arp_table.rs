@@ -19,7 +19,7 @@
 //! - `CAPACITY_SLIM_FACTOR`: when too many packets wait, one of this number is dropped. Default 2.
 //! - `TIMEOUT`: time for which an entry is kept without an answer; 0 = for ever. Default 5 minutes.
 
-use super::table::{self, Manner};
+use super::table::{self, QueryPolicy};
 use crate::prelude::*;
 use forwarding::neighbour::Link;
 use std::time::Duration;
@@ -38,14 +38,14 @@ impl Element for ArpTable {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let bounds = table::bounds(args, Manner::OnAndOn, Duration::from_secs(60));
+        let bounds = table::bounds(args, QueryPolicy::Unlimited, Duration::from_secs(60));
         Config {
             link: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
         }
     }
 
     fn new(config: &Arc<Config>, init: &Init) -> ArpTable {
-        config.link.tell(init.now);
+        config.link.set_now(init.now);
         ArpTable(Arc::clone(config))
     }
 

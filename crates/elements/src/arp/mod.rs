@@ -1,7 +1,7 @@
 mod arp_querier;
 mod arp_responder;
 mod arp_table;
-mod station;
+mod own_address;
 mod table;
 
 pub use arp_querier::face;

@@ -13,16 +13,16 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// Schedule of queries.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum QueryPolicy {
     /// Queries for every packet: up to ten within a second, then one every two seconds. Packets wait until the table
     /// entry expires.
-    OnAndOn,
+    Unlimited,
     /// Three queries at intervals of a second; then the neighbour is unreachable (RFC 1122, 2.3.2.1).
     ThreeTimes,
 }
 
 /// Parses the table's arguments. An answer is confirmed again at the age of `poll`.
-pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds {
+pub(super) fn bounds(args: &mut Args, manner: QueryPolicy, poll: Duration) -> Bounds {
     let packets = args.capacity("CAPACITY", 2048, "packets that may wait; 0 = 1048576");
     let entries: usize = args.key("ENTRY_CAPACITY", 4096, "neighbours in the table; 0 = 65536");
     let each = args.key(
@@ -66,14 +66,14 @@ pub(super) fn bounds(args: &mut Args, manner: Manner, poll: Duration) -> Bounds 
         },
         packets,
         packets_each: if each == 0 { usize::MAX } else { each },
-        slim: slim.max(1),
+        drop_divisor: slim.max(1),
         asks: neighbour::asks(args),
         timing: match manner {
-            Manner::ThreeTimes => timing,
-            Manner::OnAndOn => Timing {
+            QueryPolicy::ThreeTimes => timing,
+            QueryPolicy::Unlimited => Timing {
                 retry: 100 * MILLISECOND,
                 tries: 10,
-                slow: Some(2000 * MILLISECOND),
+                slow_interval: Some(2000 * MILLISECOND),
                 ..timing
             },
         },
@@ -86,7 +86,7 @@ pub(super) fn show(link: &Link<u32>) -> String {
     entries.sort_unstable_by_key(|(ip, ..)| std::cmp::Reverse(*ip));
     let mut text = String::new();
     for (ip, neighbour, age) in entries {
-        let known = u8::from(neighbour.known().is_some() && !link.outlived(age));
+        let known = u8::from(neighbour.known().is_some() && !link.has_expired(age));
         let mac = match neighbour.mac {
             EtherAddr::ZERO => EtherAddr::BROADCAST,
             mac => mac,
@@ -132,6 +132,6 @@ pub(super) fn clear(link: &Link<u32>) -> Result<String, String> {
 fn refused(why: Refused) -> String {
     match why {
         Refused::Full => "the table is full; give ENTRY_CAPACITY a larger value".to_owned(),
-        Refused::Busy => "the entry is being changed at this moment; try again".to_owned(),
+        Refused::Contended => "the entry is being changed at this moment; try again".to_owned(),
     }
 }

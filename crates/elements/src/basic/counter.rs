@@ -120,7 +120,7 @@ impl arguments::units::FromArg for Raw {
         Raw(String::new())
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.clone()
     }
 }
@@ -277,7 +277,7 @@ mod tests {
         let mut bench = Bench::strict(crate::CLASSES, text);
         bench.run();
         assert_eq!(
-            (bench.read("c.count").as_str(), bench.said()),
+            (bench.read("c.count").as_str(), bench.messages()),
             ("4", String::new())
         );
         assert!(bench.graph().stopped());

@@ -62,7 +62,7 @@ impl Element for Discard {
         let n = cx.pull(0, burst, &mut batch);
         self.count += n as u64;
         cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { cx.rest(0) }
+        if n > 0 { Did::Work } else { cx.idle_result(0) }
     }
 
     const HANDLERS: &'static [Handler<Discard>] = &[

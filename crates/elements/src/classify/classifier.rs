@@ -25,7 +25,7 @@
 //! - `PATTERN`: one per output, at most 255.
 
 use crate::prelude::*;
-use rules::{Compiled, Expr, HEADER, Headers, Outcome, Program, View, Within, pattern};
+use rules::{Compiled, Expr, HEADER, Headers, Outcome, Program, RangeTest, View, pattern};
 
 /// Configuration.
 pub struct Config {
@@ -36,7 +36,7 @@ pub struct Config {
 }
 
 /// True if these bytes are the same in all segments of a super-frame, if data begins with an Ethernet or an IP header.
-fn is_alike(within: &Within) -> bool {
+fn is_alike(within: &RangeTest) -> bool {
     let bytes = within.mask.to_be_bytes();
     let mut looked_at = (0..).zip(bytes).filter(|(_, mask)| *mask != 0);
     looked_at.all(|(i, _)| {
@@ -117,7 +117,7 @@ impl Element for Classifier {
         for pattern in &patterns {
             pattern.map(&mut |within| {
                 alike &= is_alike(within);
-                Expr::<Within>::TRUE
+                Expr::<RangeTest>::TRUE
             });
         }
         let rules: Vec<_> = (0..).map(Some).zip(patterns).collect();

@@ -136,11 +136,11 @@ fn number_of(name: &str) -> Option<usize> {
 }
 
 impl<K: Kind> DynamicHandlers for Classifier<K> {
-    fn offers(rules: &Rules, name: &str, _: Use) -> bool {
+    fn has_handler(rules: &Rules, name: &str, _: Use) -> bool {
         number_of(name).is_some_and(|number| number < rules.count())
     }
 
-    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+    fn handler_job(&self, name: &str, value: &str, wanted: Use) -> Job {
         let (rules, number) = (
             Arc::clone(&self.rules),
             number_of(name).unwrap_or(usize::MAX),

@@ -30,14 +30,14 @@
 
 use crate::prelude::*;
 use arguments::text_file::lines;
-use rules::{Family, FilterRules, Lane, Line, V4, Version, least, twice};
+use rules::{Family, FilterRules, Lane, Line, V4, Version, duplicate_name, min_len};
 use std::marker::PhantomData;
 use wire::Ipv4;
 use wire::ipv4::{MF, OFFSET_MASK};
 
 /// Constants of a class of filters.
 pub(super) trait Kind: Version {
-    /// True if a packet hides from rules what its destination will see; see [`hides_header`].
+    /// True if rules cannot see headers of a packet that its destination will process; see [`hides_header`].
     fn hides_header(packet: &Packet) -> bool;
     const CLASS: &'static str;
     const MANUAL: &'static str;
@@ -72,10 +72,10 @@ fn header_is_cut(fragment: &[u8]) -> bool {
     let Ok(ip) = Ipv4::new_checked(fragment) else {
         return false; // the class needs a checked header
     };
-    let least = least(ip.protocol());
+    let min_len = min_len(ip.protocol());
     match usize::from(ip.fragment_word() & OFFSET_MASK) * 8 {
-        0 => ip.payload().len() < least,
-        begin => begin < least,
+        0 => ip.payload().len() < min_len,
+        begin => begin < min_len,
     }
 }
 
@@ -115,7 +115,7 @@ impl<K: Kind> Element for Filter<K> {
         if let Some(file) = file {
             read_file(&file, &mut rules, args, K::FAMILY);
         }
-        if let Some(wrong) = twice(&rules) {
+        if let Some(wrong) = duplicate_name(&rules) {
             args.error_in_whole(wrong, "give one of them another name");
         }
         let outputs = rules.iter().map(Line::outputs).max().unwrap_or(0).max(1);
@@ -125,7 +125,7 @@ impl<K: Kind> Element for Filter<K> {
     fn new(rules: &Arc<FilterRules>, _: &Init) -> Filter<K> {
         Filter {
             rules: Arc::clone(rules),
-            hits: rules.lane(),
+            hits: rules.new_counters(),
             verdicts: Vec::new(),
             kind: PhantomData,
         }

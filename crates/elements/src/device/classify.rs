@@ -54,7 +54,7 @@ const MODES: [Mode; 5] = [
 type Wrong = (String, String);
 
 /// Classification that a port can perform in hardware.
-pub(super) struct OfPort {
+pub(super) struct PortClassification {
     /// Hash key; `None` if the mode does not hash.
     pub(super) key: Option<String>,
     /// True if the port has rules.
@@ -128,10 +128,10 @@ impl Classify {
     }
 
     /// Hardware classification for a value of CLASSIFY; `None` if no port supports the mode.
-    pub(super) fn of_port(text: &str) -> Option<OfPort> {
+    pub(super) fn of_port(text: &str) -> Option<PortClassification> {
         let asked = Classify::parse(&lang::args::unquoted_words(text)).ok()?;
         let key = asked.key("KEY").unwrap_or("symmetric");
-        Some(OfPort {
+        Some(PortClassification {
             key: matches!(asked.mode.name, "hash" | "flow").then(|| key.to_owned()),
             has_rules: matches!(asked.mode.name, "flow" | "address" | "prefix"),
             buckets: asked.buckets(),
@@ -243,7 +243,7 @@ pub(super) fn rewrite(router: &mut Router, options: &Options) -> Vec<Diagnostic>
         let Some((range, words)) = classify_argument(element) else {
             continue;
         };
-        let place = element.config.place(range);
+        let place = element.config.span_of(range);
         let done = Classify::parse(&words).and_then(|asked| put_in(router, index, &asked, place));
         if let Err((message, help)) = done {
             let element = &router.elements[index];
@@ -334,7 +334,7 @@ fn program(
     let [name] = asked.places.as_slice() else {
         return Err(wrong("`program` wants the name of one element".into()));
     };
-    let (input, outputs) = match router.loose.iter().find(|loose| loose.name == *name) {
+    let (input, outputs) = match router.unconnected.iter().find(|loose| loose.name == *name) {
         Some(loose) => {
             let [inputs] = loose.inputs.as_slice() else {
                 return Err(wrong(format!("`{name}` should have one input")));

@@ -46,18 +46,18 @@
 //! what FromDevice does anyway. `SNIFFER` (the kernel gets the packets of its interfaces, too) may only be true, and
 //! `OUTBOUND` and `BPF_FILTER` may only be off or empty. `ashlar click` accepts other values with a warning.
 
-use super::fill::Fill;
-use super::only::{self, Only};
-use super::pace::Pace;
+use super::fill_level::Fill;
+use super::frame_filter::{self, FrameFilter};
+use super::poll_interval::Pace;
 use super::rss::Rss;
 use super::rx_queues::{Owners, Queues};
 use crate::prelude::*;
 use arguments::units::Cores;
-use engine::external::{self, External, Fate};
+use engine::external::{self, External, OverflowLosses};
 use lang::Severity;
 use std::marker::PhantomData;
 use std::os::fd::RawFd;
-use steer::{Astray, PortTable, Receives, ReceivesOfClass, RxQueues, Table};
+use steer::{Misdelivered, PortTable, Receives, ReceivesOfClass, RxQueues, Table};
 
 pub(crate) struct Config {
     pub(super) device: String,
@@ -75,7 +75,7 @@ pub(crate) struct Config {
     pub(super) yields: bool,
     pub(super) owners: Arc<Owners>,
     /// Filter of frames; `None` for all.
-    pub(super) only: Option<Only>,
+    pub(super) only: Option<FrameFilter>,
 }
 
 impl PortTable for Config {
@@ -83,12 +83,12 @@ impl PortTable for Config {
         self.rss.as_ref().map(|rss| rss.table())
     }
 
-    fn astray(&self) -> Vec<Astray> {
+    fn misdelivered(&self) -> Vec<Misdelivered> {
         let rss = self.rss.as_ref();
         rss.map_or_else(Vec::new, |rss| rss.astray(&self.owners.by_worker()))
     }
 
-    fn redirect(&self, buckets: &[Astray]) -> Result<(), String> {
+    fn redirect(&self, buckets: &[Misdelivered]) -> Result<(), String> {
         match &self.rss {
             Some(rss) => rss.redirect(buckets, self.owners.by_worker()),
             None => Err("nothing is asked of the port".into()),
@@ -150,7 +150,7 @@ impl Style for Click {
 }
 
 /// Parses Click's additional keywords: frame filters, and options that are not supported.
-fn of_click(args: &mut Args) -> Option<Only> {
+fn of_click(args: &mut Args) -> Option<FrameFilter> {
     let method = args.key_maybe::<String>("METHOD", "accepted, and without effect");
     args.key_maybe::<u32>("HEADROOM", "accepted, and without effect");
     args.key_maybe::<String>("ENCAP", "accepted, and without effect");
@@ -175,12 +175,12 @@ fn of_click(args: &mut Args) -> Option<Only> {
     for (_, keyword, help) in asked.iter().filter(|a| a.0) {
         let wrong = format!("{keyword} is not supported");
         match args.as_click {
-            true => args.say(Severity::Warning, format!("{wrong}; {help}")),
+            true => args.report(Severity::Warning, format!("{wrong}; {help}")),
             false => args.error_in_whole(wrong, *help),
         }
     }
     let method = method.is_some_and(|method| method.eq_ignore_ascii_case("LINUX"));
-    Only::new(force_ip, (method && protocol != 0).then_some(protocol))
+    FrameFilter::new(force_ip, (method && protocol != 0).then_some(protocol))
 }
 
 pub(crate) struct FromDevice<S = Click> {
@@ -189,14 +189,14 @@ pub(crate) struct FromDevice<S = Click> {
     pace: Option<Pace>,
     fill: Fill,
     /// Number of packets received in the last run.
-    came: u64,
+    last_run_packets: u64,
     burst: usize,
     timestamp: bool,
     /// True if no element reads annotations, so that the port initialises none.
     bare: bool,
     /// True if elements downstream accept GSO super-frames.
     whole: bool,
-    only: Option<Only>,
+    only: Option<FrameFilter>,
     /// Batch for a poll; empty between polls.
     batch: Batch,
     count: u64,
@@ -207,7 +207,7 @@ impl<S: Style> Element for FromDevice<S> {
     const CONTRACT: Contract = Contract::new(S::CLASS, S::MANUAL)
         .ports(Ports::coded(&[], &["out"], "/h"))
         .gives(&[Facts::ETHER])
-        .drops(only::DROPS)
+        .drops(frame_filter::DROPS)
         .runs(Runs::AsTask)
         .extensions(
             const {
@@ -238,7 +238,7 @@ impl<S: Style> Element for FromDevice<S> {
             queues,
             pace: (config.yields && !init.as_click()).then(Pace::default),
             fill: Fill::default(),
-            came: 0,
+            last_run_packets: 0,
             burst: config.burst.unwrap_or(crate::burst::burst(init)).max(1),
             timestamp,
             bare: init.bare && !timestamp && config.only.is_none(),
@@ -256,9 +256,9 @@ impl<S: Style> Element for FromDevice<S> {
             return Did::End;
         }
         if let Some(pace) = &mut self.pace
-            && let Some(until) = pace.rests(cx.now())
+            && let Some(until) = pace.pause_end(cx.now())
         {
-            self.came = 0;
+            self.last_run_packets = 0;
             cx.set_timer(until);
             return Did::Sleep;
         }
@@ -278,14 +278,14 @@ impl<S: Style> Element for FromDevice<S> {
                 each.for_each(|packet| packet.cold_mut().timestamp = now);
             }
             if let Some(only) = self.only {
-                only.sift(batch, cx);
+                only.filter(batch, cx);
             }
             came += received;
             has_more = received >= burst;
             has_more
         });
         self.fill.polled(has_more, &self.queues, cx);
-        self.came = came as u64;
+        self.last_run_packets = came as u64;
         match came {
             0 if self.queues.has_ended() => Did::End,
             0 => Did::Nothing,
@@ -356,7 +356,7 @@ impl<S: Style> Element for FromDevice<S> {
             |e, _| {
                 Ok(e.pace
                     .as_ref()
-                    .map_or(0, |p| p.rest().as_micros())
+                    .map_or(0, |p| p.pause().as_micros())
                     .to_string())
             },
         ),
@@ -388,9 +388,9 @@ impl<S: Style> Resources for FromDevice<S> {
 }
 
 impl<S: Style> External for FromDevice<S> {
-    fn overflowed(&mut self, fate: Fate, cx: &mut Cx) {
+    fn overflowed(&mut self, fate: OverflowLosses, cx: &mut Cx) {
         if let Some(pace) = &mut self.pace {
-            pace.hear(self.came, fate, cx.now());
+            pace.record_run(self.last_run_packets, fate, cx.now());
         }
     }
 
@@ -431,7 +431,7 @@ mod tests {
             ..planner::Options::new(1, &engine::port::NoPorts)
         };
         let registry = planner::Registry::new(crate::CLASSES);
-        let (_, said) = planner::make(&router, &registry, &options);
+        let (_, said) = planner::compile(&router, &registry, &options);
         let said: Vec<_> = said
             .iter()
             .filter(|d| d.message.contains("not supported"))
@@ -461,14 +461,14 @@ mod tests {
             ((false, Some(0x806)), 1),
             ((true, Some(0x806)), 0),
         ] {
-            let only = super::Only::new(only.0, only.1).expect("something is asked");
+            let only = super::FrameFilter::new(only.0, only.1).expect("something is asked");
             let judged = frames.iter().filter(|frame| {
                 let mut packet = engine::packet::Packet::from_bytes(frame).expect("it fits");
-                only.passes(&mut packet)
+                only.matches(&mut packet)
             });
             assert_eq!(judged.count(), kept, "{only:?}");
         }
-        assert_eq!(super::Only::new(false, None), None);
+        assert_eq!(super::FrameFilter::new(false, None), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Style for Ether {
     const LAYER: &'static str = "ether";
     const LINK: usize = ether::LEN;
 
-    fn good(packet: &Packet) -> bool {
+    fn may_emit(packet: &Packet) -> bool {
         packet.len() >= ether::LEN
     }
 }

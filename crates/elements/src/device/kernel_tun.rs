@@ -61,7 +61,7 @@ pub(crate) trait Style: 'static {
     const LINK: usize;
 
     /// True if the element may emit a packet.
-    fn good(packet: &Packet) -> bool;
+    fn may_emit(packet: &Packet) -> bool;
 }
 
 /// Style of KernelTun: packets begin with an IP header.
@@ -75,7 +75,7 @@ impl Style for Ip {
     const LAYER: &'static str = "ip";
     const LINK: usize = 0;
 
-    fn good(packet: &Packet) -> bool {
+    fn may_emit(packet: &Packet) -> bool {
         let bytes = packet.data();
         ipv4::check_unsummed(bytes).is_ok() || ipv6::check(bytes).is_ok()
     }
@@ -100,7 +100,7 @@ impl FromArg for Interface {
         Interface(Ipv4Addr::UNSPECIFIED, 0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         format!("{}/{}", self.0, self.1)
     }
 }
@@ -123,7 +123,7 @@ fn configure<S: Style>(args: &mut Args) -> Config {
         "accepted, and without effect",
     );
     let name: Option<String> = args.key_maybe("DEVNAME", "the interface's name");
-    let mut device = format!("tun:{},addr={},mtu={mtu}", S::LAYER, address.show());
+    let mut device = format!("tun:{},addr={},mtu={mtu}", S::LAYER, address.unparse());
     if !gateway.is_unspecified() {
         device += &format!(",gateway={gateway}");
     }
@@ -155,10 +155,10 @@ pub(crate) struct KernelTun<S = Ip> {
 impl<S> Drop for KernelTun<S> {
     fn drop(&mut self) {
         if let (Some(slot), Some(queue)) = (&self.from, self.rx.take()) {
-            slot.give(queue);
+            slot.put_back(queue);
         }
         if let (Some(slot), Some(queue)) = (&self.to, self.tx.take()) {
-            slot.give(queue);
+            slot.put_back(queue);
         }
     }
 }
@@ -177,7 +177,7 @@ impl<S: Style> KernelTun<S> {
         self.received += n as u64;
         for mut packet in batch.drain() {
             packet.cold_mut().timestamp = cx.timestamp();
-            if S::good(&packet) {
+            if S::may_emit(&packet) {
                 cx.emit(0, packet);
             } else if cx.connected(1) {
                 cx.emit(1, packet);

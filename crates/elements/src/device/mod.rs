@@ -1,11 +1,11 @@
 mod classify;
-mod fill;
+mod fill_level;
+mod frame_filter;
 mod from_device;
 mod from_dpdk_device;
 mod kernel_tap;
 mod kernel_tun;
-mod only;
-mod pace;
+mod poll_interval;
 mod rss;
 mod rx_queues;
 mod to_device;

@@ -13,7 +13,7 @@ use engine::port::Port;
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, MutexGuard, Weak};
-use steer::{Assigned, Astray, Table, Tables};
+use steer::{Assigned, Misdelivered, Table, Tables};
 use sync::Lock;
 
 /// Part of CLASSIFY that a port performs in hardware.
@@ -114,19 +114,19 @@ impl Rss {
         }
         if is_first {
             let this: Weak<Rss> = Arc::downgrade(self);
-            self.table.tell(this);
+            self.table.add_listener(this);
         }
         // A failure is stored for the handlers; software steering works without the port.
-        let _ = self.tell(false);
+        let _ = self.apply(false);
     }
 
     /// Repeats the last settings, since the port may now have room for rules that it refused before.
     pub(super) fn tell_again(&self) -> Result<(), String> {
-        self.tell(true)
+        self.apply(true)
     }
 
     /// Sends the settings to the port. Unchanged rules are repeated only if `again`.
-    fn tell(&self, again: bool) -> Result<(), String> {
+    fn apply(&self, again: bool) -> Result<(), String> {
         let mut copies = self.lock();
         let port = copies.port.clone().ok_or("the port is not open")?;
         let receivers = self.receivers(&copies.queues);
@@ -141,7 +141,7 @@ impl Rss {
         copies.key = key.filter(|_| copies.hashes());
         // The size is read once, since drivers may be slow.
         copies.entries = match copies.hashes() {
-            true => Some(port.spreading().len()).filter(|entries| *entries > 0),
+            true => Some(port.redirection_table().len()).filter(|entries| *entries > 0),
             false => None,
         };
         match &copies.done {
@@ -170,7 +170,7 @@ impl Rss {
 
     /// Buckets that arrive at another worker than their owner, although the owner has a queue. `queues` contains the
     /// queues of each worker.
-    pub(super) fn astray(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Astray> {
+    pub(super) fn astray(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Misdelivered> {
         let copies = self.lock();
         let (owners, buckets) = (self.table.owners(), self.table.buckets());
         let hashes = copies.hashes();
@@ -210,7 +210,7 @@ impl Rss {
             let can = hashes || ruled.as_ref()?.contains(&(bucket as u16));
             // An entry can move only if one worker owns all its buckets.
             let is_whole = (entry..buckets).step_by(apart).all(|b| owners[b] == owner);
-            (can && is_whole).then(|| Astray {
+            (can && is_whole).then(|| Misdelivered {
                 bucket: bucket as u16,
                 entry,
                 owner,
@@ -224,7 +224,7 @@ impl Rss {
     /// Reprograms the port to deliver these buckets to other queues.
     pub(super) fn redirect(
         &self,
-        buckets: &[Astray],
+        buckets: &[Misdelivered],
         queues: BTreeMap<usize, Vec<usize>>,
     ) -> Result<(), String> {
         let mut copies = self.lock();
@@ -262,7 +262,7 @@ impl Rss {
             let table = copies
                 .port
                 .as_ref()
-                .map_or_else(Vec::new, |p| p.spreading());
+                .map_or_else(Vec::new, |p| p.redirection_table());
             let mut by_queue: BTreeMap<u16, usize> = BTreeMap::new();
             table
                 .iter()
@@ -294,7 +294,7 @@ impl Assigned for Rss {
     fn assigned(&self) {
         // Packets for removed workers go to others, and no packet waits for those in the old queues.
         self.lock().told.clear();
-        let _ = self.tell(true);
+        let _ = self.apply(true);
     }
 }
 
@@ -305,9 +305,9 @@ mod tests {
 
     /// A port that stores its settings.
     #[derive(Default)]
-    struct Told(Lock<Vec<u16>>);
+    struct StoredPort(Lock<Vec<u16>>);
 
-    impl Port for Told {
+    impl Port for StoredPort {
         fn info(&self) -> engine::port::PortInfo {
             unreachable!("nobody asks")
         }
@@ -340,7 +340,7 @@ mod tests {
     }
 
     /// A port that records requests, with a table of this number of entries.
-    struct Entries(Told, usize);
+    struct Entries(StoredPort, usize);
 
     impl Port for Entries {
         fn info(&self) -> engine::port::PortInfo {
@@ -360,7 +360,7 @@ mod tests {
             self.0.set_rss(key, &table)
         }
 
-        fn spreading(&self) -> Vec<u16> {
+        fn redirection_table(&self) -> Vec<u16> {
             self.0.0.lock().clone()
         }
     }
@@ -369,17 +369,17 @@ mod tests {
     /// it has followed.
     fn moved(entries: usize, buckets: &[u16]) -> (Vec<u16>, Vec<u16>) {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), entries));
+        let port: Arc<dyn Port> = Arc::new(Entries(StoredPort::default(), entries));
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
         assert_eq!(rss.astray(&both()), []);
-        rss.table.give(buckets, 1);
+        rss.table.set_owner(buckets, 1);
         let astray = rss.astray(&both());
         let done = rss.redirect(&astray, both());
         done.expect("the port does all");
         assert_eq!(rss.astray(&both()), []);
         let numbers = astray.iter().map(|one| one.bucket).collect();
-        (numbers, port.spreading())
+        (numbers, port.redirection_table())
     }
 
     #[test]
@@ -396,13 +396,13 @@ mod tests {
     #[test]
     fn a_bucket_whose_owner_has_no_queue_or_that_comes_by_one_of_its_queues_stays() {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
+        let port: Arc<dyn Port> = Arc::new(Entries(StoredPort::default(), 4));
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
-        rss.table.give(&[1], 2);
+        rss.table.set_owner(&[1], 2);
         assert_eq!(rss.astray(&both()), []);
         let all = BTreeMap::from([(1, vec![0, 1])]);
-        rss.table.give(&[0, 1, 2], 1);
+        rss.table.set_owner(&[0, 1, 2], 1);
         assert_eq!(rss.astray(&both()).len(), 2);
         assert_eq!(rss.astray(&all), []);
         // Queue 0 is not polled for now. The worker that takes it over delivers its packets, and then its buckets may
@@ -414,14 +414,14 @@ mod tests {
     #[test]
     fn a_port_that_does_not_tell_of_its_table_or_has_another_key_is_not_asked_to_follow() {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(Told::default());
+        let port: Arc<dyn Port> = Arc::new(StoredPort::default());
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
-        rss.table.give(&[0], 1);
+        rss.table.set_owner(&[0], 1);
         assert_eq!(rss.astray(&both()), []);
-        let port: Arc<dyn Port> = Arc::new(Entries(Told::default(), 4));
+        let port: Arc<dyn Port> = Arc::new(Entries(StoredPort::default(), 4));
         rss.add_copy(&port, both);
-        rss.table.give(&[2], 1);
+        rss.table.set_owner(&[2], 1);
         let astray = rss.astray(&both());
         assert_eq!(astray.len(), 1);
         let key = rss.key.as_ref().expect("it hashes");
@@ -442,14 +442,14 @@ mod tests {
         let port: Arc<dyn Port> = Arc::new(engine::port::PortInfo::of_process("", 2));
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
-        rss.table.give(&[0, 2], 1);
+        rss.table.set_owner(&[0, 2], 1);
         assert_eq!(rss.astray(&both()), []);
     }
 
     #[test]
     fn the_port_learns_who_the_owners_are_when_buckets_are_dealt_out() {
         let rss = rss(Some(Arc::default()));
-        let told = Arc::new(Told::default());
+        let told = Arc::new(StoredPort::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         rss.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
         rss.add_copy(&port, both);
@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn copies_that_are_made_side_by_side_leave_the_port_with_all_queues() {
         let rss = rss(None);
-        let told = Arc::new(Told::default());
+        let told = Arc::new(StoredPort::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         let second_is_added = AtomicBool::new(false);
         std::thread::scope(|s| {

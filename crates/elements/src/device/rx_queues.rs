@@ -67,7 +67,7 @@ struct Owned {
     wakes: bool,
     state: State,
     /// Packets kept here while the queue moves; they precede those in the queue.
-    kept: Option<(Tail<Packet>, Kept)>,
+    kept: Option<(Tail<Packet>, KeepingQueue)>,
 }
 
 /// State of a queue that moves between workers.
@@ -87,7 +87,7 @@ enum State {
 impl Owned {
     /// Takes the queue from its former owner, if that has released it.
     #[cold]
-    fn take(&mut self, wakers: &Arc<Wakers>, worker: usize) {
+    fn take_over(&mut self, wakers: &Arc<Wakers>, worker: usize) {
         self.queue = self.slot.take();
         let queue = self.queue.as_mut();
         self.wakes = queue.is_some_and(|queue| queue.wakes(wakers, worker));
@@ -103,7 +103,7 @@ impl Owned {
             let (tail, _) = self.kept.get_or_insert_with(|| {
                 let (tail, packets) = ring(ROOM);
                 let queue = None;
-                (tail, Kept { packets, queue })
+                (tail, KeepingQueue { packets, queue })
             });
             let (room, mut came) = (ROOM - tail.len(), Batch::new());
             if room > 0 {
@@ -123,14 +123,14 @@ impl Owned {
                 _ => State::Polled,
             },
             State::Draining(left) if left > came => State::Draining(left - came),
-            State::Giving if self.kept() > 0 => State::Giving,
+            State::Giving if self.kept_packets() > 0 => State::Giving,
             _ => State::Polled,
         };
         came
     }
 
     /// Number of packets kept here.
-    fn kept(&self) -> usize {
+    fn kept_packets(&self) -> usize {
         let kept = self.kept.as_ref();
         kept.map_or(0, |(_, kept)| kept.packets.len())
     }
@@ -139,7 +139,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
-            self.slot.give(match self.kept.take() {
+            self.slot.put_back(match self.kept.take() {
                 Some((_, mut kept)) if !kept.packets.is_empty() => {
                     kept.queue = Some(queue);
                     Box::new(kept)
@@ -151,12 +151,12 @@ impl Drop for Owned {
 }
 
 /// Receive queue that delivers kept packets before those of the real queue.
-struct Kept {
+struct KeepingQueue {
     packets: Head<Packet>,
     queue: Option<Box<dyn RxQueue>>,
 }
 
-impl RxQueue for Kept {
+impl RxQueue for KeepingQueue {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
         match self.packets.pop_each(max, |packet| into.push(packet)) {
             0 => {
@@ -259,7 +259,7 @@ impl Queues {
                 continue;
             }
             if owned.queue.is_none() {
-                owned.take(&self.wakers, self.worker);
+                owned.take_over(&self.wakers, self.worker);
             }
             if let Some(queue) = &mut owned.queue {
                 received += match owned.state {
@@ -280,7 +280,7 @@ impl Queues {
     /// True if all queues have reported, after an empty poll, that no more packets will arrive.
     pub(super) fn has_ended(&self) -> bool {
         let ended = |q: &Owned| {
-            let may = q.state != State::Held && q.kept() == 0;
+            let may = q.state != State::Held && q.kept_packets() == 0;
             may && q.queue.as_ref().is_some_and(|q| q.ended())
         };
         !self.queues.is_empty() && self.queues.iter().all(ended)
@@ -312,7 +312,7 @@ impl RxQueues for Queues {
             Some(owned) => {
                 owned.state = State::Polled;
                 if owned.queue.is_none() {
-                    owned.take(&wakers, worker);
+                    owned.take_over(&wakers, worker);
                 }
             }
             None => self.add(queue),
@@ -339,7 +339,7 @@ impl RxQueues for Queues {
             let waiting = owned.queue.as_ref().map(|queue| queue.waiting());
             // If the fill level is unknown, the queue is drained until a poll returns nothing.
             let most = waiting.flatten().unwrap_or(usize::MAX);
-            let most = most.saturating_add(owned.kept());
+            let most = most.saturating_add(owned.kept_packets());
             owned.state = match most {
                 0 => State::Polled,
                 most => State::Draining(most),
@@ -352,7 +352,7 @@ impl RxQueues for Queues {
         !self.queues.iter().any(is_left)
     }
 
-    fn keep(&mut self, queue: usize, on: bool) {
+    fn keep_packets(&mut self, queue: usize, on: bool) {
         if let Some(owned) = self.find(queue) {
             owned.state = match on {
                 true => State::Keeping,
@@ -361,8 +361,8 @@ impl RxQueues for Queues {
         }
     }
 
-    fn kept(&self) -> usize {
-        self.queues.iter().map(Owned::kept).sum()
+    fn kept_packets(&self) -> usize {
+        self.queues.iter().map(Owned::kept_packets).sum()
     }
 }
 
@@ -432,12 +432,12 @@ mod tests {
         let queue = Queue::default();
         let mut one = queues(&queue);
         queue.0.store(ROOM + 100, Relaxed);
-        one.keep(0, true);
+        one.keep_packets(0, true);
         let polls = 2 * ROOM / BURST;
         assert!((0..polls).all(|_| poll(&mut one) == 0));
-        assert_eq!((one.kept(), queue.0.load(Relaxed)), (ROOM, 100));
-        one.keep(0, false);
-        assert_eq!((poll(&mut one), one.kept()), (32, ROOM - 32));
+        assert_eq!((one.kept_packets(), queue.0.load(Relaxed)), (ROOM, 100));
+        one.keep_packets(0, false);
+        assert_eq!((poll(&mut one), one.kept_packets()), (32, ROOM - 32));
         let slot = one.slots[0].clone();
         drop(one);
         let mut other = queues(&queue);

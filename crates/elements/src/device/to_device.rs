@@ -37,7 +37,7 @@ use engine::external::{self, External};
 use engine::packet::anno::Anno;
 use engine::packet::super_frame::cut_all;
 use engine::port::{Slot, TxQueue};
-use engine::ring::reached;
+use engine::ring::has_reached;
 use engine::storage::{self, Storage};
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -140,14 +140,14 @@ pub(crate) struct ToDevice<S = Click> {
     /// Number of packets dropped because too many were waiting.
     lost: u64,
     /// Number of packets already sent when the counters were reset.
-    begun: u64,
+    sent_at_reset: u64,
 }
 
 impl<S> Drop for ToDevice<S> {
     fn drop(&mut self) {
         self.flush();
         if let (Some(slot), Some(queue)) = (&self.slot, self.queue.take()) {
-            slot.give(queue);
+            slot.put_back(queue);
         }
     }
 }
@@ -169,7 +169,7 @@ impl<S> ToDevice<S> {
     /// full burst.
     #[inline(never)]
     fn precede(&mut self, batch: &mut Batch, cx: &mut Cx) {
-        self.note(batch, cx);
+        self.clear_annotations(batch, cx);
         let mut others = self.waiting.split_off(self.ahead);
         self.ahead += batch.len();
         self.waiting.append(batch);
@@ -180,14 +180,14 @@ impl<S> ToDevice<S> {
         cx.set_timer(cx.now() + AGAIN);
         if self.ahead > self.room {
             let mut others = self.waiting.split_off(self.ahead);
-            self.lose(self.room, cx);
+            self.drop_waiting_after(self.room, cx);
             self.ahead = self.room;
             self.waiting.append(&mut others);
         }
     }
 
     /// Drops all waiting packets except the first `kept`.
-    fn lose(&mut self, kept: usize, cx: &mut Cx) {
+    fn drop_waiting_after(&mut self, kept: usize, cx: &mut Cx) {
         let mut late = self.waiting.split_off(kept);
         self.lost += late.len() as u64;
         cx.note_overflow(late.len());
@@ -195,7 +195,7 @@ impl<S> ToDevice<S> {
     }
 
     /// Number of sent packets of the first input.
-    fn passed(&self) -> u64 {
+    fn first_input_sent(&self) -> u64 {
         self.count - self.preceded
     }
 
@@ -214,11 +214,11 @@ impl<S> ToDevice<S> {
 
     /// Segments super-frames if the port does not support them.
     #[inline(never)]
-    fn fit(&mut self, batch: &mut Batch, cx: &mut Cx) {
+    fn segment_if_needed(&mut self, batch: &mut Batch, cx: &mut Cx) {
         self.take_queue();
         let queue = self.queue.as_ref();
         if !queue.is_some_and(|queue| queue.takes_super_frames()) {
-            cx.cut(batch);
+            cx.segment(batch);
         }
     }
 
@@ -276,15 +276,15 @@ impl<S> ToDevice<S> {
 
     /// Appends packets that cannot be sent yet to the waiting ones.
     #[inline(never)]
-    fn gather(&mut self, batch: &mut Batch, is_busy: bool, cx: &mut Cx) {
-        self.note(batch, cx);
+    fn append_waiting(&mut self, batch: &mut Batch, is_busy: bool, cx: &mut Cx) {
+        self.clear_annotations(batch, cx);
         self.waiting.append(batch);
-        self.wait(is_busy, cx);
+        self.send_or_schedule(is_busy, cx);
     }
 
     /// Clears the annotations of packets that were received without them: a reader of the waiting packets must not see
     /// stale buffer contents.
-    fn note(&self, batch: &mut Batch, cx: &Cx) {
+    fn clear_annotations(&self, batch: &mut Batch, cx: &Cx) {
         if self.bare && !cx.watched() {
             let each = batch.iter_mut();
             each.for_each(|packet| *packet.anno_mut() = Anno::EMPTY);
@@ -292,14 +292,14 @@ impl<S> ToDevice<S> {
     }
 
     /// Sends the waiting packets if they are due; otherwise sets a timer.
-    fn wait(&mut self, is_busy: bool, cx: &mut Cx) {
+    fn send_or_schedule(&mut self, is_busy: bool, cx: &mut Cx) {
         let due = self.is_due(self.waiting.len());
         if due && !is_busy && self.flush() {
             return;
         }
         cx.set_timer(cx.now() + if due { AGAIN } else { self.timeout });
         if self.first_input_waiting() > self.room {
-            self.lose(self.ahead + self.room, cx);
+            self.drop_waiting_after(self.ahead + self.room, cx);
         }
     }
 }
@@ -362,20 +362,20 @@ impl<S: Style> Element for ToDevice<S> {
             bytes: 0,
             busy: 0,
             lost: 0,
-            begun: 0,
+            sent_at_reset: 0,
         }
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         if self.whole {
-            self.fit(batch, cx);
+            self.segment_if_needed(batch, cx);
         }
         if input != 0 {
             self.precede(batch, cx);
         } else {
             let at_once = self.waiting.is_empty() && self.is_due(batch.len());
             if !at_once || !self.send(batch) {
-                self.gather(batch, at_once, cx);
+                self.append_waiting(batch, at_once, cx);
             }
         }
         self.drop_refused(cx);
@@ -386,7 +386,7 @@ impl<S: Style> Element for ToDevice<S> {
             cx.pull(0, self.burst - self.waiting.len(), &mut self.waiting);
         }
         if self.waiting.is_empty() {
-            return cx.rest(0);
+            return cx.idle_result(0);
         }
         let before = self.waiting.len();
         self.flush();
@@ -421,12 +421,12 @@ impl<S: Style> Element for ToDevice<S> {
         }
         self.waiting.append(&mut old.waiting);
         (self.count, self.bytes, self.busy) = (old.count, old.bytes, old.busy);
-        (self.lost, self.begun) = (self.lost + old.lost, old.begun);
+        (self.lost, self.sent_at_reset) = (self.lost + old.lost, old.sent_at_reset);
         self.unsent = old.unsent;
     }
 
     const HANDLERS: &'static [Handler<ToDevice<S>>] = &[
-        Handler::sum("count", "packets sent", |e| e.sent() - e.begun),
+        Handler::sum("count", "packets sent", |e| e.sent() - e.sent_at_reset),
         Handler::sum("byte_count", "bytes sent", |e| e.bytes),
         Handler::sum(
             "busy",
@@ -439,7 +439,7 @@ impl<S: Style> Element for ToDevice<S> {
         Handler::sum("dropped", "packets for which there was no room", |e| e.lost),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             // `count` itself is not reset, because progress marks are made of it.
-            (e.begun, e.bytes, e.busy, e.lost) = (e.sent(), 0, 0, 0);
+            (e.sent_at_reset, e.bytes, e.busy, e.lost) = (e.sent(), 0, 0, 0);
             Ok(())
         }),
         Handler::show("burst", "packets handed to the port at a time", |e| {
@@ -476,7 +476,7 @@ impl<S: Style> External for ToDevice<S> {
 impl<S: Style> Storage for ToDevice<S> {
     // Packets of one input may overtake the other's, so each input has half of the mark's bits.
     fn mark(&self) -> usize {
-        let first = (self.passed() as usize).wrapping_add(self.first_input_waiting());
+        let first = (self.first_input_sent() as usize).wrapping_add(self.first_input_waiting());
         let second = (self.preceded as usize).wrapping_add(self.ahead);
         (first << HALF) | (second << HALF >> HALF)
     }
@@ -484,8 +484,9 @@ impl<S: Style> Storage for ToDevice<S> {
     fn is_past(&self, mark: usize) -> bool {
         // Values in the upper half of the bits wrap like complete counters.
         let (first, second) = (mark >> HALF << HALF, mark << HALF);
-        (self.first_input_waiting() == 0 || reached((self.passed() as usize) << HALF, first))
-            && (self.ahead == 0 || reached((self.preceded as usize) << HALF, second))
+        (self.first_input_waiting() == 0
+            || has_reached((self.first_input_sent() as usize) << HALF, first))
+            && (self.ahead == 0 || has_reached((self.preceded as usize) << HALF, second))
     }
 }
 

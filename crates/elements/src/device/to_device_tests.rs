@@ -58,7 +58,7 @@ fn out(ahead: usize, behind: usize, takes: Vec<usize>) -> ToDevice<Click> {
         bytes: 0,
         busy: 0,
         lost: 0,
-        begun: 0,
+        sent_at_reset: 0,
     }
 }
 

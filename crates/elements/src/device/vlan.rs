@@ -49,7 +49,7 @@ const OUTER_ENCAP: &str = "/outer_vlan";
 
 /// Role of an element that `rewrite` has added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way<'a> {
+pub enum InsertedRole<'a> {
     /// Splits the frames of this port by VLAN. Outputs from 1 on belong to VLANs in the order of the configuration.
     In(&'a str),
     /// Tags the frames of this sender.
@@ -62,13 +62,13 @@ pub fn outer_of(sender: &str) -> String {
 }
 
 /// Role of an element that was inserted here; `None` for an element of the user's configuration.
-pub fn way<'a>(class: &str, name: &'a str) -> Option<Way<'a>> {
+pub fn inserted_role<'a>(class: &str, name: &'a str) -> Option<InsertedRole<'a>> {
     match class {
-        "VLANSplit" => name.strip_suffix(SPLIT).map(Way::In),
+        "VLANSplit" => name.strip_suffix(SPLIT).map(InsertedRole::In),
         "VLANEncap" => {
             let (sender, input) = name.rsplit_once(ENCAP)?;
             let is_added = input.is_empty() || input.parse::<usize>().is_ok();
-            is_added.then_some(Way::Out(sender))
+            is_added.then_some(InsertedRole::Out(sender))
         }
         _ => None,
     }

@@ -85,7 +85,7 @@ impl Element for EtherVlanEncap {
         Handler::assign("dst", "changes DST", |e| &mut e.dst),
         Handler::show("ethertype", "see ETHERTYPE", |e| &e.ethertype),
         Handler::assign("ethertype", "changes ETHERTYPE", |e| &mut e.ethertype),
-        Handler::text("vlan_tci", "see VLAN_TCI", |e, _| Ok(e.tci.show())),
+        Handler::text("vlan_tci", "see VLAN_TCI", |e, _| Ok(e.tci.unparse())),
         Handler::assign("vlan_tci", "changes VLAN_TCI", |e| &mut e.tci),
         Handler::text("vlan_id", "see VLAN_ID", |e, _| e.tci.part(ID, 0)),
         Handler::set("vlan_id", "changes VLAN_ID", |e, value, _| {

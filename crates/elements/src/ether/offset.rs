@@ -25,7 +25,7 @@ impl FromArg for Offset {
         Offset(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.to_string()
     }
 }

@@ -27,7 +27,7 @@ impl Tci {
     /// A part of a fixed tag as text: the bits of `mask`, shifted.
     pub(super) fn part(self, mask: u16, shift: u16) -> Result<String, String> {
         Ok(match self {
-            Tci::Anno => self.show(),
+            Tci::Anno => self.unparse(),
             Tci::Fixed(tci) => ((tci & mask) >> shift).to_string(),
         })
     }
@@ -63,7 +63,7 @@ impl FromArg for Tci {
         Tci::Anno
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             Tci::Anno => "ANNO".to_owned(),
             Tci::Fixed(tci) => tci.to_string(),
@@ -98,6 +98,6 @@ pub(super) fn arguments(args: &mut Args) -> Tci {
 }
 
 /// Parses a handler's value for a part of a fixed tag.
-pub(super) fn part(value: &str, most: u16) -> Result<u16, String> {
-    arguments::units::parse_in(value, 0..=most)
+pub(super) fn part(value: &str, limit: u16) -> Result<u16, String> {
+    arguments::units::parse_in(value, 0..=limit)
 }

@@ -42,7 +42,7 @@ drops! {
 }
 
 /// The link downstream, and the number of deadlines missed on it.
-pub(super) struct Departure {
+pub(super) struct Downstream {
     config: Config,
     /// Tolerated time beyond a deadline, in nanoseconds.
     error: u64,
@@ -82,9 +82,9 @@ impl Config {
     }
 }
 
-impl Departure {
-    pub(super) fn new(config: &Config) -> Departure {
-        Departure {
+impl Downstream {
+    pub(super) fn new(config: &Config) -> Downstream {
+        Downstream {
             config: *config,
             error: config.link.error(),
             late: 0,
@@ -110,7 +110,7 @@ impl Departure {
 }
 
 pub(super) struct DpsEncap {
-    departure: Departure,
+    departure: Downstream,
 }
 
 impl Element for DpsEncap {
@@ -127,7 +127,7 @@ impl Element for DpsEncap {
 
     fn new(config: &Arc<Config>, _: &Init) -> DpsEncap {
         DpsEncap {
-            departure: Departure::new(config),
+            departure: Downstream::new(config),
         }
     }
 
@@ -212,7 +212,7 @@ mod tests {
         let text = "e :: DPSEncap(LINK 8Mbps) -> out :: Collect";
         let mut bench = Bench::new(crate::CLASSES, text);
         let (four, six) = (ip4().bytes(), ip6().bytes());
-        let labelled = testkit::below(&[16], 64, &four);
+        let labelled = testkit::mpls_below(&[16], 64, &four);
         let mut packet = Packet::from_bytes(&labelled).expect("it fits");
         packet.set_network_offset(4); // behind the label
         bench.push_packets("e", 0, [packet].into_iter().collect());

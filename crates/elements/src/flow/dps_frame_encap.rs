@@ -22,7 +22,7 @@
 //! - `BIN`: the `WIDTH` of the DeadlineQueue upstream, 0 if that is exact. Default 1ms.
 //! - `OVERHEAD`: bytes that the link, and this element, add to each frame. Default 0; 40 on Ethernet.
 
-use super::dps_encap::{Config, Departure};
+use super::dps_encap::{Config, Downstream};
 use crate::prelude::*;
 use wire::{dps, ether};
 
@@ -34,7 +34,7 @@ drops! {
 const ADDRESSES: usize = ether::LEN - 2;
 
 pub(super) struct DpsFrameEncap {
-    departure: Departure,
+    departure: Downstream,
 }
 
 impl Element for DpsFrameEncap {
@@ -51,7 +51,7 @@ impl Element for DpsFrameEncap {
 
     fn new(config: &Arc<Config>, _: &Init) -> DpsFrameEncap {
         DpsFrameEncap {
-            departure: Departure::new(config),
+            departure: Downstream::new(config),
         }
     }
 

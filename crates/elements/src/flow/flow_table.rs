@@ -56,9 +56,9 @@
 //! - `EXCESS`: output for packets beyond their flow's bucket.
 //! - `OTHER`: output for packets of no flow. Default 0.
 
-use super::key::By;
-use super::records::{Known, NoPlace, Records, Ruling, Shape, Writer};
-use super::wish::Wish;
+use super::flow_request::FlowTreatment;
+use super::key::KeyKind;
+use super::records::{AddError, Dimensions, FlowRecord, PacketDecision, Records, Writer};
 use crate::prelude::*;
 use arguments::units::{Bandwidth, FromArg};
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ drops! {
     NO_PORT = "no_port",
 }
 /// Port number of an unconnected output: packets are dropped.
-const NOWHERE: u8 = u8::MAX;
+const UNCONNECTED: u8 = u8::MAX;
 /// Expiry interval, and number of flows checked per interval.
 const STEP: Duration = Duration::from_millis(100);
 const STEP_FLOWS: usize = 4096;
@@ -87,7 +87,7 @@ struct Refused {
 }
 
 pub(super) struct Config {
-    shape: Shape,
+    shape: Dimensions,
     /// Flow records, allocated on first use. A configuration that is only checked, or that takes over existing flows,
     /// allocates none.
     records: OnceLock<Arc<Records>>,
@@ -116,14 +116,14 @@ impl Config {
         self.reserved.lock()
     }
 
-    fn reserve(&self, flow: &Known) {
+    fn reserve(&self, flow: &FlowRecord) {
         if let Some(grant) = flow.grant {
             *self.reserved().entry(flow.wish.port).or_default() += grant.reserved;
         }
     }
 
     /// Releases the reserved rate of a flow.
-    fn unreserve(&self, flow: &Known) {
+    fn unreserve(&self, flow: &FlowRecord) {
         if let Some(grant) = flow.grant
             && let Some(sum) = self.reserved().get_mut(&flow.wish.port)
         {
@@ -132,7 +132,7 @@ impl Config {
     }
 
     /// Admission control for a flow that replaces one with reserved rate `instead`. Returns the grant.
-    fn admit(&self, wish: &Wish, instead: u64) -> Result<Option<Grant>, String> {
+    fn admit(&self, wish: &FlowTreatment, instead: u64) -> Result<Option<Grant>, String> {
         let outputs = self.outputs.load(Relaxed);
         if outputs > 0 && usize::from(wish.port) >= outputs {
             return Err(format!(
@@ -159,11 +159,11 @@ impl Config {
         })
     }
 
-    fn parse(&self, line: &str) -> Result<(super::key::Id, Wish), String> {
+    fn parse(&self, line: &str) -> Result<(super::key::Id, FlowTreatment), String> {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
-        let (id, rest) = self.shape.by.parse(&words)?;
+        let (id, rest) = self.shape.key_kind.parse(&words)?;
         let mtu = self.link.map_or(0, |link| link.mtu);
-        Ok((id, Wish::parse(rest, mtu)?))
+        Ok((id, FlowTreatment::parse(rest, mtu)?))
     }
 
     /// Adds or changes a flow. Returns its former state and its grant.
@@ -171,7 +171,7 @@ impl Config {
         &self,
         writer: &mut Writer,
         line: &str,
-    ) -> Result<(u32, Option<Known>, String), String> {
+    ) -> Result<(u32, Option<FlowRecord>, String), String> {
         let (id, wish) = self.parse(line)?;
         let old = self.records().find(&id);
         let before = old.and_then(|number| writer.known.get(&number).copied());
@@ -180,7 +180,7 @@ impl Config {
             .and_then(|before| before.grant)
             .map_or(0, |grant| grant.reserved);
         let grant = self.admit(&wish, instead)?;
-        let flow = Known {
+        let flow = FlowRecord {
             id,
             wish,
             grant,
@@ -206,7 +206,7 @@ impl Config {
     /// Sets up flows, one per line: all of them or none.
     fn add(&self, text: &str) -> Result<String, String> {
         let mut writer = self.records().lock();
-        let mut done: Vec<(u32, Option<Known>)> = Vec::new();
+        let mut done: Vec<(u32, Option<FlowRecord>)> = Vec::new();
         let mut answer = String::new();
         let lines = text.lines().map(str::trim).enumerate();
         for (i, line) in lines.filter(|(_, line)| !line.is_empty()) {
@@ -228,24 +228,24 @@ impl Config {
         Ok(answer.trim_end().to_owned())
     }
 
-    fn no_place(&self, why: NoPlace) -> String {
+    fn no_place(&self, why: AddError) -> String {
         match why {
-            NoPlace::Full => {
+            AddError::Full => {
                 self.refused.full.fetch_add(1, Relaxed);
                 "there are as many flows as there may be; CAPACITY makes room for more".to_owned()
             }
-            NoPlace::Bucket => {
+            AddError::Bucket => {
                 self.refused.bucket.fetch_add(1, Relaxed);
                 "its bucket holds K flows already; more BUCKETS make this rarer".to_owned()
             }
-            NoPlace::Waits => {
+            AddError::Waits => {
                 "flows that were removed have not left all workers yet; try again".to_owned()
             }
         }
     }
 
     /// Reverts flow set-ups in reverse order.
-    fn undo(&self, writer: &mut Writer, done: Vec<(u32, Option<Known>)>) {
+    fn undo(&self, writer: &mut Writer, done: Vec<(u32, Option<FlowRecord>)>) {
         for (number, before) in done.into_iter().rev() {
             if let Some(flow) = writer.known.get(&number) {
                 self.unreserve(flow);
@@ -308,7 +308,7 @@ fn show_grant(grant: Option<Grant>) -> String {
             };
             format!(
                 "reserved {} bound {}ms jitter {}ms",
-                Bandwidth::of(grant.reserved).show(),
+                Bandwidth::of(grant.reserved).unparse(),
                 ms(grant.bound),
                 ms(grant.jitter)
             )
@@ -330,7 +330,7 @@ impl Element for FlowTable {
     type Config = Config;
 
     fn configure(args: &mut Args) -> Config {
-        let by = args.key("BY", By::Match, "fields that identify a flow");
+        let key_kind = args.key("BY", KeyKind::Match, "fields that identify a flow");
         let Capacity(capacity) = args.key("CAPACITY", Capacity(4096), "most flows");
         let k = args.key("K", 4, "most flows of a bucket");
         let buckets = args.key(
@@ -390,8 +390,8 @@ impl Element for FlowTable {
         }
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Config {
-            shape: Shape {
-                by,
+            shape: Dimensions {
+                key_kind,
                 capacity: capacity.max(1),
                 buckets: buckets.0.max(1),
                 k: k.max(1),
@@ -409,7 +409,7 @@ impl Element for FlowTable {
             overhead: overhead.into(),
             police,
             idle: idle.map(nanoseconds),
-            excess: excess.unwrap_or(NOWHERE),
+            excess: excess.unwrap_or(UNCONNECTED),
             other,
             outputs: AtomicUsize::new(0),
             reserved: Arc::default(),
@@ -437,9 +437,9 @@ impl Element for FlowTable {
         };
         let bytes = packet.len() as u64 + config.overhead;
         match record.rule(config.police, cx.now().0, bytes) {
-            Ruling::Excess => Verdict::reject(EXCESS, config.excess),
-            Ruling::Send(port) => Verdict::reject(NO_PORT, port),
-            Ruling::Guaranteed(port, deadline, hop) => {
+            PacketDecision::Excess => Verdict::reject(EXCESS, config.excess),
+            PacketDecision::Send(port) => Verdict::reject(NO_PORT, port),
+            PacketDecision::Guaranteed(port, deadline, hop) => {
                 let cold = packet.cold_mut();
                 cold.set_deadline(deadline);
                 cold.set_hop_delay(hop);
@@ -466,7 +466,7 @@ impl Element for FlowTable {
             return;
         }
         // If flows have the same kind of key, they move to the new table, as far as it has room.
-        if config.shape.by != old.shape.by {
+        if config.shape.key_kind != old.shape.key_kind {
             return;
         }
         let before = old.records().lock();
@@ -513,7 +513,7 @@ impl Element for FlowTable {
                 let reserved = c.reserved();
                 let lines = reserved
                     .iter()
-                    .map(|(port, sum)| format!("{port} {}\n", Bandwidth::of(*sum).show()));
+                    .map(|(port, sum)| format!("{port} {}\n", Bandwidth::of(*sum).unparse()));
                 Ok(lines.collect())
             },
         ),

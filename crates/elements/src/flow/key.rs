@@ -13,7 +13,7 @@ const ANNO_MAX: u32 = (1 << 20) - 1;
 
 /// Kind of key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum KeyKind {
     /// Addresses, ports and protocol of an IP packet.
     Match,
     /// The outermost MPLS label, with which the data begins.
@@ -28,29 +28,29 @@ pub(super) enum By {
     Anno,
 }
 
-const NAMES: [(&str, By); 6] = [
-    ("match", By::Match),
-    ("label", By::Label),
-    ("flow_label", By::FlowLabel),
-    ("dscp", By::Dscp),
-    ("vlan", By::Vlan),
-    ("anno", By::Anno),
+const NAMES: [(&str, KeyKind); 6] = [
+    ("match", KeyKind::Match),
+    ("label", KeyKind::Label),
+    ("flow_label", KeyKind::FlowLabel),
+    ("dscp", KeyKind::Dscp),
+    ("vlan", KeyKind::Vlan),
+    ("anno", KeyKind::Anno),
 ];
 
-impl FromArg for By {
+impl FromArg for KeyKind {
     const KIND: &'static str = "match, label, flow_label, dscp, vlan or anno";
 
-    fn from_arg(raw: &str, _: &Names) -> Result<By, String> {
+    fn from_arg(raw: &str, _: &Names) -> Result<KeyKind, String> {
         let by = NAMES.iter().find(|(name, _)| *name == raw);
         by.map(|(_, by)| *by)
             .ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
 
-    fn stand_in() -> By {
-        By::Match
+    fn stand_in() -> KeyKind {
+        KeyKind::Match
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let name = NAMES.iter().find(|(_, by)| by == self);
         name.map_or_else(String::new, |(name, _)| (*name).to_owned())
     }
@@ -63,15 +63,15 @@ pub(super) enum Id {
     Key(Key),
 }
 
-impl By {
+impl KeyKind {
     /// Maximum tag; `None` for keys that are five-tuples.
     pub(super) fn tag_max(self) -> Option<u32> {
         match self {
-            By::Match => None,
-            By::Label | By::FlowLabel => Some(LABEL_MAX),
-            By::Dscp => Some(63),
-            By::Vlan => Some(4095),
-            By::Anno => Some(ANNO_MAX),
+            KeyKind::Match => None,
+            KeyKind::Label | KeyKind::FlowLabel => Some(LABEL_MAX),
+            KeyKind::Dscp => Some(63),
+            KeyKind::Vlan => Some(4095),
+            KeyKind::Anno => Some(ANNO_MAX),
         }
     }
 
@@ -79,13 +79,13 @@ impl By {
     #[inline]
     pub(super) fn tag(self, packet: &Packet) -> Option<u32> {
         match self {
-            By::Match => None,
-            By::Label => Entry::read(packet.data(), 0).map(|entry| entry.label),
-            By::FlowLabel => {
+            KeyKind::Match => None,
+            KeyKind::Label => Entry::read(packet.data(), 0).map(|entry| entry.label),
+            KeyKind::FlowLabel => {
                 let header = packet.network().first_chunk::<{ ipv6::LEN }>()?;
                 (header[0] >> 4 == 6).then(|| Ipv6::new_unchecked(header).flow_label())
             }
-            By::Dscp => {
+            KeyKind::Dscp => {
                 let bytes = packet.network();
                 match bytes.first()? >> 4 {
                     4 => {
@@ -96,8 +96,8 @@ impl By {
                 }
                 .map(u32::from)
             }
-            By::Vlan => Some(u32::from(packet.vlan_tci() & 0xfff)),
-            By::Anno => Some(packet.cold().aggregate()),
+            KeyKind::Vlan => Some(u32::from(packet.vlan_tci() & 0xfff)),
+            KeyKind::Anno => Some(packet.cold().aggregate()),
         }
     }
 
@@ -230,31 +230,31 @@ mod tests {
             "::1 0 :: 0 59",
         ] {
             let words: Vec<&str> = text.split(' ').collect();
-            let (id, rest) = By::Match.parse(&words).unwrap();
+            let (id, rest) = KeyKind::Match.parse(&words).unwrap();
             assert_eq!((id.show().as_str(), rest.len()), (text, 0));
         }
-        let (id, rest) = By::Dscp.parse(&["46", "RATE"]).unwrap();
+        let (id, rest) = KeyKind::Dscp.parse(&["46", "RATE"]).unwrap();
         assert_eq!((id.show().as_str(), rest), ("46", &["RATE"][..]));
     }
 
     #[test]
     fn mistakes_are_named() {
         for (by, text, wrong) in [
-            (By::Match, "10.0.0.1", "a flow is written"),
-            (By::Match, "10.0.0.1 1 ::1 2 udp", "one IP version"),
-            (By::Match, "x 1 10.0.0.1 2 udp", "`x` is no address"),
+            (KeyKind::Match, "10.0.0.1", "a flow is written"),
+            (KeyKind::Match, "10.0.0.1 1 ::1 2 udp", "one IP version"),
+            (KeyKind::Match, "x 1 10.0.0.1 2 udp", "`x` is no address"),
             (
-                By::Match,
+                KeyKind::Match,
                 "10.0.0.1 70000 10.0.0.1 2 udp",
                 "`70000` is no port",
             ),
             (
-                By::Match,
+                KeyKind::Match,
                 "10.0.0.1 7 10.0.0.1 2 what",
                 "`what` is no protocol",
             ),
-            (By::Dscp, "64", "a number up to 63"),
-            (By::Label, "", "a number up to 1048575"),
+            (KeyKind::Dscp, "64", "a number up to 63"),
+            (KeyKind::Label, "", "a number up to 1048575"),
         ] {
             let words: Vec<&str> = text.split(' ').collect();
             assert!(by.parse(&words).unwrap_err().contains(wrong), "{text}");

@@ -3,10 +3,10 @@
 mod dps_decap;
 mod dps_encap;
 mod dps_frame_encap;
+mod flow_request;
 mod flow_table;
 mod key;
 mod records;
-mod wish;
 
 use engine::element::Class;
 

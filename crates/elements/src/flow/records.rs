@@ -3,7 +3,7 @@
 //! All that workers change of a record are atomic words, each by one instruction, so it does not matter which worker a
 //! packet of the flow is on. A record is given to another flow only when no worker can have found it for the old one.
 
-use super::key::{self, By, Id};
+use super::key::{self, Id, KeyKind};
 use crate::secret;
 use engine::packet::Packet;
 use engine::publish::{Epoch, domain};
@@ -19,10 +19,10 @@ use tables::exact::{Exact, ExactWriter};
 use tables::guarantee::{Finish, Grant, Pace};
 use wire::FlowKey;
 
-use super::wish::Wish;
+use super::flow_request::FlowTreatment;
 
 /// Maximum time that the control thread waits for workers, and its polling interval.
-const PATIENCE: Duration = Duration::from_millis(100);
+const WORKER_TIMEOUT: Duration = Duration::from_millis(100);
 const TURN: Duration = Duration::from_micros(50);
 
 /// Workers' record of a flow. Words of absent settings are 0.
@@ -50,7 +50,7 @@ pub(super) struct Record {
 
 /// Decision for a packet of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ruling {
+pub(super) enum PacketDecision {
     /// Send the packet to a port.
     Send(u8),
     /// Send the packet to a port. The fields are the port, the deadline, and the deadline's increment per hop in
@@ -64,7 +64,7 @@ impl Record {
     /// Accounts for a packet of `bytes` and decides on it. The counters need no memory ordering, since only handlers
     /// read them.
     #[inline]
-    pub(super) fn rule(&self, police: bool, now: u64, bytes: u64) -> Ruling {
+    pub(super) fn rule(&self, police: bool, now: u64, bytes: u64) -> PacketDecision {
         if self.used.load(Relaxed) != now {
             self.used.store(now, Relaxed);
         }
@@ -73,20 +73,20 @@ impl Record {
         let reserved = self.reserved.load(Relaxed);
         let port = self.port.load(Relaxed) as u8;
         if reserved == 0 {
-            return Ruling::Send(port);
+            return PacketDecision::Send(port);
         }
         let rate = Pace::of(self.rate.load(Relaxed));
         if police && !self.full.police(rate, self.depth.load(Relaxed), now, bytes) {
             self.excess.fetch_add(1, Relaxed);
-            return Ruling::Excess;
+            return PacketDecision::Excess;
         }
         let deadline = self.finish.stamp(Pace::of(reserved), now, bytes);
-        Ruling::Guaranteed(port, deadline, self.hop.load(Relaxed) as u32)
+        PacketDecision::Guaranteed(port, deadline, self.hop.load(Relaxed) as u32)
     }
 
     /// Sets the guarantee. Packets already counted keep counting; a concurrent packet may see a mixture of both
     /// settings.
-    fn set(&self, wish: &Wish, grant: Option<Grant>) {
+    fn set(&self, wish: &FlowTreatment, grant: Option<Grant>) {
         self.port.store(wish.port.into(), Relaxed);
         let (mut reserved, mut rate, mut depth, mut hop) = (0, 0, 0, 0);
         if let (Some(wanted), Some(grant)) = (&wish.wanted, grant) {
@@ -102,7 +102,7 @@ impl Record {
     }
 
     /// Resets the record for a new flow.
-    fn prepare(&self, flow: &Known) {
+    fn prepare(&self, flow: &FlowRecord) {
         self.set(&flow.wish, flow.grant);
         self.finish.reset();
         self.full.reset();
@@ -114,9 +114,9 @@ impl Record {
 
 /// Control thread's record of a flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known {
+pub(super) struct FlowRecord {
     pub(super) id: Id,
-    pub(super) wish: Wish,
+    pub(super) wish: FlowTreatment,
     pub(super) grant: Option<Grant>,
     /// Set-up time on the workers' clock; `None` until a worker first checks the flow.
     pub(super) since: Option<u64>,
@@ -133,7 +133,7 @@ enum Index {
 pub(super) struct Writer {
     keys: Option<ExactWriter>,
     /// Flows by record number.
-    pub(super) known: BTreeMap<u32, Known>,
+    pub(super) known: BTreeMap<u32, FlowRecord>,
     free: Vec<u32>,
     /// Lowest record number never used.
     fresh: u32,
@@ -145,15 +145,15 @@ pub(super) struct Writer {
 
 /// Dimensions of a table. Flows survive a reload in place only if these are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub(super) by: By,
+pub(super) struct Dimensions {
+    pub(super) key_kind: KeyKind,
     pub(super) capacity: usize,
     pub(super) buckets: usize,
     /// Maximum number of flows per bucket.
     pub(super) k: usize,
 }
 
-impl Shape {
+impl Dimensions {
     /// Number of records, including spares for removed flows that workers have not released.
     fn records(&self) -> usize {
         self.capacity + self.capacity / 8 + 64
@@ -162,7 +162,7 @@ impl Shape {
 
 /// Reason why a flow was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoPlace {
+pub(super) enum AddError {
     /// The table contains its maximum number of flows.
     Full,
     /// The flow's bucket is full.
@@ -172,19 +172,19 @@ pub(super) enum NoPlace {
 }
 
 pub(super) struct Records {
-    shape: Shape,
+    shape: Dimensions,
     index: Index,
     records: Box<[Record]>,
     writer: Lock<Writer>,
 }
 
 impl Records {
-    pub(super) fn new(shape: Shape) -> Records {
+    pub(super) fn new(shape: Dimensions) -> Records {
         let keys = || {
             let seed = secret(cfg!(test));
             ExactWriter::with_slots(shape.capacity, shape.buckets, 5, seed)
         };
-        let (index, keys) = match shape.by.tag_max() {
+        let (index, keys) = match shape.key_kind.tag_max() {
             Some(most) => {
                 let tags = (0..=most).map(|_| AtomicU32::new(0)).collect();
                 (Index::Tags(tags), None)
@@ -210,8 +210,8 @@ impl Records {
     }
 
     /// Memory for the records of a table, in bytes.
-    pub(super) fn memory(shape: &Shape) -> usize {
-        let index = match shape.by.tag_max() {
+    pub(super) fn memory(shape: &Dimensions) -> usize {
+        let index = match shape.key_kind.tag_max() {
             Some(most) => (most as usize + 1) * size_of::<AtomicU32>(),
             None => Exact::bytes_of(shape.capacity, shape.buckets),
         };
@@ -223,7 +223,7 @@ impl Records {
     pub(super) fn of_packet(&self, packet: &Packet) -> Option<&Record> {
         let number = match &self.index {
             Index::Tags(tags) => {
-                let tag = self.shape.by.tag(packet)?;
+                let tag = self.shape.key_kind.tag(packet)?;
                 tags.get(tag as usize)?.load(Acquire).checked_sub(1)?
             }
             Index::Keys(keys) => keys.find(&key::of_flow(&FlowKey::of_ip(packet.network())?))?,
@@ -238,14 +238,14 @@ impl Records {
     /// Locks the writer's half, for the control thread.
     pub(super) fn lock(&self) -> MutexGuard<'_, Writer> {
         let mut writer = self.writer.lock();
-        writer.settle();
+        writer.free_unreachable();
         writer
     }
 
     /// Locks the writer's half without waiting, for a worker; `None` while the control thread holds it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, Writer>> {
         let mut writer = self.writer.try_lock()?;
-        writer.settle();
+        writer.free_unreachable();
         Some(writer)
     }
 
@@ -261,14 +261,14 @@ impl Records {
     }
 
     /// Adds a new flow.
-    pub(super) fn add(&self, writer: &mut Writer, flow: Known) -> Result<u32, NoPlace> {
+    pub(super) fn add(&self, writer: &mut Writer, flow: FlowRecord) -> Result<u32, AddError> {
         if writer.known.len() >= self.shape.capacity {
-            return Err(NoPlace::Full);
+            return Err(AddError::Full);
         }
         if let (Id::Key(key), Some(keys)) = (&flow.id, &writer.keys)
-            && keys.others(key) >= self.shape.k
+            && keys.colliding_keys(key) >= self.shape.k
         {
-            return Err(NoPlace::Bucket);
+            return Err(AddError::Bucket);
         }
         writer.wait_for_room(self.records.len());
         let number = match writer.free.pop() {
@@ -277,7 +277,7 @@ impl Records {
                 writer.fresh += 1;
                 writer.fresh - 1
             }
-            None => return Err(NoPlace::Waits),
+            None => return Err(AddError::Waits),
         };
         self.record(number).prepare(&flow);
         // The record is complete before its key or tag is published in the index.
@@ -293,20 +293,20 @@ impl Records {
         };
         if !added {
             writer.free.push(number);
-            return Err(NoPlace::Waits);
+            return Err(AddError::Waits);
         }
         writer.known.insert(number, flow);
         Ok(number)
     }
 
     /// Changes the request and the grant of a flow.
-    pub(super) fn change(&self, writer: &mut Writer, number: u32, flow: Known) {
+    pub(super) fn change(&self, writer: &mut Writer, number: u32, flow: FlowRecord) {
         self.record(number).set(&flow.wish, flow.grant);
         writer.known.insert(number, flow);
     }
 
     /// Removes a flow.
-    pub(super) fn remove(&self, writer: &mut Writer, number: u32) -> Option<Known> {
+    pub(super) fn remove(&self, writer: &mut Writer, number: u32) -> Option<FlowRecord> {
         let flow = writer.known.remove(&number)?;
         let mut entries = Vec::new();
         match (&self.index, &flow.id, &mut writer.keys) {
@@ -328,7 +328,7 @@ impl Records {
 
     /// Checks up to `max` flows. New flows start their lease; flows with an expired lease, or idle for `idle`
     /// nanoseconds, are removed and returned.
-    pub(super) fn expire(&self, now: u64, idle: Option<u64>, max: usize) -> Vec<Known> {
+    pub(super) fn expire(&self, now: u64, idle: Option<u64>, max: usize) -> Vec<FlowRecord> {
         let Some(mut writer) = self.try_lock() else {
             return Vec::new(); // the next call removes them
         };
@@ -341,7 +341,7 @@ impl Records {
             let used = self.record(number).used.load(Relaxed).max(since);
             let lease = flow
                 .wish
-                .lease
+                .lifetime
                 .map(|lease| u64::try_from(lease.as_nanos()).unwrap_or(u64::MAX));
             let past = |from: u64, time: Option<u64>| {
                 time.is_some_and(|time| from.saturating_add(time) <= now)
@@ -363,12 +363,12 @@ impl Records {
 
 impl Writer {
     /// Waits on the control thread until workers release a record, if none of `records` is free. Gives up after
-    /// `PATIENCE`.
+    /// `WORKER_TIMEOUT`.
     fn wait_for_room(&mut self, records: usize) {
         let begun = Instant::now();
         while self.free.is_empty() && self.fresh as usize == records && !self.limbo.is_empty() {
-            self.settle();
-            if begun.elapsed() > PATIENCE {
+            self.free_unreachable();
+            if begun.elapsed() > WORKER_TIMEOUT {
                 return;
             }
             std::thread::sleep(TURN);
@@ -376,9 +376,9 @@ impl Writer {
     }
 
     /// Frees records that no worker can reach.
-    fn settle(&mut self) {
+    fn free_unreachable(&mut self) {
         while let Some((epoch, ..)) = self.limbo.front()
-            && domain().passed(*epoch)
+            && domain().has_passed(*epoch)
             && let Some((_, entries, numbers)) = self.limbo.pop_front()
         {
             if let Some(keys) = &mut self.keys {

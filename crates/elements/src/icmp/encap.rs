@@ -25,7 +25,7 @@ impl Message {
     /// Prepends IPv4 and ICMP headers to a packet. `number` is its identification and sequence number. Returns false
     /// without headroom.
     #[must_use]
-    pub(super) fn put(&self, packet: &mut Packet, number: u16) -> bool {
+    pub(super) fn prepend(&self, packet: &mut Packet, number: u16) -> bool {
         let Some(mut ip) = self.header.put(packet, icmp::LEN, number) else {
             return false;
         };
@@ -93,7 +93,7 @@ impl<F: Family> Element for Encap<F> {
 
     #[inline]
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        on_if(self.message.put(packet, self.idents.next(cx)), NO_ROOM)
+        on_if(self.message.prepend(packet, self.idents.next(cx)), NO_ROOM)
     }
 
     const HANDLERS: &'static [Handler<Encap<F>>] =

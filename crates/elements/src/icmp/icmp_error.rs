@@ -53,8 +53,8 @@
 //! - `USE_FIX_ANNO`, or `SET_FIX_ANNO`: true if FixIPSrc is to set the source. Default true.
 
 use crate::ip4::{self, Addresses, Interfaces, PARAMETER, Reversed, SOURCE_ROUTED};
-use crate::limit::Limit;
 use crate::prelude::*;
+use crate::rate_limit::Limit;
 use arguments::icmp::kind_and_code;
 use engine::packet::anno::{Anno, PacketType};
 use std::net::Ipv4Addr;
@@ -168,7 +168,7 @@ impl Element for ICMPError {
 
     fn new(config: &Arc<Config>, init: &Init) -> ICMPError {
         ICMPError {
-            limited: config.limit.holds(init.as_click()),
+            limited: config.limit.applies(init.as_click()),
             config: Arc::clone(config),
             made: 0,
         }

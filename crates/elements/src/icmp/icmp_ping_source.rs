@@ -28,11 +28,11 @@
 //! - `VERBOSE`: true if replies are reported. Default true.
 
 use super::encap::Message;
-use super::trips::{Trips, milliseconds, seconds};
-use crate::complain::complain;
+use super::rtt::{RttStats, milliseconds, seconds};
 use crate::ip4::encap::{Headed, Header, To, read_dst, read_src, write_dst, write_src};
 use crate::prelude::*;
-use crate::source::left;
+use crate::source::remaining_before;
+use crate::stderr_messages::complain;
 use arguments::show;
 use arguments::units::{self, Bytes};
 use std::net::Ipv4Addr;
@@ -73,13 +73,13 @@ pub(super) struct ICMPPingSource {
     count: u64,
     /// Send time by sequence number; empty without an input for replies.
     sent: Vec<Option<Time>>,
-    trips: Trips,
+    trips: RttStats,
 }
 
 impl ICMPPingSource {
-    fn left(&self) -> usize {
+    fn remaining(&self) -> usize {
         match self.active {
-            true => left(self.limit, self.count),
+            true => remaining_before(self.limit, self.count),
             false => 0,
         }
     }
@@ -89,7 +89,7 @@ impl ICMPPingSource {
         let mut packet = Packet::from_bytes(data)?;
         // Replies are matched by this number, which follows from the count on any worker.
         let number = (self.count as u16).wrapping_add(self.first);
-        if !self.message.put(&mut packet, number) {
+        if !self.message.prepend(&mut packet, number) {
             return None;
         }
         packet.cold_mut().timestamp = cx.timestamp();
@@ -101,8 +101,8 @@ impl ICMPPingSource {
     }
 
     /// Stops the router if STOP is set and the limit is reached.
-    fn over(&self, cx: &mut Cx) {
-        if self.config.stop && left(self.limit, self.count) == 0 {
+    fn stop_if_done(&self, cx: &mut Cx) {
+        if self.config.stop && remaining_before(self.limit, self.count) == 0 {
             cx.stop();
         }
     }
@@ -138,7 +138,7 @@ impl ICMPPingSource {
     }
 
     fn schedule(&self, cx: &mut Cx) {
-        if self.left() > 0 {
+        if self.remaining() > 0 {
             cx.set_timer(cx.now() + self.interval.max(SHORTEST));
         }
     }
@@ -202,7 +202,7 @@ impl Element for ICMPPingSource {
             active: config.active,
             count: 0,
             sent: vec![None; times],
-            trips: Trips::default(),
+            trips: RttStats::default(),
             config: Arc::clone(config),
         }
     }
@@ -215,15 +215,15 @@ impl Element for ICMPPingSource {
     }
 
     fn task(&mut self, _: &mut Cx) -> Did {
-        match left(self.limit, self.count) {
+        match remaining_before(self.limit, self.count) {
             0 => Did::End,
             _ => Did::Sleep,
         }
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        if self.left() == 0 {
-            self.over(cx);
+        if self.remaining() == 0 {
+            self.stop_if_done(cx);
             return cx.wake_self();
         }
         let config = Arc::clone(&self.config);
@@ -235,11 +235,11 @@ impl Element for ICMPPingSource {
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let config = Arc::clone(&self.config);
-        for _ in 0..max.min(self.left()) {
+        for _ in 0..max.min(self.remaining()) {
             into.extend(self.request(cx, &config.data));
         }
-        if self.left() == 0 {
-            self.over(cx);
+        if self.remaining() == 0 {
+            self.stop_if_done(cx);
         }
     }
 
@@ -280,7 +280,7 @@ impl Element for ICMPPingSource {
             assign(&mut e.active, value)?;
             if e.active != was_active {
                 cx.cancel_timer();
-                if e.left() > 0 {
+                if e.remaining() > 0 {
                     cx.set_timer(cx.now());
                 }
             }
@@ -302,7 +302,7 @@ impl Element for ICMPPingSource {
             Ok(())
         }),
         Handler::set("reset_counts", "counts from zero again", |e, _, cx| {
-            (e.count, e.trips) = (0, Trips::default());
+            (e.count, e.trips) = (0, RttStats::default());
             e.sent.fill(None);
             e.schedule(cx);
             Ok(())
@@ -317,13 +317,13 @@ impl Element for ICMPPingSource {
             |e, _| Ok(e.summary()),
         ),
         Handler::text("rtt_min", "shortest round trip, in seconds", |e, _| {
-            Ok(seconds(e.trips.least()))
+            Ok(seconds(e.trips.min()))
         }),
         Handler::text("rtt_avg", "average round trip, in seconds", |e, _| {
             Ok(seconds(e.trips.average()))
         }),
         Handler::text("rtt_max", "longest round trip, in seconds", |e, _| {
-            Ok(seconds(e.trips.most()))
+            Ok(seconds(e.trips.max()))
         }),
     ];
 }

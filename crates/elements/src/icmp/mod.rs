@@ -5,7 +5,7 @@ mod icmp_ip_encap;
 mod icmp_ping_encap;
 mod icmp_ping_responder;
 mod icmp_ping_source;
-mod trips;
+mod rtt;
 
 use crate::ip4::check_upper::Checker;
 use encap::Encap;

@@ -88,7 +88,7 @@ impl Element for ScheduleInfo {
             "an element and its share",
             "a task's share of time",
         );
-        let shares = args.once(Shares::new);
+        let shares = args.memoize(Shares::new);
         for arg in entries {
             let words = arg.words();
             let [name, share] = words.as_slice() else {
@@ -155,7 +155,7 @@ mod tests {
         bench.run();
         let tickets = ["a", "b", "c"].map(|e| bench.read(&format!("{e}.tickets")));
         assert_eq!(tickets, ["4096", "512", "1024"]);
-        assert_eq!(bench.said(), "");
+        assert_eq!(bench.messages(), "");
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             bench.run();
             let seen = ["c/i", "c/k", "c/d/i"].map(|e| bench.read(&format!("{e}.tickets")));
             assert_eq!(seen, tickets.map(|t| t.to_string()), "{outside}");
-            assert_eq!(bench.said(), "", "{outside}");
+            assert_eq!(bench.messages(), "", "{outside}");
         }
     }
 
@@ -190,7 +190,7 @@ mod tests {
     fn unknown_elements_are_said_and_wrong_shares_refused() {
         let mut bench = Bench::strict(crate::CLASSES, "si :: ScheduleInfo(a 1)");
         bench.run();
-        assert!(bench.said().starts_with("si :: ScheduleInfo: "));
+        assert!(bench.messages().starts_with("si :: ScheduleInfo: "));
         for text in [
             "ScheduleInfo(a)",
             "ScheduleInfo(a b)",

@@ -81,7 +81,11 @@ mod tests {
         let plan = testkit::plan(crate::CLASSES, text, 2, &engine::port::NoPorts, None)
             .expect("it is right");
         for (name, home) in [("b/s", 1), ("b/u", 0), ("a/u", 0)] {
-            assert_eq!(plan.elements[plan.find(name).unwrap()].home, home, "{name}");
+            assert_eq!(
+                plan.elements[plan.find(name).unwrap()].task_worker,
+                home,
+                "{name}"
+            );
         }
     }
 

@@ -14,7 +14,8 @@ impl FromArg for Addresses {
     const LIST: bool = true;
 
     fn from_arg(raw: &str, names: &Names) -> Result<Addresses, String> {
-        let words = lang::args::each_word(raw).flat_map(|word| names.each(word, &[Kind::Ip]));
+        let words =
+            lang::args::each_word(raw).flat_map(|word| names.expand_word(word, &[Kind::Ip]));
         words
             .map(|word| Ipv4Addr::from_arg(&word, names))
             .collect::<Result<_, _>>()
@@ -25,7 +26,7 @@ impl FromArg for Addresses {
         Addresses::default()
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let words: Vec<_> = self.0.iter().map(Ipv4Addr::to_string).collect();
         words.join(" ")
     }
@@ -79,7 +80,8 @@ impl FromArg for Interfaces {
     const LIST: bool = true;
 
     fn from_arg(raw: &str, names: &Names) -> Result<Interfaces, String> {
-        let words = lang::args::each_word(raw).flat_map(|word| names.each(word, &[Kind::IpNet]));
+        let words =
+            lang::args::each_word(raw).flat_map(|word| names.expand_word(word, &[Kind::IpNet]));
         let parse = |word: String| {
             let text = names.get(&word, Kind::IpNet).unwrap_or(&word);
             match Prefix4::parse_host(text) {
@@ -94,7 +96,7 @@ impl FromArg for Interfaces {
         Interfaces::default()
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let words = self.0.iter().map(|(a, net)| format!("{a}/{}", net.len()));
         words.collect::<Vec<_>>().join(" ")
     }
@@ -112,7 +114,7 @@ mod tests {
         assert!(is([10, 0, 0, 255]) && is([10, 0, 0, 0]));
         assert!(!is([10, 0, 0, 1]) && !is([10, 0, 1, 255]));
         assert!(!is([192, 0, 2, 6]) && !is([192, 0, 2, 7]) && !is([192, 0, 2, 9]));
-        assert_eq!(all.show(), "10.0.0.1/24 192.0.2.7/31 192.0.2.9/32");
+        assert_eq!(all.unparse(), "10.0.0.1/24 192.0.2.7/31 192.0.2.9/32");
         assert!(Interfaces::from_arg("10.0.0.300/24", &names).is_err());
         assert!(Addresses::from_arg("10.0.0.1 10.0.0", &names).is_err());
     }

@@ -150,10 +150,10 @@ impl FromArg for First {
         First::Offset(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             First::Offset(offset) => offset.to_string(),
-            First::BadSources(list) => list.show(),
+            First::BadSources(list) => list.unparse(),
         }
     }
 }
@@ -217,7 +217,7 @@ impl Config {
 
     /// The router's own addresses in the kernel, if they are bad sources.
     fn own<'a>(&'a self, reader: &'a Reader) -> Option<&'a Listed> {
-        Some(self.kernel.as_ref()?.own().read(reader))
+        Some(self.kernel.as_ref()?.local_sources().read(reader))
     }
 
     /// Bit map of all bad sources.

@@ -27,7 +27,7 @@ impl FromArg for Ecn {
         Ecn(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.to_string()
     }
 }

@@ -30,7 +30,7 @@ impl FromArg for To {
         To::Anno
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             To::Anno => "DST_ANNO".to_owned(),
             To::Fixed(ip) => ip.to_string(),
@@ -172,7 +172,7 @@ pub(crate) const fn write_src<E: Headed>() -> Handler<E> {
 
 /// Read handler `dst`.
 pub(crate) const fn read_dst<E: Headed>() -> Handler<E> {
-    Handler::text("dst", "see DST", |e, _| Ok(e.header().dst.show()))
+    Handler::text("dst", "see DST", |e, _| Ok(e.header().dst.unparse()))
 }
 
 /// Write handler `dst`.

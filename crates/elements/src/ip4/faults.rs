@@ -1,7 +1,7 @@
 //! Counts of bad packets by fault, and their log messages.
 
-use crate::complain::complain;
 use crate::prelude::*;
+use crate::stderr_messages::complain;
 
 /// Frequency of log messages about bad packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -62,7 +62,7 @@ impl FromArg for Ect {
         Ect(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         ["false", "true", "2"][usize::from(self.0)].to_owned()
     }
 }

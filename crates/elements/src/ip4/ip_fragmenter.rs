@@ -27,8 +27,8 @@
 //! - `VERBOSE`: true if every long packet with DF set is reported on the standard error stream. Default false;
 //!   `ashlar click` then reports the first five.
 
-use crate::complain::complain;
 use crate::prelude::*;
+use crate::stderr_messages::complain;
 use engine::element::AnyConfig;
 use forwarding::Interface;
 use planner::LimitsLength;
@@ -150,7 +150,7 @@ impl Element for IPFragmenter {
         if !batch.iter().any(long) {
             return;
         }
-        cx.cut(batch);
+        cx.segment(batch);
         let mut out = cx.spare();
         let mut rest = cx.spare();
         for mut packet in batch.drain() {

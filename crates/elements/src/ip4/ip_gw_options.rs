@@ -201,7 +201,7 @@ mod tests {
         let out = bench.take("out");
         let time = u32::from_be_bytes([out[0][24], out[0][25], out[0][26], out[0][27]]);
         assert_eq!(out[0][22], 9);
-        assert_eq!(time, super::day_ms(bench.graph().job(|cx| cx.wall())));
+        assert_eq!(time, super::day_ms(bench.graph().job(|cx| cx.wall_ns())));
     }
 
     #[test]

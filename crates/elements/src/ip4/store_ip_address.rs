@@ -50,7 +50,7 @@ impl FromArg for Place {
         Place::At(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             Place::Source => "src".to_owned(),
             Place::Destination => "dst".to_owned(),

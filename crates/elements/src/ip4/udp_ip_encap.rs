@@ -71,7 +71,7 @@ impl FromArg for SourcePort {
         SourcePort::Fixed(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         match self {
             SourcePort::Fixed(port) => port.to_string(),
             SourcePort::Flow => "FLOW".to_owned(),
@@ -155,13 +155,13 @@ impl Element for UDPIPEncap {
     const HANDLERS: &'static [Handler<UDPIPEncap>] = &[
         read_src(),
         write_src(),
-        Handler::text("sport", "see SPORT", |e, _| Ok(e.config.src_port.show())),
+        Handler::text("sport", "see SPORT", |e, _| Ok(e.config.src_port.unparse())),
         Handler::argument(Handler::set("sport", "changes SPORT", |e, value, _| {
             assign(&mut e.config.src_port, value)
         })),
         read_dst(),
         write_dst(),
-        Handler::text("dport", "see DPORT", |e, _| Ok(e.config.dst_port.show())),
+        Handler::text("dport", "see DPORT", |e, _| Ok(e.config.dst_port.unparse())),
         Handler::argument(Handler::set("dport", "changes DPORT", |e, value, _| {
             assign(&mut e.config.dst_port, value)
         })),

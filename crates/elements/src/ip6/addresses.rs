@@ -27,7 +27,7 @@ impl FromArg for Addresses6 {
         let kinds = [Kind::Ip6Net, Kind::Ip6];
         for word in text
             .split_whitespace()
-            .flat_map(|word| names.each(word, &kinds))
+            .flat_map(|word| names.expand_word(word, &kinds))
         {
             // A name may also stand for a prefix, which then gives the address with its length.
             let named = kinds.iter().find_map(|&kind| names.get(&word, kind));
@@ -47,7 +47,7 @@ impl FromArg for Addresses6 {
         Addresses6(vec![(Ipv6Addr::UNSPECIFIED, 128)])
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let word = |&(address, len): &(Ipv6Addr, u8)| match len {
             128 => address.to_string(),
             _ => format!("{address}/{len}"),
@@ -66,7 +66,7 @@ mod tests {
         names.insert_entry("if0 10.0.0.1/8 2001:db8::1/64");
         names.insert_entry("gw fe80::9");
         let all = Addresses6::from_arg("if0 gw fe80::1", &names).unwrap();
-        assert_eq!(all.show(), "2001:db8::1/64 fe80::9 fe80::1");
+        assert_eq!(all.unparse(), "2001:db8::1/64 fe80::9 fe80::1");
         assert!(Addresses6::from_arg("if0 10.0.0.1", &names).is_err());
         assert!(Addresses6::from_arg("", &names).is_err());
     }

@@ -10,7 +10,7 @@
 //! dropped if output 1 is not connected. The transport header annotation is set. Fragments have no separate checksum:
 //! put IP6Reassembler before.
 
-use super::chain;
+use super::header_chain;
 use crate::prelude::*;
 use wire::{Icmp6, Ipv6, checksum, proto};
 
@@ -24,7 +24,7 @@ pub(super) struct CheckICMP6Header;
 
 /// Offset of a valid ICMPv6 message in a packet. The error is a drop reason.
 pub(super) fn sound_message(packet: &[u8]) -> Result<usize, u8> {
-    let upper = chain::upper(packet).ok_or(NOT_ICMP6)?;
+    let upper = header_chain::upper(packet).ok_or(NOT_ICMP6)?;
     if upper.protocol != proto::ICMP6 {
         return Err(NOT_ICMP6);
     }
@@ -53,7 +53,7 @@ impl Element for CheckICMP6Header {
     }
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match sound_message(chain::whole(packet).unwrap_or(&[])) {
+        match sound_message(header_chain::whole(packet).unwrap_or(&[])) {
             Ok(at) => {
                 packet.set_transport_offset(packet.network_offset() + at);
                 Verdict::ON

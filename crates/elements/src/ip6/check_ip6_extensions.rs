@@ -21,8 +21,8 @@
 //!
 //! - `OPTIONS`: destination options in a packet, padding not counted. Default 8.
 
-use super::chain::{self, Link};
 use super::fault;
+use super::header_chain::{self, Link};
 use crate::prelude::*;
 use wire::ext::{self, BadExt, Options, Report};
 use wire::proto;
@@ -56,7 +56,9 @@ impl CheckIP6Extensions {
     fn examine(&self, packet: &[u8]) -> Result<usize, Refusal> {
         let walk = ext::walk(packet)?;
         let mut options = self.options;
-        for Link { protocol, at, .. } in chain::links(packet).take_while(|l| l.at < walk.offset) {
+        for Link { protocol, at, .. } in
+            header_chain::links(packet).take_while(|l| l.at < walk.offset)
+        {
             match protocol {
                 // Without segments left, a routing header of any type has no effect.
                 proto::ROUTING if packet.get(at + 3) != Some(&0) => {
@@ -99,7 +101,7 @@ impl Element for CheckIP6Extensions {
     }
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let Some(whole) = chain::whole(packet) else {
+        let Some(whole) = header_chain::whole(packet) else {
             return Verdict::drop(BAD_HEADER);
         };
         match self.examine(whole) {
@@ -109,7 +111,7 @@ impl Element for CheckIP6Extensions {
             }
             Err(Refusal::TooMany) => Verdict::drop(TOO_MANY),
             Err(Refusal::Fragment) => Verdict::drop(FRAGMENT),
-            Err(Refusal::Fault(bad)) if fault::note(packet, bad) => {
+            Err(Refusal::Fault(bad)) if fault::record(packet, bad) => {
                 Verdict::reject(BAD_EXTENSION, 1)
             }
             Err(Refusal::Fault(_)) => Verdict::drop(UNREPORTED),

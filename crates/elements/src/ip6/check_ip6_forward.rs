@@ -11,7 +11,7 @@
 //! (`multicast`), if they come from the unspecified address (`unspecified`; RFC 4291, 2.5.2), or if the
 //! link-layer destination is a group or another station (`not_to_router`).
 
-use super::chain;
+use super::header_chain;
 use crate::prelude::*;
 use engine::packet::anno::PacketType;
 use wire::addr;
@@ -54,7 +54,7 @@ impl Fuse for CheckIP6Forward {
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
         #[inline(always)]
         |packet| {
-            let Some(ip) = chain::header(packet) else {
+            let Some(ip) = header_chain::header(packet) else {
                 return Some(Verdict::drop(TOO_SHORT));
             };
             let (src, dst) = (ip.src(), ip.dst());

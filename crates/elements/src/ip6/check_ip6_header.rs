@@ -45,9 +45,9 @@ pub(crate) struct CheckIP6Header {
 
 impl Config {
     /// Marks the headers of a valid packet. The error is a drop reason.
-    fn pass(&self, packet: &mut Packet) -> Result<(), u8> {
+    fn mark_headers(&self, packet: &mut Packet) -> Result<(), u8> {
         let offset = self.offset;
-        let (len, dst) = self.judge(packet.data().get(offset..).unwrap_or(&[]))?;
+        let (len, dst) = self.check(packet.data().get(offset..).unwrap_or(&[]))?;
         packet.truncate(offset + len);
         mark(packet, offset, dst);
         Ok(())
@@ -55,7 +55,7 @@ impl Config {
 
     /// Length and destination of a valid packet. The error is a drop reason.
     #[inline]
-    fn judge(&self, bytes: &[u8]) -> Result<(usize, Ipv6Addr), u8> {
+    fn check(&self, bytes: &[u8]) -> Result<(usize, Ipv6Addr), u8> {
         let checked = ipv6::check(bytes).map_err(|why| match why {
             BadHeader::TooShort => TOO_SHORT,
             BadHeader::BadVersion => BAD_VERSION,
@@ -149,7 +149,7 @@ impl Fuse for CheckIP6Header {
     }
 
     fn slow(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        match self.config.pass(packet) {
+        match self.config.mark_headers(packet) {
             Ok(()) => Verdict::ON,
             Err(why) => {
                 self.refused += 1;

@@ -2,7 +2,7 @@
 //!
 //! The fault is stored in rarely used annotations (user bytes 40 to 45), so packets without a fault cost nothing.
 
-use super::chain;
+use super::header_chain;
 use engine::packet::Packet;
 use wire::addr;
 use wire::ext::{BadExt, Report};
@@ -19,11 +19,11 @@ pub(super) struct Fault {
 }
 
 /// Notes `bad` on the packet. Returns true if its source is to get an error message.
-pub(super) fn note(packet: &mut Packet, bad: BadExt) -> bool {
+pub(super) fn record(packet: &mut Packet, bad: BadExt) -> bool {
     let [a, b, c, d] = (bad.pointer as u32).to_be_bytes();
     let always = bad.report == Report::Always;
     packet.cold_mut().user[AT..AT + 6].copy_from_slice(&[bad.code, u8::from(always), a, b, c, d]);
-    let to_group = chain::header(packet).is_none_or(|ip| addr::is_multicast6(ip.dst()));
+    let to_group = header_chain::header(packet).is_none_or(|ip| addr::is_multicast6(ip.dst()));
     match bad.report {
         Report::Never => false,
         Report::Unicast => !to_group,
@@ -32,7 +32,7 @@ pub(super) fn note(packet: &mut Packet, bad: BadExt) -> bool {
 }
 
 /// The fault noted on a packet; an erroneous field at 0 if there is none.
-pub(super) fn noted(packet: &Packet) -> Fault {
+pub(super) fn recorded(packet: &Packet) -> Fault {
     let user = &packet.cold().user;
     Fault {
         code: user[AT],

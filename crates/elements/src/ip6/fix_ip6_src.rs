@@ -14,7 +14,7 @@
 //! - `IP6`: addresses of the interface, as one argument.
 
 use super::addresses::Addresses6;
-use super::chain;
+use super::header_chain;
 use crate::prelude::*;
 use std::net::Ipv6Addr;
 use wire::{Icmp6, Ipv6, checksum, ipv6, proto};
@@ -27,9 +27,9 @@ impl FixIP6Src {
     #[cold]
     fn fix(&self, packet: &mut Packet) -> Option<()> {
         packet.anno_mut().set_fix_ip_src(false);
-        let ip = chain::header(packet)?;
+        let ip = header_chain::header(packet)?;
         let (old, dst, next) = (ip.src(), ip.dst(), ip.next_header());
-        let new = chain::source_for(&self.addresses, dst)?;
+        let new = header_chain::source_for(&self.addresses, dst)?;
         let (header, message) = packet.network_mut().split_at_mut_checked(ipv6::LEN)?;
         Ipv6::new_unchecked(header).set_src(new);
         if next == proto::ICMP6

@@ -41,12 +41,12 @@
 //!   that causes many errors does not keep errors from others.
 
 use super::addresses::Addresses6;
-use super::chain::{self, Link};
 use super::fault;
+use super::header_chain::{self, Link};
 use super::icmp6_types::{Code, Kind};
 use super::network;
-use crate::limit::Limit;
 use crate::prelude::*;
+use crate::rate_limit::Limit;
 use engine::packet::HEADROOM;
 use engine::packet::anno::PacketType;
 use std::net::Ipv6Addr;
@@ -94,7 +94,7 @@ pub(super) struct ICMP6Error {
 
 /// True if a packet is an ICMPv6 error or redirect, or could be.
 fn about_error(packet: &[u8]) -> bool {
-    match chain::links(packet).last() {
+    match header_chain::links(packet).last() {
         Some(Link {
             protocol: proto::ICMP6,
             at,
@@ -113,9 +113,9 @@ fn about_error(packet: &[u8]) -> bool {
 
 impl ICMP6Error {
     /// Answer to a packet, unless RFC 4443, 2.4 e forbids it.
-    fn judge(&self, packet: &Packet) -> Result<Answer, u8> {
+    fn error_for(&self, packet: &Packet) -> Result<Answer, u8> {
         let config = &*self.config;
-        let whole = chain::whole(packet).ok_or(BAD_HEADER)?;
+        let whole = header_chain::whole(packet).ok_or(BAD_HEADER)?;
         let ip = Ipv6::new_unchecked(whole);
         let (mut code, mut rest) = (config.code.unwrap_or(0), config.rest);
         if config.by_anno && config.kind == PACKET_TOO_BIG {
@@ -123,7 +123,7 @@ impl ICMP6Error {
         }
         let mut always = config.kind == PACKET_TOO_BIG;
         if config.kind == PARAMETER_PROBLEM && config.code.is_none() {
-            let fault = fault::noted(packet);
+            let fault = fault::recorded(packet);
             (code, rest) = (fault.code, fault.pointer);
             always = fault.always && code == icmp6::parameter_problem::OPTION;
         }
@@ -132,7 +132,7 @@ impl ICMP6Error {
         if addr::is_martian_source6(src) || ours {
             return Err(BAD_SOURCE);
         }
-        if !always && (addr::is_multicast6(ip.dst()) || chain::sent_to_many(packet)) {
+        if !always && (addr::is_multicast6(ip.dst()) || header_chain::sent_to_many(packet)) {
             return Err(MULTICAST);
         }
         match about_error(whole) {
@@ -147,12 +147,12 @@ impl ICMP6Error {
 
     /// Turns the packet into the answer.
     fn answer(&self, packet: &mut Packet, answer: &Answer) -> Option<()> {
-        let ip = chain::header(packet)?;
+        let ip = header_chain::header(packet)?;
         let (peer, asked, len) = (ip.src(), ip.dst(), ip.total_len());
         let own = self.config.sources.contains(&asked);
         let source = match own {
             true => asked,
-            false => chain::source_for(&self.config.sources, peer)?,
+            false => header_chain::source_for(&self.config.sources, peer)?,
         };
         let mut quoted = len.min(ipv6::MIN_MTU - BEFORE);
         let mut rest = answer.rest;
@@ -297,7 +297,7 @@ impl Element for ICMP6Error {
     }
 
     fn step(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let answer = match self.judge(packet) {
+        let answer = match self.error_for(packet) {
             Ok(answer) => answer,
             Err(why) => return Verdict::drop(why),
         };

@@ -18,7 +18,7 @@
 //! - `IP6`: addresses of the interface, as one argument. May be left out.
 
 use super::addresses::Addresses6;
-use super::chain;
+use super::header_chain;
 use super::icmp6_error::{own_packet, write_header};
 use crate::prelude::*;
 use std::net::Ipv6Addr;
@@ -37,7 +37,7 @@ pub(super) struct ICMP6PingResponder {
 
 /// Offset of the echo request.
 fn request(packet: &[u8]) -> Option<usize> {
-    let upper = chain::upper(packet)?;
+    let upper = header_chain::upper(packet)?;
     let message = packet.get(upper.at..)?;
     let icmp = Icmp6::new_checked(message).ok()?;
     let wanted = (proto::ICMP6, icmp6::ECHO, 0);
@@ -46,7 +46,7 @@ fn request(packet: &[u8]) -> Option<usize> {
 
 impl ICMP6PingResponder {
     fn reply(&self, packet: &mut Packet) -> Result<(), u8> {
-        let whole = chain::whole(packet).ok_or(NOT_ECHO)?;
+        let whole = header_chain::whole(packet).ok_or(NOT_ECHO)?;
         let at = request(whole).ok_or(NOT_ECHO)?;
         let ip = Ipv6::new_unchecked(whole);
         if addr::is_martian_source6(ip.src()) {
@@ -54,7 +54,7 @@ impl ICMP6PingResponder {
         }
         let (peer, asked, len) = (ip.src(), ip.dst(), whole.len());
         let source = match addr::is_multicast6(asked) {
-            true => chain::source_for(&self.addresses, peer).ok_or(MULTICAST)?,
+            true => header_chain::source_for(&self.addresses, peer).ok_or(MULTICAST)?,
             false => asked,
         };
         packet.truncate(packet.network_offset() + len);

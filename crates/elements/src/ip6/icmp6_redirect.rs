@@ -30,8 +30,8 @@
 //!   from others.
 
 use super::nd;
-use crate::limit::Limit;
 use crate::prelude::*;
+use crate::rate_limit::Limit;
 use std::net::Ipv6Addr;
 use wire::{Ether, EtherAddr, Ipv6, Prefix6, addr, ether, icmp6, ipv6};
 

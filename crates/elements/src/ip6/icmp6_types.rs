@@ -33,7 +33,7 @@ impl FromArg for Kind {
         Kind(UNREACHABLE)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.0.to_string()
     }
 }
@@ -72,7 +72,7 @@ impl FromArg for Code {
         Code(None, 0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.1.to_string()
     }
 }

@@ -15,7 +15,7 @@
 //!
 //! - `MTU`: bytes, 1280 or more.
 
-use super::chain;
+use super::header_chain;
 use crate::prelude::*;
 use engine::element::AnyConfig;
 use planner::LimitsLength;
@@ -62,8 +62,8 @@ fn fragment(
 }
 
 impl IP6Fragmenter {
-    fn cut(&mut self, packet: &Packet, cx: &mut Cx) -> Result<(), u8> {
-        let whole = chain::whole(packet).ok_or(CANNOT)?;
+    fn fragment(&mut self, packet: &Packet, cx: &mut Cx) -> Result<(), u8> {
+        let whole = header_chain::whole(packet).ok_or(CANNOT)?;
         let walk = ext::walk(whole).map_err(|_| CANNOT)?;
         let headers = walk.per_fragment_len + FRAGMENT_LEN;
         let room = self.mtu.saturating_sub(headers) & !7;
@@ -126,7 +126,7 @@ impl Element for IP6Fragmenter {
         for packet in batch.drain() {
             if packet.network().len() <= self.mtu {
                 cx.emit(0, packet);
-            } else if let Err(why) = self.cut(&packet, cx) {
+            } else if let Err(why) = self.fragment(&packet, cx) {
                 cx.drop(packet, why);
             }
         }
@@ -162,7 +162,7 @@ mod tests {
                 assert!(part.len() <= 1280);
                 let ip = Ipv6::new_checked(&part[..]).unwrap();
                 let fragment = ext::walk(ip.packet()).unwrap().fragment.unwrap();
-                assert_eq!((fragment.offset, fragment.more), (offset, more));
+                assert_eq!((fragment.offset, fragment.more_fragments), (offset, more));
                 if offset == 0 {
                     rebuilt.clear();
                 }

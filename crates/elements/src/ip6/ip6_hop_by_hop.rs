@@ -18,7 +18,7 @@
 //!
 //! - `OPTIONS`: options in a header, padding not counted. Default 8.
 
-use super::{chain, fault};
+use super::{fault, header_chain};
 use crate::prelude::*;
 use wire::ext::{self, BadExt, Options, Report};
 use wire::{ipv6, proto};
@@ -51,7 +51,7 @@ fn present(packet: &[u8], at: usize) -> Result<(), BadExt> {
 impl IP6HopByHop {
     #[cold]
     fn examine(&self, packet: &mut Packet, cx: &Cx) -> Verdict {
-        let Some(whole) = chain::whole(packet) else {
+        let Some(whole) = header_chain::whole(packet) else {
             return Verdict::drop(BAD_HEADER);
         };
         let at = ipv6::LEN;
@@ -61,7 +61,7 @@ impl IP6HopByHop {
         match present(whole, at).and_then(|()| ext::check_hop_by_hop(whole, at)) {
             Ok(Some(_)) if cx.connected(2) => Verdict::out(2),
             Ok(_) => Verdict::ON,
-            Err(bad) if fault::note(packet, bad) => Verdict::reject(BAD_OPTION, 1),
+            Err(bad) if fault::record(packet, bad) => Verdict::reject(BAD_OPTION, 1),
             Err(_) => Verdict::drop(UNREPORTED),
         }
     }
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn without_a_note_the_fault_is_an_erroneous_field_at_the_start() {
         let packet = engine::packet::Packet::from_bytes(b"x").unwrap();
-        let fault = fault::noted(&packet);
+        let fault = fault::recorded(&packet);
         assert_eq!((fault.code, fault.pointer, fault.always), (0, 0, false));
     }
 }

@@ -24,7 +24,7 @@
 //! - `GROUPS`: further groups to listen to, as one argument.
 
 use super::addresses::Addresses6;
-use super::chain;
+use super::header_chain;
 use crate::prelude::*;
 use std::net::Ipv6Addr;
 use wire::{Prefix6, addr};
@@ -45,7 +45,7 @@ const ROUTER_GROUPS: [Ipv6Addr; 5] = [
 
 pub(crate) struct IP6Local {
     /// Addresses for which the router receives packets, sorted.
-    mine: Arc<Vec<Ipv6Addr>>,
+    local_addresses: Arc<Vec<Ipv6Addr>>,
 }
 
 impl Element for IP6Local {
@@ -85,7 +85,7 @@ impl Element for IP6Local {
 
     fn new(mine: &Arc<Vec<Ipv6Addr>>, _: &Init) -> IP6Local {
         IP6Local {
-            mine: Arc::clone(mine),
+            local_addresses: Arc::clone(mine),
         }
     }
 
@@ -107,10 +107,10 @@ impl Element for IP6Local {
 impl Fuse for IP6Local {
     #[inline]
     fn fast(&self, _: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let mine = &*self.mine;
+        let mine = &*self.local_addresses;
         #[inline(always)]
         |packet| {
-            let Some(ip) = chain::header(packet) else {
+            let Some(ip) = header_chain::header(packet) else {
                 return Some(Verdict::drop(TOO_SHORT));
             };
             let dst = ip.dst();

@@ -43,7 +43,7 @@ use super::network;
 use crate::prelude::*;
 use arguments::Names;
 use arguments::units::FromArg;
-use forwarding::neighbour::{self, Bounds, Event, Found, Link, Resolver};
+use forwarding::neighbour::{self, Bounds, Event, Link, Resolution, Resolver};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 use tables::neighbours::{State, Timing};
@@ -95,7 +95,7 @@ impl FromArg for Entries {
         Entries(Vec::new())
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let pair = |(ip, ether): &(Ipv6Addr, EtherAddr)| format!("{ip} {ether}");
         self.0.iter().map(pair).collect::<Vec<_>>().join(" ")
     }
@@ -186,11 +186,11 @@ impl IP6NDSolicitor {
             let (face, counts, now) = (self.face, &mut self.counts, cx.now());
             let out = &mut |event| face.act(event, counts, cx);
             match self.resolver.find(key, || network(packet), now, out) {
-                Found::Known(mac) => mac,
-                Found::Wait => return WAIT,
-                Found::Unreachable => return Verdict::reject(UNREACHABLE, 1),
-                Found::TableFull => return Verdict::drop(TABLE_FULL),
-                Found::TooMany => return Verdict::drop(RATE_LIMITED),
+                Resolution::Known(mac) => mac,
+                Resolution::Wait => return WAIT,
+                Resolution::Unreachable => return Verdict::reject(UNREACHABLE, 1),
+                Resolution::TableFull => return Verdict::drop(TABLE_FULL),
+                Resolution::TooMany => return Verdict::drop(RATE_LIMITED),
             }
         };
         match nd::encapsulate(packet, self.face.ether, mac) {
@@ -233,7 +233,7 @@ impl IP6NDSolicitor {
             _ => {
                 let sender = nd::of_station(received.nd.source_ether());
                 if let Some(mac) = sender.filter(|_| !received.src.is_unspecified()) {
-                    self.heard(received.src.octets(), mac, true, cx);
+                    self.learn(received.src.octets(), mac, true, cx);
                 }
             }
         }
@@ -261,20 +261,20 @@ impl IP6NDSolicitor {
         let other = state != State::Incomplete && mac != known;
         if other && flags & wire::nd::OVERRIDE == 0 {
             // Another worker that writes this entry now has equally new data.
-            let _ = self.link.table().doubt(key);
+            let _ = self.link.table().report_conflict(key);
         } else if solicited {
             let (face, counts, now) = (self.face, &mut self.counts, cx.now());
             let out = &mut |event| face.act(event, counts, cx);
             self.resolver.answered(key, mac, now, out);
         } else {
-            self.heard(key, mac, false, cx);
+            self.learn(key, mac, false, cx);
         }
     }
 
-    fn heard(&mut self, key: Key6, mac: EtherAddr, make: bool, cx: &mut Cx) {
+    fn learn(&mut self, key: Key6, mac: EtherAddr, make: bool, cx: &mut Cx) {
         let (face, counts, now) = (self.face, &mut self.counts, cx.now());
         let out = &mut |event| face.act(event, counts, cx);
-        self.resolver.heard(key, mac, make, now, out);
+        self.resolver.learn(key, mac, make, now, out);
     }
 
     fn tick(&mut self, cx: &mut Cx) {
@@ -334,7 +334,7 @@ impl Element for IP6NDSolicitor {
             entries: args.capacity("CAPACITY", 8192, "neighbours in the table"),
             packets: args.capacity("WAITING", 2048, "packets that wait, over all workers"),
             packets_each: args.capacity("WAITING_EACH", 64, "packets that wait for one neighbour"),
-            slim: usize::MAX,
+            drop_divisor: usize::MAX,
             timing: timing(args),
             asks: neighbour::asks(args),
         };

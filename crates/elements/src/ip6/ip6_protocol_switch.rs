@@ -18,8 +18,8 @@
 //!
 //! - `PROTOCOLS`: one argument per output.
 
-use super::chain::{self, Link};
 use super::fault;
+use super::header_chain::{self, Link};
 use crate::prelude::*;
 use wire::ext::{self, BadExt, Report};
 use wire::proto;
@@ -82,10 +82,10 @@ impl Rule {
 /// End of the chain of headers, also if it is "no next header" (RFC 8200, 4.7).
 fn end(packet: &[u8]) -> Option<Link> {
     let nothing = || {
-        let last = chain::links(packet).last()?;
+        let last = header_chain::links(packet).last()?;
         (last.protocol == proto::NO_NEXT && ext::walk(packet).is_ok()).then_some(last)
     };
-    chain::upper(packet).or_else(nothing)
+    header_chain::upper(packet).or_else(nothing)
 }
 
 impl Element for IP6ProtocolSwitch {
@@ -123,7 +123,7 @@ impl Element for IP6ProtocolSwitch {
     }
 
     fn step(&mut self, packet: &mut Packet, _: &mut Cx) -> Verdict {
-        let whole = chain::whole(packet).unwrap_or(&[]);
+        let whole = header_chain::whole(packet).unwrap_or(&[]);
         let upper = end(whole);
         let Some(output) = self.rules.iter().position(|r| r.fits(whole, upper)) else {
             return Verdict::drop(0);
@@ -134,7 +134,7 @@ impl Element for IP6ProtocolSwitch {
                 pointer: upper.map_or(6, |u| u.named_at),
                 report: Report::Unicast,
             };
-            fault::note(packet, unrecognised);
+            fault::record(packet, unrecognised);
         }
         Verdict::out(output as u8)
     }

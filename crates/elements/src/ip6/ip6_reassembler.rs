@@ -29,8 +29,8 @@
 //! - `TIMEOUT`: time for which a packet waits for its fragments. Default 60s.
 //! - `DATAGRAMS`: incomplete packets, on each worker. Default 64.
 
-use super::pieces::{Added, Body, Piece, bad_fragment};
-use super::{chain, fault};
+use super::fragments::{Added, FragmentInfo, PartialBody, bad_fragment};
+use super::{fault, header_chain};
 use crate::prelude::*;
 use engine::packet::pool;
 use std::collections::HashMap;
@@ -71,9 +71,9 @@ fn source(id: &Id) -> &[u8] {
 struct Datagram {
     id: Id,
     until: Time,
-    first: Option<(Packet, Piece)>,
+    first: Option<(Packet, FragmentInfo)>,
     /// Received data; `None` after an overlap, when all further fragments are dropped.
-    body: Option<Body>,
+    body: Option<PartialBody>,
 }
 
 pub(super) struct IP6Reassembler {
@@ -92,8 +92,8 @@ struct Hands<'a, 'b> {
 
 /// Finds a fragment header, and removes it from an atomic fragment.
 fn sort(packet: &mut Packet) -> Verdict {
-    let whole = chain::whole(packet).unwrap_or(&[]);
-    match Piece::of(whole) {
+    let whole = header_chain::whole(packet).unwrap_or(&[]);
+    match FragmentInfo::of(whole) {
         Some(piece) if piece.is_atomic() => {
             let len = whole.len();
             match unwrap(packet, &piece, len) {
@@ -107,7 +107,7 @@ fn sort(packet: &mut Packet) -> Verdict {
 }
 
 /// Removes the fragment header from a packet that ends after `len` bytes.
-fn unwrap(packet: &mut Packet, piece: &Piece, len: usize) -> Option<()> {
+fn unwrap(packet: &mut Packet, piece: &FragmentInfo, len: usize) -> Option<()> {
     let offset = packet.network_offset();
     if !packet.pull(offset) {
         return None;
@@ -128,12 +128,12 @@ fn unwrap(packet: &mut Packet, piece: &Piece, len: usize) -> Option<()> {
 
 impl IP6Reassembler {
     fn fragment(&mut self, mut packet: Packet, cx: &mut Cx) {
-        let whole = chain::whole(&packet).unwrap_or(&[]);
-        let Some(piece) = Piece::of(whole) else {
+        let whole = header_chain::whole(&packet).unwrap_or(&[]);
+        let Some(piece) = FragmentInfo::of(whole) else {
             return;
         };
         if let Some(bad) = bad_fragment(whole, &piece) {
-            let verdict = match fault::note(&mut packet, bad) {
+            let verdict = match fault::record(&mut packet, bad) {
                 true => Verdict::reject(BAD_FRAGMENT, 2),
                 false => Verdict::drop(UNREPORTED),
             };
@@ -149,7 +149,7 @@ impl IP6Reassembler {
             None => Added::Overlap,
         };
         match added {
-            Added::New => self.keep(at, packet, piece, cx),
+            Added::New => self.hold_fragment(at, packet, piece, cx),
             Added::Duplicate => cx.drop(packet, DUPLICATE),
             Added::Overlap => {
                 cx.drop(packet, OVERLAP);
@@ -159,17 +159,17 @@ impl IP6Reassembler {
     }
 
     /// Index of the incomplete packet of a fragment, created on demand.
-    fn datagram(&mut self, whole: &[u8], piece: &Piece, cx: &mut Cx) -> Option<usize> {
+    fn datagram(&mut self, whole: &[u8], piece: &FragmentInfo, cx: &mut Cx) -> Option<usize> {
         let id = (*whole.get(8..)?.first_chunk()?, piece.ident);
         if let Some(at) = self.unfinished.iter().position(|d| d.id == id) {
             return Some(at);
         }
         if self.unfinished.len() >= self.config.datagrams
-            && let Some(victim) = self.victim(&id, |_| true)
+            && let Some(victim) = self.eviction_candidate(&id, |_| true)
         {
             self.evict(victim, cx);
         }
-        let body = Body::new(self.spare.pop().unwrap_or_default())?;
+        let body = PartialBody::new(self.spare.pop().unwrap_or_default())?;
         let until = cx.now() + self.config.timeout;
         cx.set_timer(until);
         self.unfinished.push(Datagram {
@@ -183,25 +183,32 @@ impl IP6Reassembler {
 
     /// Gives a body a large buffer if a piece reaches beyond a usual one. Few may have one: one of
     /// them goes. Returns where the unfinished packet is then.
-    fn make_room(&mut self, mut at: usize, piece: &Piece, cx: &mut Cx) -> Option<usize> {
+    fn make_room(&mut self, mut at: usize, piece: &FragmentInfo, cx: &mut Cx) -> Option<usize> {
         let body = self.unfinished[at].body.as_ref();
-        if body.is_none_or(|body| piece.end() <= body.room()) {
+        if body.is_none_or(|body| piece.end() <= body.end_max()) {
             return Some(at);
         }
-        let is_large = |d: &Datagram| d.body.as_ref().is_some_and(Body::is_large);
+        let is_large = |d: &Datagram| d.body.as_ref().is_some_and(PartialBody::is_large);
         let large = self.unfinished.iter().filter(|d| is_large(d)).count();
         if large >= (self.config.datagrams / LARGE_SHARE).max(1)
-            && let Some(victim) = self.victim(&self.unfinished[at].id, is_large)
+            && let Some(victim) = self.eviction_candidate(&self.unfinished[at].id, is_large)
         {
             self.evict(victim, cx);
             at -= usize::from(victim < at);
         }
-        let grown = self.unfinished[at].body.as_mut().is_some_and(Body::grow);
+        let grown = self.unfinished[at]
+            .body
+            .as_mut()
+            .is_some_and(PartialBody::grow);
         grown.then_some(at)
     }
 
     /// Chooses an unfinished packet that makes room for a new one: the oldest of the source that then has most of them.
-    fn victim(&self, newcomer: &Id, is_one: impl Fn(&Datagram) -> bool) -> Option<usize> {
+    fn eviction_candidate(
+        &self,
+        newcomer: &Id,
+        is_one: impl Fn(&Datagram) -> bool,
+    ) -> Option<usize> {
         let mut sources = HashMap::from([(source(newcomer), 1)]);
         let some = || {
             self.unfinished
@@ -224,9 +231,9 @@ impl IP6Reassembler {
     }
 
     /// Holds a fragment whose bytes are in the body. Emits the packet if it is complete.
-    fn keep(&mut self, at: usize, packet: Packet, piece: Piece, cx: &mut Cx) {
+    fn hold_fragment(&mut self, at: usize, packet: Packet, piece: FragmentInfo, cx: &mut Cx) {
         let datagram = &mut self.unfinished[at];
-        let complete = datagram.body.as_ref().is_some_and(Body::is_complete);
+        let complete = datagram.body.as_ref().is_some_and(PartialBody::is_complete);
         if piece.offset == 0 {
             datagram.first = Some((packet, piece));
         } else {
@@ -241,7 +248,12 @@ impl IP6Reassembler {
     }
 
     /// Turns the first fragment into the complete packet.
-    fn finish(&mut self, (mut packet, piece): (Packet, Piece), body: Body, cx: &mut Cx) {
+    fn finish(
+        &mut self,
+        (mut packet, piece): (Packet, FragmentInfo),
+        body: PartialBody,
+        cx: &mut Cx,
+    ) {
         let len = piece.at + ext::FRAGMENT_LEN + piece.len;
         if piece.at + body.len().unwrap_or(0) > pool::LARGE_BYTES {
             self.spare.push(body.into_map());

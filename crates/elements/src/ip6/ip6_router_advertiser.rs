@@ -77,13 +77,13 @@ pub(super) struct IP6RouterAdvertiser {
     count: u64,
 }
 
-/// A time up to `most`.
-fn some_of(most: Duration, cx: &mut Cx) -> Duration {
-    most.mul_f64(f64::from(cx.random()) / f64::from(u32::MAX))
+/// A time up to `limit`.
+fn some_of(limit: Duration, cx: &mut Cx) -> Duration {
+    limit.mul_f64(f64::from(cx.random()) / f64::from(u32::MAX))
 }
 
-fn seconds(of: Duration) -> u32 {
-    u32::try_from(of.as_secs()).unwrap_or(u32::MAX)
+fn seconds(time: Duration) -> u32 {
+    u32::try_from(time.as_secs()).unwrap_or(u32::MAX)
 }
 
 /// The fixed part of the message, the sender's address and the MTU (RFC 4861, 4.2 and 4.6).

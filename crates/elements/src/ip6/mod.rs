@@ -1,5 +1,4 @@
 mod addresses;
-mod chain;
 mod check_icmp6_header;
 mod check_ip6_extensions;
 pub mod check_ip6_forward;
@@ -7,7 +6,9 @@ pub(crate) mod check_ip6_header;
 pub mod dec_ip6_hlim;
 mod fault;
 mod fix_ip6_src;
+mod fragments;
 mod get_ip6_address;
+mod header_chain;
 mod icmp6_error;
 mod icmp6_ping_responder;
 mod icmp6_redirect;
@@ -22,7 +23,6 @@ mod ip6_reassembler;
 mod ip6_router_advertiser;
 mod mark_ip6_header;
 mod nd;
-mod pieces;
 mod set_ip6_address;
 #[cfg(test)]
 pub(crate) mod testing;

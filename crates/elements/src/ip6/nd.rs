@@ -1,7 +1,7 @@
 //! Common part of the elements of Neighbour Discovery: frames to send, and messages received.
 
-use super::chain;
 use super::check_icmp6_header::sound_message;
+use super::header_chain;
 use super::icmp6_error::{own_packet, write_header};
 use engine::packet::Packet;
 use std::net::Ipv6Addr;
@@ -50,9 +50,9 @@ pub(super) struct Received<'a> {
 
 /// The message in a packet, if it is valid.
 pub(super) fn received(packet: &Packet) -> Option<Received<'_>> {
-    let whole = chain::whole(packet)?;
+    let whole = header_chain::whole(packet)?;
     // RFC 6980, 5: not in fragments, not even in a single whole one.
-    if chain::links(whole).any(|link| link.protocol == proto::FRAGMENT) {
+    if header_chain::links(whole).any(|link| link.protocol == proto::FRAGMENT) {
         return None;
     }
     let nd = Nd::new_checked(whole.get(sound_message(whole).ok()?..)?).ok()?;

@@ -33,7 +33,7 @@
 //! - `SLACK`: a packet is late so long after its deadline. Default: `WIDTH`, or 0 with `EXACT`; the time of a packet on
 //!   the link should be added, for what is being sent is not interrupted.
 
-use super::far::{Far, Shared};
+use super::cross_worker::{RingEnds, Shared};
 use super::overflow::Overflow;
 use super::queue::IDLE_POLLS_MAX;
 use crate::prelude::*;
@@ -101,12 +101,12 @@ impl Order {
         }
     }
 
-    /// Removes up to `most` packets. Returns their number.
+    /// Removes up to `limit` packets. Returns their number.
     #[inline]
-    fn pop_each(&mut self, most: usize, take: impl FnMut(Packet)) -> usize {
+    fn pop_each(&mut self, limit: usize, take: impl FnMut(Packet)) -> usize {
         match self {
-            Order::Bins(bins) => bins.pop_each(most, take),
-            Order::Exact(heap) => (0..most).map_while(|_| heap.pop()).map(take).count(),
+            Order::Bins(bins) => bins.pop_each(limit, take),
+            Order::Exact(heap) => (0..limit).map_while(|_| heap.pop()).map(take).count(),
         }
     }
 
@@ -117,9 +117,9 @@ impl Order {
         }
     }
 
-    fn beyond(&self) -> u64 {
+    fn overflowed(&self) -> u64 {
         match self {
-            Order::Bins(bins) => bins.beyond(),
+            Order::Bins(bins) => bins.overflowed(),
             Order::Exact(_) => 0,
         }
     }
@@ -131,9 +131,9 @@ pub(crate) struct DeadlineQueue<K = Single> {
     capacity: usize,
     order: Order,
     /// Packets without a deadline, first in, first out.
-    rest: VecDeque<Packet>,
+    without_deadline: VecDeque<Packet>,
     /// Rings of packets from workers that have no order of their own.
-    far: Option<Far>,
+    far: Option<RingEnds>,
     highest: usize,
     dropped: u64,
     late: u64,
@@ -145,15 +145,17 @@ pub(crate) struct DeadlineQueue<K = Single> {
 
 impl<K: Kind> DeadlineQueue<K> {
     fn length(&self) -> usize {
-        self.order.len() + self.rest.len() + self.far.as_ref().map_or(0, Far::length)
+        self.order.len()
+            + self.without_deadline.len()
+            + self.far.as_ref().map_or(0, RingEnds::length)
     }
 
-    /// Sorts up to `most` packets that other workers have sent to this one.
+    /// Sorts up to `limit` packets that other workers have sent to this one.
     #[inline]
-    fn gather(&mut self, most: usize) {
+    fn sort_received(&mut self, limit: usize) {
         if let Some(far) = self.far.as_mut().filter(|far| far.at_home()) {
             let mut arrived = Batch::new();
-            far.pull(most, &mut VecDeque::new(), &mut arrived);
+            far.pull(limit, &mut VecDeque::new(), &mut arrived);
             arrived.drain().for_each(|packet| self.put(packet));
         }
     }
@@ -161,17 +163,17 @@ impl<K: Kind> DeadlineQueue<K> {
     #[inline]
     fn put(&mut self, packet: Packet) {
         match packet.cold().deadline() {
-            0 => self.rest.push_back(packet),
+            0 => self.without_deadline.push_back(packet),
             deadline => self.order.push(deadline, packet),
         }
     }
 
     /// Removes all packets in the order of their departure.
     fn drain(&mut self) -> Batch {
-        self.gather(usize::MAX);
+        self.sort_received(usize::MAX);
         let mut all = Batch::new();
         self.order.pop_each(usize::MAX, |packet| all.push(packet));
-        all.extend(self.rest.drain(..));
+        all.extend(self.without_deadline.drain(..));
         all
     }
 
@@ -182,7 +184,7 @@ impl<K: Kind> DeadlineQueue<K> {
         for packet in batch.drain() {
             let instead = match packet.cold().deadline() {
                 0 => None,
-                _ => self.rest.pop_back(),
+                _ => self.without_deadline.pop_back(),
             };
             match instead {
                 Some(last) => {
@@ -275,8 +277,8 @@ impl<K: Kind> Element for DeadlineQueue<K> {
             config: Arc::clone(config),
             capacity: config.capacity,
             order: Order::new(config),
-            rest: VecDeque::new(),
-            far: Far::new(&config.rings, config.capacity, init),
+            without_deadline: VecDeque::new(),
+            far: RingEnds::new(&config.rings, config.capacity, init),
             highest: 0,
             dropped: 0,
             late: 0,
@@ -314,7 +316,7 @@ impl<K: Kind> Element for DeadlineQueue<K> {
             if is_here {
                 self.make_room(batch);
             }
-            self.words.say(self.dropped, self.capacity, cx);
+            self.words.log_first_drop(self.dropped, self.capacity, cx);
             self.dropped += batch.len() as u64;
             if cx.connected(1) {
                 cx.emit_batch(1, batch);
@@ -330,8 +332,8 @@ impl<K: Kind> Element for DeadlineQueue<K> {
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         // The rest stays in the rings, which are full then, so that its senders drop.
-        let sorted = self.order.len() + self.rest.len();
-        self.gather(self.capacity.saturating_sub(sorted));
+        let sorted = self.order.len() + self.without_deadline.len();
+        self.sort_received(self.capacity.saturating_sub(sorted));
         let (now, had) = (cx.now().0, into.len());
         let Config {
             slack, drop_late, ..
@@ -353,7 +355,10 @@ impl<K: Kind> Element for DeadlineQueue<K> {
             }
         }
         let wanted = max - (into.len() - had);
-        into.extend(self.rest.drain(..wanted.min(self.rest.len())));
+        into.extend(
+            self.without_deadline
+                .drain(..wanted.min(self.without_deadline.len())),
+        );
         if into.len() > had {
             self.idle_polls = 0;
             self.tell_room(cx);
@@ -367,7 +372,7 @@ impl<K: Kind> Element for DeadlineQueue<K> {
 
     fn held(&self) -> usize {
         let far = self.far.as_ref().filter(|far| far.at_home());
-        self.order.len() + self.rest.len() + far.map_or(0, Far::length)
+        self.order.len() + self.without_deadline.len() + far.map_or(0, RingEnds::length)
     }
 
     fn inherit(config: &mut Config, old: &Config) {
@@ -377,7 +382,7 @@ impl<K: Kind> Element for DeadlineQueue<K> {
 
     fn take(&mut self, mut old: DeadlineQueue<K>) {
         self.highest = old.highest;
-        self.beyond_before = old.beyond_before + old.order.beyond();
+        self.beyond_before = old.beyond_before + old.order.overflowed();
         // The old ring ends are released before the new ones are taken. Packets in rings stay there.
         if self.far.is_some() {
             old.far = None;
@@ -411,7 +416,7 @@ impl<K: Kind> Element for DeadlineQueue<K> {
         Handler::sum(
             "beyond",
             "packets whose deadline lay out of the bins' reach",
-            |e| e.beyond_before + e.order.beyond(),
+            |e| e.beyond_before + e.order.overflowed(),
         ),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.highest, e.dropped, e.late) = (0, 0, 0);
@@ -428,7 +433,7 @@ impl<K: Kind> Element for DeadlineQueue<K> {
 
 impl<K: Kind> Resources for DeadlineQueue<K> {
     fn memory(config: &Config) -> usize {
-        super::far::held_at_most(config.capacity) * 3 * size_of::<Packet>()
+        super::cross_worker::held_at_most(config.capacity) * 3 * size_of::<Packet>()
     }
 
     fn memory_each(config: &Config) -> usize {

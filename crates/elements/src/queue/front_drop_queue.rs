@@ -26,7 +26,7 @@ impl Policy for FrontDrop {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["in"], &["out", "overflow?"], "h/lh");
 
-    fn put(
+    fn insert(
         held: &mut VecDeque<Packet>,
         capacity: usize,
         _: usize,
@@ -39,7 +39,7 @@ impl Policy for FrontDrop {
         None
     }
 
-    fn shed(held: &mut VecDeque<Packet>) -> Option<Packet> {
+    fn evict(held: &mut VecDeque<Packet>) -> Option<Packet> {
         held.pop_front()
     }
 }

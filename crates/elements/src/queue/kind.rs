@@ -2,7 +2,7 @@
 
 /// Notifications that a queue sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notes {
+pub(crate) enum Notifications {
     /// No notification: a pulling element polls the queue.
     None,
     /// Notification of waiting packets.
@@ -18,7 +18,7 @@ pub(crate) trait Kind: 'static {
     /// The manual page.
     const MANUAL: &'static str;
     /// Notifications that the class sends.
-    const NOTES: Notes = Notes::Both;
+    const NOTIFICATIONS: Notifications = Notifications::Both;
     /// True if an empty queue notifies at once, instead of after several empty polls.
     const QUICK: bool = false;
 }

@@ -29,7 +29,7 @@ impl Policy for Mixed {
     const MANUAL: &'static str = manual!();
     const PORTS: Ports = Ports::coded(&["fifo", "lifo"], &["out", "overflow?"], "h/lh");
 
-    fn put(
+    fn insert(
         held: &mut VecDeque<Packet>,
         capacity: usize,
         input: usize,
@@ -46,7 +46,7 @@ impl Policy for Mixed {
         None
     }
 
-    fn shed(held: &mut VecDeque<Packet>) -> Option<Packet> {
+    fn evict(held: &mut VecDeque<Packet>) -> Option<Packet> {
         held.pop_back()
     }
 }

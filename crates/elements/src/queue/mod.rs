@@ -1,5 +1,5 @@
+mod cross_worker;
 mod deadline_queue;
-mod far;
 mod front_drop_queue;
 mod full_note_queue;
 mod kind;

@@ -10,7 +10,7 @@
 //!
 //! - `CAPACITY`: packets. Default 1000.
 
-use super::kind::{Kind, Notes};
+use super::kind::{Kind, Notifications};
 use super::queue::Queue;
 use crate::manual;
 
@@ -22,5 +22,5 @@ pub(crate) type NotifierQueue = Queue<Is>;
 impl Kind for Is {
     const CLASS: &'static str = "NotifierQueue";
     const MANUAL: &'static str = manual!();
-    const NOTES: Notes = Notes::Packets;
+    const NOTIFICATIONS: Notifications = Notifications::Packets;
 }

@@ -12,7 +12,7 @@ impl Overflow {
     }
 
     /// Logs the first dropped packet, as Click does. `before` packets were dropped since the counters were reset.
-    pub(super) fn say(&self, before: u64, capacity: usize, cx: &mut Cx) {
+    pub(super) fn log_first_drop(&self, before: u64, capacity: usize, cx: &mut Cx) {
         if let Some(words) = &self.0
             && before == 0
             && capacity > 0

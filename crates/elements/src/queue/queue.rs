@@ -21,12 +21,12 @@
 //!
 //! - `CAPACITY`: packets. Default 1000.
 
-use super::far::{Far, Shared, held_at_most};
-use super::kind::{Kind, Notes};
+use super::cross_worker::{RingEnds, Shared, held_at_most};
+use super::kind::{Kind, Notifications};
 use super::overflow::Overflow;
 use crate::prelude::*;
 use engine::notify::Notifies;
-use engine::ring::reached;
+use engine::ring::has_reached;
 use engine::storage::{self, Storage};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -57,7 +57,7 @@ pub(crate) struct Queue<K = Plain> {
     kind: PhantomData<K>,
     capacity: usize,
     local: VecDeque<Packet>,
-    far: Option<Far>,
+    far: Option<RingEnds>,
     /// Number of local packets that have left; wraps around.
     left: usize,
     highest: usize,
@@ -69,12 +69,12 @@ pub(crate) struct Queue<K = Plain> {
 
 impl<K: Kind> Queue<K> {
     fn length(&self) -> usize {
-        self.local.len() + self.far.as_ref().map_or(0, Far::length)
+        self.local.len() + self.far.as_ref().map_or(0, RingEnds::length)
     }
 
     /// Handles packets for which the queue has no room: output 1, or a drop.
     fn overflow(&mut self, batch: &mut Batch, cx: &mut Cx) {
-        self.words.say(self.dropped, self.capacity, cx);
+        self.words.log_first_drop(self.dropped, self.capacity, cx);
         self.dropped += batch.len() as u64;
         if cx.connected(1) {
             cx.emit_batch(1, batch);
@@ -93,7 +93,7 @@ impl<K: Kind> Queue<K> {
     }
 
     fn tell_room(&self, cx: &mut Cx) {
-        if K::NOTES == Notes::Both {
+        if K::NOTIFICATIONS == Notifications::Both {
             if self.length() < self.capacity {
                 cx.wake_pushers();
             } else if self.capacity > 0 {
@@ -113,8 +113,8 @@ impl<K: Kind> Element for Queue<K> {
                     &resources::of::<Self>(),
                     &storage::of::<Self>(),
                     &Notifies {
-                        packets: !matches!(K::NOTES, Notes::None),
-                        room: matches!(K::NOTES, Notes::Both),
+                        packets: !matches!(K::NOTIFICATIONS, Notifications::None),
+                        room: matches!(K::NOTIFICATIONS, Notifications::Both),
                     },
                 ]
             },
@@ -134,7 +134,7 @@ impl<K: Kind> Element for Queue<K> {
             kind: PhantomData,
             capacity: config.capacity,
             local: VecDeque::new(),
-            far: Far::new(&config.rings, config.capacity, init),
+            far: RingEnds::new(&config.rings, config.capacity, init),
             left: 0,
             highest: 0,
             dropped: 0,
@@ -203,7 +203,7 @@ impl<K: Kind> Element for Queue<K> {
 
     fn held(&self) -> usize {
         let far = self.far.as_ref().filter(|f| f.at_home());
-        self.local.len() + far.map_or(0, Far::length)
+        self.local.len() + far.map_or(0, RingEnds::length)
     }
 
     fn inherit(config: &mut Config, old: &Config) {
@@ -274,7 +274,7 @@ impl<K: Kind> Storage for Queue<K> {
     fn is_past(&self, mark: usize) -> bool {
         match self.far.as_ref().filter(|far| !far.at_home()) {
             Some(far) => far.is_past(mark),
-            None => self.local.is_empty() || reached(self.left, mark),
+            None => self.local.is_empty() || has_reached(self.left, mark),
         }
     }
 }

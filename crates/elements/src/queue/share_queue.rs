@@ -56,7 +56,7 @@
 //! - `OVERHEAD`: bytes that the link adds to each packet. Default 0; 38 for an IP packet on Ethernet.
 
 use super::queue::IDLE_POLLS_MAX;
-use super::share_tree::{By, Tree};
+use super::share_tree::{SubscriberKey, Tree};
 use crate::prelude::*;
 use arguments::text_file::lines;
 use arguments::units::{Bandwidth, FromArg, parse};
@@ -64,9 +64,9 @@ use engine::clock::Time;
 use engine::notify::Notifies;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tables::codel::Aim;
+use tables::codel::CodelParameters;
 use tables::shares::{
-    CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, Share, Shares, Uneven,
+    CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, SettingsError, Share, Shares,
 };
 
 drops! {
@@ -93,18 +93,18 @@ impl Config {
         make(self.settings, &classes, &groups, &self.tree.subscribers)
     }
 
-    fn why(&self, uneven: Uneven) -> String {
+    fn error_text(&self, uneven: SettingsError) -> String {
         let of = match uneven {
-            Uneven::Groups => "groups".to_owned(),
-            Uneven::Classes => "classes".to_owned(),
-            Uneven::Subscribers(group) => {
+            SettingsError::Groups => "groups".to_owned(),
+            SettingsError::Classes => "classes".to_owned(),
+            SettingsError::Subscribers(group) => {
                 let name = self.tree.groups.get(group).map_or("", |(name, _)| name);
                 format!("subscribers of group `{name}`")
             }
-            Uneven::Queues => {
+            SettingsError::Queues => {
                 return format!("subscribers and classes make more than {QUEUES_MAX} queues");
             }
-            Uneven::Ceilings => {
+            SettingsError::Ceilings => {
                 return format!("there are more than {CEILINGS_MAX} pairs of a rate and a ceiling");
             }
         };
@@ -146,7 +146,7 @@ impl ShareQueue {
             [name, class] => {
                 let known = tree.classes.iter().position(|known| known.name == class);
                 let class = known.ok_or_else(|| format!("there is no class `{class}`"))?;
-                shares.queue_counts(shares.place(tree.find(name)?, class))
+                shares.queue_counts(shares.queue_index(tree.find(name)?, class))
             }
             _ => return Err("write nothing, GROUP, SUBSCRIBER or SUBSCRIBER CLASS".to_owned()),
         };
@@ -183,12 +183,12 @@ impl ShareQueue {
             return Ok(());
         };
         shares.set(subscriber, share).map_err(|uneven| match uneven {
-            Uneven::Subscribers(group) => format!(
+            SettingsError::Subscribers(group) => format!(
                 "the rate must be between {}, the least of the group when it was configured, and {RATIO_MAX} times \
                     that",
-                Bandwidth::of(shares.least(group)).show()
+                Bandwidth::of(shares.lowest_rate(group)).unparse()
             ),
-            uneven => self.config.why(uneven),
+            uneven => self.config.error_text(uneven),
         })?;
         match self.config.tree.subscribers[subscriber].1 == share {
             true => self.set.remove(&subscriber),
@@ -256,7 +256,11 @@ impl Element for ShareQueue {
     fn configure(args: &mut Args) -> Config {
         let link: Option<Bandwidth> = args.key_maybe("LINK", "bandwidth of the link");
         let file: Option<String> = args.key_maybe("TREE", "file of statements");
-        let by = args.key("BY", By::Dst, "field that identifies a subscriber");
+        let by = args.key(
+            "BY",
+            SubscriberKey::Dst,
+            "field that identifies a subscriber",
+        );
         let Capacity(capacity) = args.key("CAPACITY", Capacity(1 << 16), "packets of all queues");
         let limit: u32 = args.key("LIMIT", 1000, "packets of a queue");
         let target = args.key(
@@ -310,7 +314,7 @@ impl Element for ShareQueue {
                 burst: nanoseconds(burst),
                 capacity,
                 limit: limit as usize,
-                aim: (!target.is_zero()).then(|| Aim {
+                codel: (!target.is_zero()).then(|| CodelParameters {
                     target: nanoseconds(target),
                     interval: nanoseconds(interval),
                 }),
@@ -319,10 +323,10 @@ impl Element for ShareQueue {
         };
         if let Err(uneven) = config.with_tree(Shares::<Packet>::check) {
             let help = match uneven {
-                Uneven::Queues => "fewer classes or subscribers take fewer",
+                SettingsError::Queues => "fewer classes or subscribers take fewer",
                 _ => "raise the least ones: a ceiling needs no low rate",
             };
-            args.error_in_whole(config.why(uneven), help);
+            args.error_in_whole(config.error_text(uneven), help);
         }
         config
     }
@@ -363,7 +367,7 @@ impl Element for ShareQueue {
                 continue;
             };
             let bytes = packet.len() as u32 + self.config.overhead;
-            let place = shares.place(subscriber, class);
+            let place = shares.queue_index(subscriber, class);
             if let Err((full, packet)) = shares.push(place, now, bytes, packet) {
                 cx.note_overflow(1);
                 cx.drop(packet, if full == Full::Queue { FULL } else { MEMORY });
@@ -392,7 +396,7 @@ impl Element for ShareQueue {
             return;
         }
         self.idle_polls += 1;
-        match shares.wait() {
+        match shares.next_pop_at() {
             // All packets are above a ceiling.
             Some(at) => {
                 cx.note_empty();
@@ -418,7 +422,9 @@ impl Element for ShareQueue {
         // Packets without a subscriber in the new tree go to the first queue, so that each stays accounted for.
         for (_, came, bytes, packet) in old.drain() {
             let place = self.config.tree.of_packet(&packet);
-            let place = place.map_or(0, |(subscriber, class)| shares.place(subscriber, class));
+            let place = place.map_or(0, |(subscriber, class)| {
+                shares.queue_index(subscriber, class)
+            });
             shares.put_back(place, came, bytes, packet);
         }
     }
@@ -467,10 +473,10 @@ impl Element for ShareQueue {
 fn words_of(share: &Share) -> String {
     let ceiling = share
         .ceiling
-        .map(|bytes| format!(" CEIL {}", Bandwidth::of(bytes).show()));
+        .map(|bytes| format!(" CEIL {}", Bandwidth::of(bytes).unparse()));
     format!(
         "RATE {}{}",
-        Bandwidth::of(share.rate).show(),
+        Bandwidth::of(share.rate).unparse(),
         ceiling.unwrap_or_default()
     )
 }
@@ -491,7 +497,7 @@ fn read(tree: &mut Tree, file: &str, text: &str, args: &mut Args) {
 
 impl Resources for ShareQueue {
     fn memory(config: &Config) -> usize {
-        let held = super::far::held_at_most(config.settings.capacity);
+        let held = super::cross_worker::held_at_most(config.settings.capacity);
         Shares::<Packet>::memory_bytes(
             config.tree.subscribers.len(),
             config.tree.classes.len(),

@@ -20,42 +20,42 @@ const UNCLAIMED: u8 = u8::MAX;
 
 /// Key of subscribers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum SubscriberKey {
     Dst,
     Src,
     Anno,
     Vlan,
 }
 
-const NAMES: [(&str, By); 4] = [
-    ("dst", By::Dst),
-    ("src", By::Src),
-    ("anno", By::Anno),
-    ("vlan", By::Vlan),
+const NAMES: [(&str, SubscriberKey); 4] = [
+    ("dst", SubscriberKey::Dst),
+    ("src", SubscriberKey::Src),
+    ("anno", SubscriberKey::Anno),
+    ("vlan", SubscriberKey::Vlan),
 ];
 
-impl FromArg for By {
+impl FromArg for SubscriberKey {
     const KIND: &'static str = "dst, src, anno or vlan";
 
-    fn from_arg(raw: &str, _: &Names) -> Result<By, String> {
+    fn from_arg(raw: &str, _: &Names) -> Result<SubscriberKey, String> {
         let by = NAMES.iter().find(|(name, _)| *name == raw);
         by.map(|(_, by)| *by)
             .ok_or_else(|| format!("must be {}, not `{raw}`", Self::KIND))
     }
 
-    fn stand_in() -> By {
-        By::Dst
+    fn stand_in() -> SubscriberKey {
+        SubscriberKey::Dst
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         let name = NAMES.iter().find(|(_, by)| by == self);
         name.map_or_else(String::new, |(name, _)| (*name).to_owned())
     }
 }
 
-impl By {
+impl SubscriberKey {
     fn is_address(self) -> bool {
-        matches!(self, By::Dst | By::Src)
+        matches!(self, SubscriberKey::Dst | SubscriberKey::Src)
     }
 }
 
@@ -138,7 +138,7 @@ pub(super) struct Class {
 
 /// Description of the hierarchy.
 pub(super) struct Tree {
-    by: By,
+    by: SubscriberKey,
     pub(super) classes: Vec<Class>,
     /// Class of each code point, then that of other packets.
     of_dscp: [u8; 64],
@@ -154,7 +154,7 @@ pub(super) struct Tree {
     /// The subscriber of each number and 1; 0 is none.
     numbers: Vec<u32>,
     /// Subscriber of all remaining packets.
-    rest: Option<usize>,
+    default_subscriber: Option<usize>,
 }
 
 /// Names and values behind the words that a statement begins with.
@@ -223,7 +223,7 @@ impl Options {
 }
 
 impl Tree {
-    pub(super) fn new(by: By) -> Tree {
+    pub(super) fn new(by: SubscriberKey) -> Tree {
         Tree {
             by,
             classes: Vec::new(),
@@ -236,7 +236,7 @@ impl Tree {
             four: None,
             six: None,
             numbers: Vec::new(),
-            rest: None,
+            default_subscriber: None,
         }
     }
 
@@ -298,15 +298,17 @@ impl Tree {
         if share.rate > of_group.rate {
             return Err(format!(
                 "RATE is more than that of the group, {}",
-                Bandwidth::of(of_group.rate).show()
+                Bandwidth::of(of_group.rate).unparse()
             ));
         }
         let first = self.subscribers.len();
         let number = match patterns {
             [] => return Err("no pattern names the subscribers".to_owned()),
-            ["-"] if self.rest.is_some() => return Err("there are two patterns `-`".to_owned()),
+            ["-"] if self.default_subscriber.is_some() => {
+                return Err("there are two patterns `-`".to_owned());
+            }
             ["-"] => {
-                self.rest = Some(first);
+                self.default_subscriber = Some(first);
                 1
             }
             patterns if self.by.is_address() => self.add_blocks(patterns, first)?,
@@ -347,7 +349,7 @@ impl Tree {
     }
 
     fn add_numbers(&mut self, patterns: &[&str], first: usize) -> Result<usize, String> {
-        let most = if self.by == By::Vlan {
+        let most = if self.by == SubscriberKey::Vlan {
             4095
         } else {
             SUBSCRIBERS_MAX - 1
@@ -385,7 +387,7 @@ impl Tree {
         }
         for (name, share) in &self.groups {
             if let Some(link) = link.filter(|link| *link < share.rate) {
-                let link = Bandwidth::of(link).show();
+                let link = Bandwidth::of(link).unparse();
                 wrong.push((
                     format!("group `{name}` has a higher RATE than LINK, {link}"),
                     "give it a part of the link",
@@ -483,7 +485,7 @@ impl Tree {
     /// The subscriber with this name: an address, a number, or `-` for the one of all other packets.
     pub(super) fn find(&self, text: &str) -> Result<usize, String> {
         let found = match text {
-            "-" => self.rest,
+            "-" => self.default_subscriber,
             text if self.by.is_address() => {
                 let address = text
                     .parse()
@@ -508,7 +510,7 @@ impl Tree {
                 if let Some(header) = bytes.first_chunk::<{ ipv4::MIN_LEN }>() {
                     let ip = Ipv4::new_unchecked(header);
                     dscp = Some(ip.dscp());
-                    address = Some(IpAddr::V4(if self.by == By::Src {
+                    address = Some(IpAddr::V4(if self.by == SubscriberKey::Src {
                         ip.src()
                     } else {
                         ip.dst()
@@ -519,7 +521,7 @@ impl Tree {
                 if let Some(header) = bytes.first_chunk::<{ ipv6::LEN }>() {
                     let ip = Ipv6::new_unchecked(header);
                     dscp = Some(ip.dscp());
-                    address = Some(IpAddr::V6(if self.by == By::Src {
+                    address = Some(IpAddr::V6(if self.by == SubscriberKey::Src {
                         ip.src()
                     } else {
                         ip.dst()
@@ -532,10 +534,12 @@ impl Tree {
             self.of_dscp[usize::from(dscp & 63)]
         });
         let subscriber = match self.by {
-            By::Dst | By::Src => address.and_then(|address| self.of_address(address)),
-            By::Anno => self.of_number(packet.cold().aggregate()),
-            By::Vlan => self.of_number(u32::from(packet.vlan_tci() & 0xfff)),
+            SubscriberKey::Dst | SubscriberKey::Src => {
+                address.and_then(|address| self.of_address(address))
+            }
+            SubscriberKey::Anno => self.of_number(packet.cold().aggregate()),
+            SubscriberKey::Vlan => self.of_number(u32::from(packet.vlan_tci() & 0xfff)),
         };
-        Some((subscriber.or(self.rest)?, usize::from(class)))
+        Some((subscriber.or(self.default_subscriber)?, usize::from(class)))
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! - `CAPACITY`: packets. Default 1000.
 
-use super::kind::{Kind, Notes};
+use super::kind::{Kind, Notifications};
 use super::queue::Queue;
 use crate::manual;
 
@@ -22,5 +22,5 @@ pub(crate) type SimpleQueue = Queue<Is>;
 impl Kind for Is {
     const CLASS: &'static str = "SimpleQueue";
     const MANUAL: &'static str = manual!();
-    const NOTES: Notes = Notes::None;
+    const NOTIFICATIONS: Notifications = Notifications::None;
 }

@@ -24,7 +24,7 @@ pub(crate) trait Policy: 'static {
     const PORTS: Ports;
 
     /// Inserts a packet. Returns the packet that has no room, if any.
-    fn put(
+    fn insert(
         held: &mut VecDeque<Packet>,
         capacity: usize,
         input: usize,
@@ -32,7 +32,7 @@ pub(crate) trait Policy: 'static {
     ) -> Option<Packet>;
 
     /// Takes out the packet that goes first when the capacity shrinks.
-    fn shed(held: &mut VecDeque<Packet>) -> Option<Packet>;
+    fn evict(held: &mut VecDeque<Packet>) -> Option<Packet>;
 }
 
 pub(crate) struct TwoEnded<P> {
@@ -47,7 +47,7 @@ pub(crate) struct TwoEnded<P> {
 
 impl<P: Policy> TwoEnded<P> {
     fn overflow(&mut self, packet: Packet, cx: &mut Cx) {
-        self.words.say(self.dropped, self.capacity, cx);
+        self.words.log_first_drop(self.dropped, self.capacity, cx);
         self.dropped += 1;
         if !cx.connected(1) {
             cx.note_overflow(1);
@@ -89,7 +89,7 @@ impl<P: Policy> Element for TwoEnded<P> {
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
         for packet in batch.drain() {
-            if let Some(late) = P::put(&mut self.held, self.capacity, input, packet) {
+            if let Some(late) = P::insert(&mut self.held, self.capacity, input, packet) {
                 self.overflow(late, cx);
             }
         }
@@ -127,7 +127,7 @@ impl<P: Policy> Element for TwoEnded<P> {
                 e.capacity = units::parse::<Capacity>(value)?.0;
                 // These packets were accepted before: as in Click, they do not count as packets that found no room.
                 while e.held.len() > e.capacity
-                    && let Some(shed) = P::shed(&mut e.held)
+                    && let Some(shed) = P::evict(&mut e.held)
                 {
                     cx.drop(shed, FULL);
                 }

@@ -36,7 +36,7 @@ pub(crate) struct Unqueue {
 
 impl Unqueue {
     /// Number of packets to pull now.
-    fn wanted(&self, cx: &Cx) -> usize {
+    fn burst(&self, cx: &Cx) -> usize {
         let burst = match self.burst {
             None => cx.burst(),
             Some(n) => cx.at_most(usize::try_from(n).unwrap_or(ALL)),
@@ -78,7 +78,7 @@ impl Element for Unqueue {
     }
 
     fn task(&mut self, cx: &mut Cx) -> Did {
-        let wanted = self.wanted(cx);
+        let wanted = self.burst(cx);
         if !self.active || wanted == 0 {
             return Did::Sleep;
         }
@@ -87,7 +87,7 @@ impl Element for Unqueue {
         self.count += n as u64;
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        if n > 0 { Did::Work } else { cx.rest(0) }
+        if n > 0 { Did::Work } else { cx.idle_result(0) }
     }
 
     const HANDLERS: &'static [Handler<Unqueue>] = &[

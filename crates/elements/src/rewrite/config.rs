@@ -3,7 +3,7 @@
 use super::rewriter::{Family, Joined, flow_set};
 use crate::anno::Anno;
 use crate::prelude::*;
-use arguments::units::whole;
+use arguments::units::whole_number;
 use engine::shared::Shared;
 use nat::key::Kind;
 use nat::spec::{self, Input, Spec};
@@ -65,9 +65,9 @@ pub(super) struct Config {
 /// Maximum number of flows of a set.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Bound {
-    Given(usize),
+    Configured(usize),
     /// The default bound for the router's mode.
-    Usual,
+    Default,
 }
 
 const MINUTE: u64 = 60;
@@ -118,7 +118,7 @@ impl Config {
     }
 
     /// Configuration of a placeholder for a rewriter that does not exist.
-    pub(super) fn nothing(kind: Kind) -> Config {
+    pub(super) fn placeholder(kind: Kind) -> Config {
         Config {
             kind,
             specs: Vec::new(),
@@ -219,10 +219,10 @@ fn times(kind: Kind, args: &mut Args) -> [(Duration, Duration); 5] {
 fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
     let own = args.element().to_owned();
     let Some(text) = capacity else {
-        return (Some(Bound::Usual), own);
+        return (Some(Bound::Default), own);
     };
-    if let Some(number) = whole::<usize>(&text) {
-        return (Some(Bound::Given(number)), own);
+    if let Some(number) = whole_number::<usize>(&text) {
+        return (Some(Bound::Configured(number)), own);
     }
     let mut name = text.clone();
     let mut seen = vec![own.clone()];
@@ -235,7 +235,7 @@ fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
         seen.push(name.clone());
         let mut theirs = at.args(KEYWORDS);
         match theirs.key_maybe::<String>("MAPPING_CAPACITY", "") {
-            Some(text) if whole::<usize>(&text).is_none() => peer = theirs.peer(&text),
+            Some(text) if whole_number::<usize>(&text).is_none() => peer = theirs.peer(&text),
             _ => return (None, name),
         }
     }
@@ -245,5 +245,5 @@ fn owner(args: &mut Args, capacity: Option<String>) -> (Option<Bound>, String) {
         ),
         "give a number, or name a rewriter such as IPRewriter",
     );
-    (Some(Bound::Usual), own)
+    (Some(Bound::Default), own)
 }

@@ -36,8 +36,8 @@
 use super::config::{self, KEYWORDS, kind_of};
 use super::rewriter::{self, Joined};
 use crate::prelude::*;
-use nat::key::{Key, Kind, key, place};
-use nat::spec::Made;
+use nat::key::{Key, Kind, key, locate_transport};
+use nat::spec::MappingResult;
 use wire::{Ipv4, Tcp, proto};
 
 pub(super) struct Config {
@@ -175,10 +175,10 @@ fn peer(args: &mut Args, name: &str, kinds: &[Kind], what: &str) -> (String, con
             "see the manual page",
         );
     }
-    (String::new(), config::Config::nothing(kinds[0]))
+    (String::new(), config::Config::placeholder(kinds[0]))
 }
 
-/// Protocol number of a TCP flow in a rewriter's keys: IPRewriter tells protocols apart.
+/// Protocol number of a TCP flow in a rewriter's keys: IPRewriter distinguishes protocols.
 fn number_in(kind: Kind) -> u8 {
     if kind == Kind::Ip { proto::TCP } else { 0 }
 }
@@ -187,7 +187,7 @@ impl FTPPortMapper {
     /// Rewrites the PORT command in a control packet. `None` if the packet has none, or the command is rejected.
     fn control_packet(&mut self, packet: &mut Packet, cx: &mut Cx) -> Option<()> {
         let datagram = crate::ip4::datagram(packet);
-        let at = place(datagram).filter(|p| p.first && p.protocol == proto::TCP)?;
+        let at = locate_transport(datagram).filter(|p| p.first && p.protocol == proto::TCP)?;
         let whole = !Ipv4::new_unchecked(datagram).more_fragments();
         let segment = Tcp::new_checked(datagram.get(at.at..)?).ok()?;
         let ends = key(Kind::Tcp, datagram, at, 0);
@@ -216,7 +216,7 @@ impl FTPPortMapper {
         replace(packet, start, used, command.as_bytes())?;
         finish(packet, at.at);
         self.ports += 1;
-        self.shift(&ends, after, by as i32, cx.now());
+        self.add_shift(&ends, after, by as i32, cx.now());
         Some(())
     }
 
@@ -243,7 +243,7 @@ impl FTPPortMapper {
             .data
             .find_or_make(&mut set, key, key, (self.input, 0), now, || cx.random());
         match made {
-            Made::Mapping(end) => Some(set.rewritten(end)),
+            MappingResult::Mapping(end) => Some(set.rewritten(end)),
             _ => None,
         }
     }
@@ -259,7 +259,7 @@ impl FTPPortMapper {
     }
 
     /// Adds a sequence-number shift of `by` bytes, from `after` on, to the control connection's mapping.
-    fn shift(&self, ends: &Key, after: u32, by: i32, now: Time) {
+    fn add_shift(&self, ends: &Key, after: u32, by: i32, now: Time) {
         let mut set = self.control.set.borrow_mut();
         let key = Key {
             space: self.control.space,

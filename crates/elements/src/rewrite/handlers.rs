@@ -2,7 +2,7 @@
 
 use super::rewriter::{Family, Rewriter};
 use crate::prelude::*;
-use arguments::units::whole;
+use arguments::units::whole_number;
 use engine::clock::Time;
 use nat::key::Key;
 use nat::set::Counts;
@@ -82,7 +82,7 @@ impl<F: Family> Rewriter<F> {
     }
 
     pub(super) fn set_capacity(&self, value: &str, cx: &mut Cx) -> Result<(), String> {
-        let numbers: Option<Vec<usize>> = value.split_whitespace().map(whole).collect();
+        let numbers: Option<Vec<usize>> = value.split_whitespace().map(whole_number).collect();
         // Click's reservation has no effect: guarantees decide which flows a full table keeps.
         let capacity = match numbers.as_deref() {
             Some(&[capacity] | &[capacity, _]) => capacity,

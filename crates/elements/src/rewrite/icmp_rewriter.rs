@@ -156,14 +156,14 @@ impl Element for ICMPRewriter {
 
 /// Offset of the packet embedded in an ICMP error, and the number of its bytes that may be changed.
 fn embedded(datagram: &[u8]) -> Option<(usize, usize)> {
-    let outer = key::place(datagram)?;
+    let outer = key::locate_transport(datagram)?;
     let at = outer.at + icmp::LEN;
     let is_error =
         outer.protocol == proto::ICMP && outer.first && icmp::is_error(*datagram.get(outer.at)?);
     if !is_error {
         return None;
     }
-    let inner = key::place(datagram.get(at..)?)?;
+    let inner = key::locate_transport(datagram.get(at..)?)?;
     let length = (inner.at + wire::tcp::MIN_LEN).min(datagram.len() - at);
     inner.first.then_some((at, length.min(HEAD)))
 }
@@ -175,8 +175,8 @@ fn find_mapping(
     packet: &[u8],
     (space, kind): (u16, Kind),
     now: Time,
-) -> Option<(Side, key::Place, Key)> {
-    let place = key::place(packet)?;
+) -> Option<(Side, key::TransportPosition, Key)> {
+    let place = key::locate_transport(packet)?;
     let key = key::key(kind, packet, place, space)?;
     if let Some(end) = set.find(&key.reversed(), now) {
         return Some((end, place, key));

@@ -25,7 +25,7 @@ impl Element for IPRewriterPatterns {
 
     fn configure(args: &mut Args) {
         let entries = args.rest("NAME", "a name, then SADDR SPORT DADDR DPORT", "a pattern");
-        let all = args.once(NamedPatterns::new);
+        let all = args.memoize(NamedPatterns::new);
         let named = |name: &str| all.0.get(name).map_or(0, |(_, count)| *count);
         for (i, entry) in entries.iter().enumerate() {
             let words = entry.words();

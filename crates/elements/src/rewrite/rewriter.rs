@@ -4,8 +4,8 @@ use super::config::{Bound, Config};
 use crate::prelude::*;
 use engine::shared::Shared;
 use nat::key::{self, Key, Kind};
-use nat::set::{FlowSet, Moving, REAP};
-use nat::spec::{Home, Input, Made, Spec};
+use nat::set::{FlowSet, MappingInTransit, REAP};
+use nat::spec::{BucketConstraint, Input, MappingResult, Spec};
 use nat::tcp::{self, class};
 use std::any::Any;
 use std::cell::RefCell;
@@ -69,31 +69,35 @@ impl Joined {
         (input, bucket): (usize, u16),
         now: Time,
         random: impl FnMut() -> u32,
-    ) -> (Made, bool) {
+    ) -> (MappingResult, bool) {
         if let Some(end) = set.find(&key, now) {
-            return (Made::Mapping(end), false);
+            return (MappingResult::Mapping(end), false);
         }
         if self.kind == Kind::Address
             && let Some(end) = set.find(&dst, now)
         {
-            return (Made::Mapping(end), false);
+            return (MappingResult::Mapping(end), false);
         }
         let spec = &self.inputs[input];
         if key.is_reply() {
-            return (spec.passes().map_or(Made::Unwanted, Made::Pass), false);
+            return (
+                spec.pass_output()
+                    .map_or(MappingResult::Unwanted, MappingResult::Pass),
+                false,
+            );
         }
         let class = match self.kind {
             Kind::Tcp => class::NO_DATA,
             Kind::Ip if key.proto == proto::TCP => class::NO_DATA,
-            _ => class::PLAIN,
+            _ => class::CONNECTIONLESS,
         };
-        let home = Home {
+        let home = BucketConstraint {
             bucket_of: self.bucket_of.as_deref(),
             // Without a bucket function, the bucket annotation is not set.
             bucket: self.bucket_of.as_ref().map_or(0, |_| bucket),
         };
         let flow = (key, self.kind);
-        let made = spec.make(set, flow, input, (class, now), &home, random);
+        let made = spec.make_mapping(set, flow, input, (class, now), &home, random);
         (made, true)
     }
 }
@@ -142,10 +146,10 @@ impl<F: Family> Element for Rewriter<F> {
         joined.bucket_of = init.attached().map(|SortedBy(sorter)| sorter.function());
         if let Some(capacity) = config.capacity {
             let capacity = match capacity {
-                Bound::Given(capacity) => capacity,
+                Bound::Configured(capacity) => capacity,
                 // Click has no default bound.
-                Bound::Usual if init.as_click() => usize::MAX,
-                Bound::Usual => FLOWS,
+                Bound::Default if init.as_click() => usize::MAX,
+                Bound::Default => FLOWS,
             };
             joined.set.borrow_mut().set_capacity(capacity, init.now);
         }
@@ -180,7 +184,7 @@ impl<F: Family> Element for Rewriter<F> {
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        if self.joined.set.borrow_mut().reap(cx.now(), REAP) {
+        if self.joined.set.borrow_mut().remove_expired(cx.now(), REAP) {
             return cx.set_timer(cx.now() + Duration::from_millis(1));
         }
         self.next_reap = cx.now() + self.reap.max(Duration::from_millis(1));
@@ -203,12 +207,12 @@ impl<F: Family> KeepsFlows for Rewriter<F> {
 
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
         self.joined.bucket_of.as_ref()?;
-        let given = self.joined.set.borrow_mut().give(bucket);
+        let given = self.joined.set.borrow_mut().remove_bucket(bucket);
         (!given.is_empty()).then(|| Box::new(given) as Box<dyn Any + Send>)
     }
 
     fn take_bucket(&mut self, _: u16, state: Box<dyn Any + Send>, cx: &mut Cx) {
-        if let Ok(given) = state.downcast::<Vec<Moving>>() {
+        if let Ok(given) = state.downcast::<Vec<MappingInTransit>>() {
             self.joined.set.borrow_mut().take(*given);
         }
         self.arm(cx);
@@ -235,7 +239,12 @@ impl<F: Family> Rewriter<F> {
     fn prefetch(&self, set: &FlowSet, batch: &Batch) {
         let key = |packet: &Packet| {
             let datagram = crate::ip4::datagram(packet);
-            key::key(F::KIND, datagram, key::place(datagram)?, self.joined.space)
+            key::key(
+                F::KIND,
+                datagram,
+                key::locate_transport(datagram)?,
+                self.joined.space,
+            )
         };
         set.prefetch(batch.iter().filter_map(key));
     }
@@ -249,11 +258,11 @@ impl<F: Family> Rewriter<F> {
         cx: &mut Cx,
     ) -> Verdict {
         let datagram = crate::ip4::datagram(packet);
-        let place = key::place(datagram);
+        let place = key::locate_transport(datagram);
         let found =
             place.and_then(|p| Some((p, key::key(F::KIND, datagram, p, self.joined.space)?)));
         let Some((place, key)) = found else {
-            let passes = self.joined.inputs[input].passes();
+            let passes = self.joined.inputs[input].pass_output();
             let reason = match place {
                 Some(place) if !place.first => FRAGMENT,
                 _ => NOT_REWRITABLE,
@@ -269,11 +278,11 @@ impl<F: Family> Rewriter<F> {
             self.joined
                 .find_or_make(set, key, dst, (input, packet.bucket()), now, || cx.random());
         let end = match made {
-            Made::Mapping(end) => end,
-            Made::Pass(output) => return Verdict::out(output),
-            Made::Unwanted => return Verdict::drop(DISCARDED),
-            Made::Failed => return Verdict::drop(FAILED),
-            Made::Full => return Verdict::drop(FULL),
+            MappingResult::Mapping(end) => end,
+            MappingResult::Pass(output) => return Verdict::out(output),
+            MappingResult::Unwanted => return Verdict::drop(DISCARDED),
+            MappingResult::Failed => return Verdict::drop(FAILED),
+            MappingResult::Full => return Verdict::drop(FULL),
         };
         if let Some(anno) = self.config.reply_anno {
             if new {
@@ -297,7 +306,7 @@ impl<F: Family> Rewriter<F> {
         set: &mut FlowSet,
         end: Side,
         packet: &mut Packet,
-        (place, from): (key::Place, Key),
+        (place, from): (key::TransportPosition, Key),
         now: Time,
     ) -> Verdict {
         let to = set.rewritten(end);

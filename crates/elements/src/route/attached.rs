@@ -50,7 +50,7 @@ pub fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
         let interfaces = interfaces.get(&name).map_or(&[][..], Vec::as_slice);
         let mut routes = Vec::new();
         let mut reached = BTreeSet::new();
-        for (output, place) in leads(router, &ways, index) {
+        for (output, place) in output_paths(router, &ways, index) {
             let here = interfaces.iter().filter(|i| place.starts_with(&i.place));
             for interface in here {
                 reached.insert(&interface.place);
@@ -60,7 +60,7 @@ pub fn rewrite(router: &mut Router, _: &Options) -> Vec<Diagnostic> {
         }
         let element = &router.elements[index];
         let own = element.config.clone();
-        let place = own.place(range);
+        let place = own.span_of(range);
         let say = |wrong: Diagnostic, help: String| {
             let title = format!("{} :: {class}", element.name);
             let wrong = wrong.at(place).help(help);
@@ -120,7 +120,7 @@ fn interfaces(router: &Router) -> HashMap<String, Vec<Interface>> {
 }
 
 /// Outputs of an element in order, each with the compound elements that the path from this output enters.
-fn leads(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, String)> {
+fn output_paths(router: &Router, ways: &Ways, element: usize) -> BTreeSet<(usize, String)> {
     let out = ways.from(element).iter();
     out.flat_map(|&(port, to)| ways.along(to).map(move |to| (port, to)))
         .map(|(port, to)| (port, place_of(&router.elements[to].name)))

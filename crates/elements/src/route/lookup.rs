@@ -1,6 +1,6 @@
 //! Route lookup: the element that implements all lookup classes.
 
-use super::bulk::Bulk;
+use super::batch_lookup::Bulk;
 use crate::prelude::*;
 use crate::secret;
 use arguments::text_file::lines;
@@ -9,7 +9,7 @@ use engine::outputs;
 use forwarding::RouteBound;
 use forwarding::family::Family;
 use forwarding::route_syntax::{Hops, PORTS_MAX, Parser, show_hops};
-use forwarding::route_table::{Table, Which};
+use forwarding::route_table::{HopSelector, Table};
 use lang::Severity;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -24,7 +24,7 @@ drops! {
 /// Number of read-only handlers.
 const READERS: usize = 6;
 /// Port number of an unconnected output: packets are dropped.
-const NOWHERE: u8 = u8::MAX;
+const UNCONNECTED: u8 = u8::MAX;
 
 /// Constants of a class of route lookup.
 pub(crate) trait Kind<const N: usize>: 'static {
@@ -153,7 +153,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             "`ROUTE`: adds a new route, such as `10.0.0.0/8 via 192.0.2.1 dev eth1`",
             |config: &Config<N, K::Structure>, v| {
                 carry_out::<K, N>(config, &format!("add {v}"))
-                    .map(nothing)
+                    .map(empty_answer)
                     .map_err(|(_, wrong)| wrong)
             },
         ),
@@ -162,7 +162,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             "`ROUTE`: adds or changes a route",
             |config: &Config<N, K::Structure>, v| {
                 carry_out::<K, N>(config, &format!("set {v}"))
-                    .map(nothing)
+                    .map(empty_answer)
                     .map_err(|(_, wrong)| wrong)
             },
         ),
@@ -171,7 +171,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             "`ADDRESS/MASK [GATEWAY] [PORT]`: removes a route",
             |config: &Config<N, K::Structure>, v| {
                 carry_out::<K, N>(config, &format!("remove {v}"))
-                    .map(nothing)
+                    .map(empty_answer)
                     .map_err(|(_, wrong)| wrong)
             },
         ),
@@ -180,7 +180,7 @@ impl<K: Kind<N>, const N: usize> Lookup<K, N> {
             "add, set and remove lines: all are carried out, or none",
             |config: &Config<N, K::Structure>, lines| {
                 carry_out::<K, N>(config, lines)
-                    .map(nothing)
+                    .map(empty_answer)
                     .map_err(|(line, wrong)| format!("line {line}: {wrong}"))
             },
         ),
@@ -249,7 +249,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
                         let text = format!(
                             "{prefix} is routed to `{to}` and to `{last}`: the {which} one counts"
                         );
-                        args.say(Severity::Warning, text);
+                        args.report(Severity::Warning, text);
                         if keeps_first {
                             // A wrong port is a mistake also in a route that does not count.
                             port_max = port_max.max(hops.iter().map(|h| h.port).max());
@@ -262,7 +262,7 @@ impl<K: Kind<N>, const N: usize> Element for Lookup<K, N> {
                 Err(wrong) => refuse(args, number, arg, &wrong),
             }
         }
-        if no_route == Some(NOWHERE) {
+        if no_route == Some(UNCONNECTED) {
             args.error_in_whole("there is no port 255", "give NOROUTE a lower one");
         }
         let ports = routes
@@ -341,13 +341,13 @@ impl<K: Kind<N>, const N: usize> Resources for Lookup<K, N> {
 impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
     #[inline]
     fn fast(&self, cx: &Cx) -> impl Fn(&mut Packet) -> Option<Verdict> {
-        let look = K::Family::look(self.table.fib());
+        let look = K::Family::lookup_fn(self.table.fib());
         let (groups, outputs) = (self.table.groups().reading(cx.reader()), self.outputs);
         #[inline(always)]
         move |packet| {
             let id = look(packet);
             // The groups are read after the look-up, as in `step_batch`.
-            let brief = groups.get().view().brief(id);
+            let brief = groups.get().view().compact(id);
             if K::BULK || usize::from(brief.port) >= outputs {
                 return None;
             }
@@ -372,7 +372,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
         let outputs = self.outputs;
         let packets = batch.iter_of_same_length().zip(ids);
         verdicts.extend(packets.map(|(packet, &id)| {
-            let brief = groups.brief(id);
+            let brief = groups.compact(id);
             if usize::from(brief.port) >= outputs {
                 return choose::<K, N>(&self.config, outputs, groups, id, packet);
             }
@@ -389,7 +389,7 @@ impl<K: Kind<N>, const N: usize> Fuse for Lookup<K, N> {
     }
 
     fn slow(&mut self, packet: &mut Packet, cx: &mut Cx) -> Verdict {
-        let id = K::Family::look(self.table.fib())(packet);
+        let id = K::Family::lookup_fn(self.table.fib())(packet);
         let groups = self.table.groups().read(cx.reader()).view();
         choose::<K, N>(&self.config, self.outputs, groups, id, packet)
     }
@@ -404,7 +404,7 @@ fn choose<K: Kind<N>, const N: usize>(
     id: u16,
     packet: &mut Packet,
 ) -> Verdict {
-    let no_route = config.no_route.unwrap_or(NOWHERE);
+    let no_route = config.no_route.unwrap_or(UNCONNECTED);
     let next_hop = groups.next_hop_with(id, || flow_hash::<K::Family, N>(packet, config.seed));
     match next_hop {
         Some(hop) if usize::from(hop.port) < outputs => {
@@ -479,7 +479,7 @@ fn read_file<K: Kind<N>, const N: usize>(
 }
 
 /// Empty answer to a change, as in Click.
-fn nothing(_: Vec<Hops>) -> String {
+fn empty_answer(_: Vec<Hops>) -> String {
     String::new()
 }
 
@@ -540,7 +540,7 @@ fn set_up<K: Kind<N>, const N: usize>(
     if gateway.is_none() && port.is_none() {
         return Err("without a gateway the port says which next hop it is".to_owned());
     }
-    let changed = config.table()?.set_up(up, Which { gateway, port });
+    let changed = config.table()?.set_up(up, HopSelector { gateway, port });
     Ok(changed.to_string())
 }
 

@@ -1,6 +1,7 @@
 pub mod attached;
-pub mod bulk;
+pub mod batch_lookup;
 pub(crate) mod direct_ip_lookup;
+mod ip_route_text;
 pub(crate) mod linear_ip_lookup;
 pub mod lookup;
 pub(crate) mod lookup_ip6_route;
@@ -8,7 +9,6 @@ pub(crate) mod radix_ip_lookup;
 mod range_ip_lookup;
 pub(crate) mod static_ip_lookup;
 mod trie_ip_lookup;
-mod words;
 
 use crate::prelude::*;
 pub use lookup::Reach;

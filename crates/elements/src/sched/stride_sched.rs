@@ -62,7 +62,7 @@ pub(super) struct StrideSched {
     /// Clients in ascending order of pass. Among equal passes, the most recently pulled client is first, as in Click.
     clients: Vec<Client>,
     /// Clients pulled in the search for the next packet.
-    asked: Vec<Client>,
+    pulled_clients: Vec<Client>,
 }
 
 /// Input in a handler's name, such as `tickets3`.
@@ -80,9 +80,9 @@ impl StrideSched {
             let mut client = self.clients.remove(0);
             found = cx.input_active(client.input) && cx.pull(client.input, 1, into) > 0;
             client.pass += self.tickets.stride(client.input);
-            self.asked.push(client);
+            self.pulled_clients.push(client);
         }
-        for client in self.asked.drain(..) {
+        for client in self.pulled_clients.drain(..) {
             let at = self.clients.partition_point(|c| c.pass < client.pass);
             self.clients.insert(at, client);
         }
@@ -120,7 +120,7 @@ impl Element for StrideSched {
             }
             if n > TICKETS_MAX {
                 let cut = format!("{n} tickets are too many, {TICKETS_MAX} will do");
-                args.say(Severity::Warning, cut);
+                args.report(Severity::Warning, cut);
             }
             tickets.push(n.clamp(1, TICKETS_MAX));
         }
@@ -139,7 +139,7 @@ impl Element for StrideSched {
         StrideSched {
             tickets,
             clients,
-            asked: Vec::new(),
+            pulled_clients: Vec::new(),
         }
     }
 
@@ -165,11 +165,11 @@ impl Resources for StrideSched {
 }
 
 impl DynamicHandlers for StrideSched {
-    fn offers(tickets: &Vec<u32>, name: &str, _: Use) -> bool {
+    fn has_handler(tickets: &Vec<u32>, name: &str, _: Use) -> bool {
         input_of(name).is_some_and(|input| input < tickets.len())
     }
 
-    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+    fn handler_job(&self, name: &str, value: &str, wanted: Use) -> Job {
         let (tickets, input) = (self.tickets.clone(), input_of(name).unwrap_or(usize::MAX));
         let value = value.to_owned();
         Box::new(move |_| match wanted {

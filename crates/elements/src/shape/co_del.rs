@@ -23,7 +23,7 @@ use crate::prelude::*;
 use arguments::Names;
 use arguments::units::{FromArg, assign};
 use std::time::Duration;
-use tables::codel::{Aim, Codel};
+use tables::codel::{Codel, CodelParameters};
 
 drops! {
     DELAY = "delay",
@@ -52,7 +52,7 @@ impl FromArg for Delay {
         Delay(0)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         (self.0 as f64 / NS_PER_MS as f64).to_string()
     }
 }
@@ -88,7 +88,7 @@ impl CoDel {
     /// The next packet that is not dropped.
     fn dequeue(&mut self, cx: &mut Cx) -> Option<Packet> {
         let now = cx.timestamp();
-        let aim = Aim {
+        let aim = CodelParameters {
             target: self.settings.target.0,
             interval: self.settings.interval.0,
         };
@@ -164,13 +164,13 @@ impl Element for CoDel {
 
     const HANDLERS: &'static [Handler<CoDel>] = &[
         Handler::text("target", "see TARGET, in milliseconds", |e, _| {
-            Ok(e.settings.target.show())
+            Ok(e.settings.target.unparse())
         }),
         Handler::set("target", "see TARGET", |e, value, _| {
             assign(&mut e.settings.target, value)
         }),
         Handler::text("interval", "see INTERVAL, in milliseconds", |e, _| {
-            Ok(e.settings.interval.show())
+            Ok(e.settings.interval.unparse())
         }),
         Handler::set("interval", "see INTERVAL", |e, value, _| {
             assign(&mut e.settings.interval, value)

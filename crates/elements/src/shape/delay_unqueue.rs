@@ -53,7 +53,7 @@ impl Element for DelayUnqueue {
             Next::Early => Did::Sleep,
             // A packet that came with the last one needs another check: no timer is set for it.
             _ if moved => Did::Work,
-            _ => cx.rest(0),
+            _ => cx.idle_result(0),
         }
     }
 

@@ -93,13 +93,13 @@ type Allowance = (Bandwidth, Option<u64>);
 type Rates = BTreeMap<(u8, u64), Allowance>;
 
 /// Rates for packets: for each length of prefixes, from the longest on.
-struct Known {
-    rest: Rate,
+struct HostRates {
+    default_rate: Rate,
     lengths: Vec<(u64, HashMap<u64, Rate>)>,
 }
 
-impl Known {
-    fn new(rest: Allowance, burst: Option<u64>, rates: &Rates) -> Known {
+impl HostRates {
+    fn new(rest: Allowance, burst: Option<u64>, rates: &Rates) -> HostRates {
         let mut lengths: Vec<(u64, HashMap<u64, Rate>)> = Vec::new();
         for ((length, prefix), allowance) in rates.iter().rev() {
             let (mask, rate) = (mask(*length), rate(*allowance, burst));
@@ -110,15 +110,18 @@ impl Known {
                 None => lengths.push((mask, HashMap::from([(*prefix, rate)]))),
             }
         }
-        let rest = rate(rest, burst);
-        Known { rest, lengths }
+        let default_rate = rate(rest, burst);
+        HostRates {
+            default_rate,
+            lengths,
+        }
     }
 
     #[inline]
     fn rate(&self, address: u64) -> &Rate {
         let mut lengths = self.lengths.iter();
         let own = lengths.find_map(|(mask, rates)| rates.get(&(address & mask)));
-        own.unwrap_or(&self.rest)
+        own.unwrap_or(&self.default_rate)
     }
 }
 
@@ -132,7 +135,7 @@ fn rate((rate, own): Allowance, burst: Option<u64>) -> Rate {
 }
 
 pub(crate) struct Config {
-    known: Published<Known>,
+    known: Published<HostRates>,
     rates: Lock<Rates>,
     configured: Rates,
     rest: Allowance,
@@ -176,7 +179,8 @@ impl Config {
             };
             done.map_err(|wrong| (number, wrong))?;
         }
-        self.known.replace(Known::new(self.rest, self.burst, &next));
+        self.known
+            .replace(HostRates::new(self.rest, self.burst, &next));
         *rates = next;
         Ok(String::new())
     }
@@ -218,7 +222,7 @@ fn shown<F: Family>((length, host): (u8, u64)) -> String {
 
 fn line<F: Family>(prefix: (u8, u64), (rate, burst): Allowance) -> String {
     let burst = burst.map(|burst| format!(" {burst}")).unwrap_or_default();
-    format!("{} {}{burst}", shown::<F>(prefix), rate.show())
+    format!("{} {}{burst}", shown::<F>(prefix), rate.unparse())
 }
 
 fn prefix<F: Family>(text: &str) -> Result<(u8, u64), String> {
@@ -286,7 +290,7 @@ impl<F: Family> Element for HostPolicer<F> {
         }
         let rest = (rest, None);
         Config {
-            known: Published::new(domain(), Known::new(rest, burst, &rates)),
+            known: Published::new(domain(), HostRates::new(rest, burst, &rates)),
             configured: rates.clone(),
             rates: Lock::new(rates),
             rest,
@@ -353,7 +357,7 @@ impl<F: Family> Element for HostPolicer<F> {
                 };
                 let busy = config.hosts().busy(config.now.load(Relaxed)).into_iter();
                 let rows = busy.map(|(host, over)| {
-                    format!("{} {} {over}\n", F::show(host), own(host).0.show())
+                    format!("{} {} {over}\n", F::show(host), own(host).0.unparse())
                 });
                 Ok(rows.collect())
             },

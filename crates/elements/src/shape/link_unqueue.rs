@@ -60,7 +60,7 @@ impl LinkUnqueue {
             cx.keep_spare(batch);
             let Some(packet) = packet else {
                 self.idle = true;
-                return cx.rest(0);
+                return cx.idle_result(0);
             };
             // A packet that waited is transmitted directly after its predecessor, even if the task runs late.
             let begins = if self.idle { cx.now() } else { self.free };

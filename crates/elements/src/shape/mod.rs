@@ -9,7 +9,7 @@ mod co_del;
 mod delay;
 mod delay_shaper;
 mod delay_unqueue;
-mod gap;
+mod gap_rate;
 mod host_policer;
 mod hosts;
 mod ip6_host_policer;

@@ -15,7 +15,7 @@ pub(crate) trait Unit: 'static {
     /// True to count bytes instead of packets.
     const BYTES: bool;
     /// Maximum number of units in a packet.
-    const MOST: u64 = if Self::BYTES { CREDIT } else { 1 };
+    const UNITS_MAX: u64 = if Self::BYTES { CREDIT } else { 1 };
 }
 
 /// Counts packets.
@@ -57,7 +57,7 @@ pub(crate) fn parse_rate<U: Unit>(value: &str) -> Result<PerSecond, String> {
 /// Text form of a rate, as handlers show it.
 pub(crate) fn show_rate<U: Unit>(rate: PerSecond) -> String {
     if U::BYTES {
-        rate.show()
+        rate.unparse()
     } else {
         rate.0.to_string()
     }
@@ -140,7 +140,7 @@ impl<U: Unit> Bucket<U> {
     fn empty_if_stopped(&mut self) {
         if self.rate.0 == 0 {
             // The byte before a packet may pass: a higher rate need not pay back the credit first.
-            self.tokens.set(U::MOST - 1);
+            self.tokens.set(U::UNITS_MAX - 1);
         }
     }
 
@@ -180,14 +180,14 @@ impl<U: Unit> Bucket<U> {
 
     /// Takes a packet's tokens from the bucket.
     #[inline]
-    pub(crate) fn pay(&mut self, packet: &Packet) {
+    pub(crate) fn consume(&mut self, packet: &Packet) {
         self.tokens
             .remove(if U::BYTES { packet.len() as u64 } else { 1 });
     }
 
     /// Time at which the next packet may pass; `None` if none ever can at this rate.
     pub(crate) fn next(&self, now: Time) -> Option<Time> {
-        let wait = self.tokens.wait(U::MOST)?;
+        let wait = self.tokens.wait_ns(U::UNITS_MAX)?;
         Some(now + Duration::from_nanos(wait))
     }
 }

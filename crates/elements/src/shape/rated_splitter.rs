@@ -64,7 +64,7 @@ impl<K: Kind> Element for RatedSplitter<K> {
         if self.bucket.allows(1) == 0 {
             return EXCESS;
         }
-        self.bucket.pay(packet);
+        self.bucket.consume(packet);
         Verdict::ON
     }
 

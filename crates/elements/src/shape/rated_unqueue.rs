@@ -76,10 +76,10 @@ impl<K: Kind> Element for RatedUnqueue<K> {
             }
             let had = batch.len();
             if cx.pull(0, most, &mut batch) == 0 {
-                did = cx.rest(0);
+                did = cx.idle_result(0);
                 break;
             }
-            batch.iter().skip(had).for_each(|p| self.bucket.pay(p));
+            batch.iter().skip(had).for_each(|p| self.bucket.consume(p));
         }
         let moved = !batch.is_empty();
         cx.emit_batch(0, &mut batch);

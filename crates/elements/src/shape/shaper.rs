@@ -14,7 +14,7 @@
 //!
 //! - `RATE`: packets per second.
 
-use super::gap::Gap;
+use super::gap_rate::RateLimiter;
 use super::rate::{self, Packets, PerSecond, Unit, parse_rate, show_rate};
 use super::rated_unqueue::Kind;
 use crate::prelude::*;
@@ -34,20 +34,20 @@ impl Kind for ByPackets {
 pub(crate) struct Shaper<K: Kind = ByPackets> {
     kind: PhantomData<K>,
     rate: PerSecond,
-    gap: Gap,
+    gap: RateLimiter,
     /// True if more packets were requested than may pass.
     excess: bool,
 }
 
 impl<K: Kind> Shaper<K> {
     /// Schedules the next pull of pulling elements.
-    fn wait(&self, cx: &mut Cx) {
+    fn schedule_pull(&self, cx: &mut Cx) {
         if self.excess {
             return;
         }
         cx.note_empty();
         if self.gap.rate() > 0 {
-            let wait = Duration::from_nanos(self.gap.wait(cx.timestamp()));
+            let wait = Duration::from_nanos(self.gap.wait_ns(cx.timestamp()));
             cx.set_timer(cx.now() + wait);
         }
     }
@@ -69,7 +69,7 @@ impl<K: Kind> Element for Shaper<K> {
         Shaper {
             kind: PhantomData,
             rate: **rate,
-            gap: Gap::new(rate.0),
+            gap: RateLimiter::new(rate.0),
             excess: false,
         }
     }
@@ -84,10 +84,10 @@ impl<K: Kind> Element for Shaper<K> {
         let mut left = max;
         while left > 0 {
             if (output == 0) != self.gap.may_pass(now) {
-                return self.wait(cx);
+                return self.schedule_pull(cx);
             }
             let most = match output {
-                0 => self.gap.at_once(K::Unit::MOST).min(left),
+                0 => self.gap.at_once(K::Unit::UNITS_MAX).min(left),
                 _ => 1,
             };
             let had = into.len();
@@ -100,7 +100,7 @@ impl<K: Kind> Element for Shaper<K> {
             }
             if output == 0 {
                 let units = |p: &Packet| if K::Unit::BYTES { p.len() } else { 1 };
-                self.gap.pay(into.iter().skip(had).map(units).sum());
+                self.gap.consume(into.iter().skip(had).map(units).sum());
             }
             left -= got;
         }
@@ -123,7 +123,7 @@ impl<K: Kind> Element for Shaper<K> {
             Ok(())
         }),
         Handler::set("reset", "counts the rate from now on", |e, _, cx| {
-            e.gap = Gap::new(e.gap.rate());
+            e.gap = RateLimiter::new(e.gap.rate());
             cx.wake_pullers();
             Ok(())
         }),

@@ -22,7 +22,7 @@
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
-use super::supply::{self, Source, Supply};
+use super::source_state::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
 use arguments::units::Cores;
@@ -42,30 +42,33 @@ pub(crate) trait Kind: Sized + 'static {
     const HANDLERS: &'static [Handler<InfiniteSource<Self>>];
 
     /// Parses the first argument, and further arguments about the packets' content.
-    fn template(args: &mut Args) -> Given;
+    fn template(args: &mut Args) -> SourceArgs;
 
     /// Writes the content of a packet, for classes whose packets differ.
     fn fill(_: &mut Packet, _: &mut Cx) {}
 }
 
 /// Values of an element's arguments.
-pub(crate) struct Given {
+pub(crate) struct SourceArgs {
     pub(super) template: Template,
     pub(super) limit: i64,
     pub(super) burst: usize,
     pub(super) active: bool,
 }
 
-impl Given {
+impl SourceArgs {
     /// Parses the arguments after the first one.
-    pub(super) fn rest(args: &mut Args, template: impl FnOnce(&mut Args) -> Template) -> Given {
+    pub(super) fn rest(
+        args: &mut Args,
+        template: impl FnOnce(&mut Args) -> Template,
+    ) -> SourceArgs {
         let limit = args.optional("LIMIT", -1, "number of packets; negative = no limit");
         let burst = args.optional("BURST", 1, "packets made at a time");
         if burst == 0 {
             args.error_in_whole("burst size must be >= 1", "raise BURST");
         }
         let active = args.optional("ACTIVE", true, "if false, makes none");
-        Given {
+        SourceArgs {
             template: template(args),
             limit,
             burst,
@@ -81,23 +84,23 @@ impl Kind for Same {
     const CLASS: &'static str = "InfiniteSource";
     const MANUAL: &'static str = manual!();
     const HANDLERS: &'static [Handler<InfiniteSource>] = &[
-        supply::count(),
-        supply::reset(),
-        supply::data(),
-        supply::set_data(),
-        supply::length(),
-        supply::set_length(),
-        supply::limit(),
-        supply::set_limit(),
+        source_state::count(),
+        source_state::reset(),
+        source_state::data(),
+        source_state::set_data(),
+        source_state::length(),
+        source_state::set_length(),
+        source_state::limit(),
+        source_state::set_limit(),
         burst(),
         set_burst(),
-        supply::active(),
-        supply::set_active(),
+        source_state::active(),
+        source_state::set_active(),
     ];
 
-    fn template(args: &mut Args) -> Given {
+    fn template(args: &mut Args) -> SourceArgs {
         let data = Template::data(args);
-        Given::rest(args, |args| Template::parse(args, data))
+        SourceArgs::rest(args, |args| Template::parse(args, data))
     }
 }
 
@@ -119,7 +122,7 @@ impl<K: Kind> InfiniteSource<K> {
     fn make(&mut self, n: usize, into: &mut Batch, cx: &mut Cx) -> usize {
         let stamp = if self.timestamp { cx.timestamp() } else { 0 };
         self.supply
-            .make(n, stamp, into, |packet| K::fill(packet, cx))
+            .create(n, stamp, into, |packet| K::fill(packet, cx))
     }
 }
 
@@ -134,7 +137,7 @@ impl<K: Kind> Source for InfiniteSource<K> {
 
     fn changed(&mut self, cx: &mut Cx) {
         cx.wake_self();
-        if self.supply.active && self.supply.left() > 0 {
+        if self.supply.active && self.supply.remaining() > 0 {
             cx.wake_pullers();
         }
     }
@@ -148,7 +151,7 @@ pub(super) const fn burst<K: Kind>() -> Handler<InfiniteSource<K>> {
 /// Handler that sets the number of packets per burst.
 pub(super) const fn set_burst<K: Kind>() -> Handler<InfiniteSource<K>> {
     Handler::set("burst", "see BURST", |e, value, cx| {
-        supply::set(e, value, cx, |e, burst| e.burst = burst)
+        source_state::set(e, value, cx, |e, burst| e.burst = burst)
     })
 }
 
@@ -180,7 +183,7 @@ impl<K: Kind> Element for InfiniteSource<K> {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        if self.supply.active && self.supply.left() > 0 {
+        if self.supply.active && self.supply.remaining() > 0 {
             cx.wake_pullers();
         }
     }
@@ -189,10 +192,10 @@ impl<K: Kind> Element for InfiniteSource<K> {
         if !self.supply.active || !cx.has_room(0) {
             return Did::Sleep;
         }
-        if self.supply.over(cx) {
+        if self.supply.limit_reached(cx) {
             return Did::End;
         }
-        let n = self.burst.clamp(1, BURST_MAX).min(self.supply.left());
+        let n = self.burst.clamp(1, BURST_MAX).min(self.supply.remaining());
         let mut batch = cx.spare();
         let made = self.make(n, &mut batch, cx);
         cx.emit_batch(0, &mut batch);
@@ -201,10 +204,10 @@ impl<K: Kind> Element for InfiniteSource<K> {
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
-        if !self.supply.active || self.supply.over(cx) {
+        if !self.supply.active || self.supply.limit_reached(cx) {
             return cx.note_empty();
         }
-        let n = max.min(self.supply.left());
+        let n = max.min(self.supply.remaining());
         self.make(n, into, cx);
     }
 

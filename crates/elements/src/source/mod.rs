@@ -1,15 +1,15 @@
 /// Actions at the end of a source.
-pub mod end;
-mod every;
+pub mod end_action;
 mod infinite_source;
+mod interval_timer;
 mod random_source;
 mod rated_source;
-mod supply;
+mod source_state;
 mod template;
 mod timed_sink;
 mod timed_source;
 
-pub(crate) use supply::left;
+pub(crate) use source_state::remaining_before;
 
 use engine::element::Class;
 

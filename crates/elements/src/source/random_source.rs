@@ -20,8 +20,8 @@
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
-use super::infinite_source::{Given, InfiniteSource, Kind, burst, set_burst};
-use super::supply;
+use super::infinite_source::{InfiniteSource, Kind, SourceArgs, burst, set_burst};
+use super::source_state;
 use super::template::Template;
 use crate::prelude::*;
 
@@ -34,21 +34,21 @@ impl Kind for Random {
     const CLASS: &'static str = "RandomSource";
     const MANUAL: &'static str = manual!();
     const HANDLERS: &'static [Handler<RandomSource>] = &[
-        supply::count(),
-        supply::reset(),
-        supply::length(),
-        supply::set_length(),
-        supply::limit(),
-        supply::set_limit(),
+        source_state::count(),
+        source_state::reset(),
+        source_state::length(),
+        source_state::set_length(),
+        source_state::limit(),
+        source_state::set_limit(),
         burst(),
         set_burst(),
-        supply::active(),
-        supply::set_active(),
+        source_state::active(),
+        source_state::set_active(),
     ];
 
-    fn template(args: &mut Args) -> Given {
+    fn template(args: &mut Args) -> SourceArgs {
         let length: u16 = args.required("LENGTH", "length of each packet");
-        Given::rest(args, |args| Template::blank(args, length.into()))
+        SourceArgs::rest(args, |args| Template::blank(args, length.into()))
     }
 
     fn fill(packet: &mut Packet, cx: &mut Cx) {

@@ -22,7 +22,7 @@
 //! - `END_CALL`: handler that is written when `LIMIT` is reached, instead of `STOP`.
 //! - `CORES`: the workers on which it runs. Default 0.
 
-use super::supply::{self, Source, Supply};
+use super::source_state::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
 use arguments::units::{Bandwidth, Cores};
@@ -61,11 +61,11 @@ impl RatedSource {
     fn make(&mut self, max: usize, into: &mut Batch, cx: &mut Cx) {
         self.tokens.refill(cx.now().0);
         let due = usize::try_from(self.tokens.level()).unwrap_or(usize::MAX);
-        let n = due.min(max).min(self.supply.left());
-        let made = self.supply.make(n, cx.timestamp(), into, |_| {});
+        let n = due.min(max).min(self.supply.remaining());
+        let made = self.supply.create(n, cx.timestamp(), into, |_| {});
         self.tokens.remove(made as u64);
         if n == 0
-            && let Some(wait) = self.tokens.wait(1)
+            && let Some(wait) = self.tokens.wait_ns(1)
         {
             cx.set_timer(cx.now() + Duration::from_nanos(wait));
         }
@@ -134,7 +134,7 @@ impl Element for RatedSource {
         if !self.supply.active {
             return Did::Sleep;
         }
-        if self.supply.over(cx) {
+        if self.supply.limit_reached(cx) {
             return Did::End;
         }
         let mut batch = cx.spare();
@@ -147,7 +147,7 @@ impl Element for RatedSource {
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {
         let had = into.len();
-        if self.supply.active && !self.supply.over(cx) {
+        if self.supply.active && !self.supply.limit_reached(cx) {
             self.make(max, into, cx);
         }
         if into.len() == had {
@@ -165,27 +165,27 @@ impl Element for RatedSource {
     }
 
     const HANDLERS: &'static [Handler<RatedSource>] = &[
-        supply::count(),
-        supply::reset(),
-        supply::data(),
-        supply::set_data(),
-        supply::length(),
-        supply::set_length(),
+        source_state::count(),
+        source_state::reset(),
+        source_state::data(),
+        source_state::set_data(),
+        source_state::length(),
+        source_state::set_length(),
         Handler::show("rate", "see RATE", |e| &e.rate),
         Handler::set("rate", "see RATE", |e, value, cx| {
             let now = cx.now().0;
-            supply::set(e, value, cx, |e, rate: u32| {
+            source_state::set(e, value, cx, |e, rate: u32| {
                 e.tokens.refill(now);
                 e.rate = rate;
                 e.tokens.set_rate(rate.into(), depth(rate));
             })
         }),
-        supply::limit(),
-        supply::set_limit(),
-        supply::active(),
+        source_state::limit(),
+        source_state::set_limit(),
+        source_state::active(),
         Handler::set("active", "see ACTIVE", |e, value, cx| {
             let now = cx.now().0;
-            supply::set(e, value, cx, |e, active| {
+            source_state::set(e, value, cx, |e, active| {
                 e.supply.active = active;
                 // Tokens gained while the source was inactive do not count.
                 e.tokens.refill(now);

@@ -7,7 +7,7 @@ use arguments::units::Bytes;
 const DEFAULT_DATA: &[u8] =
     b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
 /// Maximum length of a packet, in bytes.
-const LONGEST: usize = 65_000;
+const LENGTH_MAX: usize = 65_000;
 
 /// Content and length of packets.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl Template {
     }
 
     /// Template for packets with exactly this data.
-    pub(super) fn whole(args: &mut Args, data: Vec<u8>) -> Template {
+    pub(super) fn exact(args: &mut Args, data: Vec<u8>) -> Template {
         Template::checked(args, data, None)
     }
 
@@ -49,9 +49,9 @@ impl Template {
 
     fn new(data: Vec<u8>, length: Option<usize>) -> Result<Template, String> {
         let n = length.unwrap_or(data.len());
-        if n > LONGEST {
+        if n > LENGTH_MAX {
             return Err(format!(
-                "packets of {n} bytes cannot be made, the longest have {LONGEST} bytes"
+                "packets of {n} bytes cannot be made, the longest have {LENGTH_MAX} bytes"
             ));
         }
         let filler: &[u8] = if data.is_empty() { &[0] } else { &data };

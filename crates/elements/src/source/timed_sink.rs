@@ -8,7 +8,7 @@
 //!
 //! - `INTERVAL`: time between packets. Default 500ms.
 
-use super::every::Every;
+use super::interval_timer::Every;
 use crate::prelude::*;
 use std::time::Duration;
 
@@ -44,7 +44,7 @@ impl Element for TimedSink {
         let mut batch = cx.spare();
         self.count += cx.pull(0, 1, &mut batch) as u64;
         cx.keep_spare(batch);
-        self.interval.again(cx);
+        self.interval.rearm(cx);
     }
 
     const HANDLERS: &'static [Handler<TimedSink>] = &[

@@ -16,8 +16,8 @@
 //! - `STOP`: true to stop the router one interval after the last of `LIMIT` packets. Default false.
 //! - `END_CALL`: handler that is written then, instead of `STOP`.
 
-use super::every::Every;
-use super::supply::{self, Source, Supply};
+use super::interval_timer::Every;
+use super::source_state::{self, Source, Supply};
 use super::template::Template;
 use crate::prelude::*;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Element for TimedSource {
         let data = Template::data(args);
         let limit = args.key("LIMIT", -1, "number of packets; negative = no limit");
         args.key_maybe::<u32>("HEADROOM", "bytes kept free before the packet");
-        let template = Template::whole(args, data);
+        let template = Template::exact(args, data);
         Config {
             interval,
             supply: Supply::new(args, template, limit, true),
@@ -76,7 +76,7 @@ impl Element for TimedSource {
     }
 
     fn task(&mut self, _: &mut Cx) -> Did {
-        if self.supply.left() == 0 {
+        if self.supply.remaining() == 0 {
             Did::End
         } else {
             Did::Sleep
@@ -84,14 +84,14 @@ impl Element for TimedSource {
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        if self.supply.over(cx) {
+        if self.supply.limit_reached(cx) {
             return cx.wake_self();
         }
         let mut batch = cx.spare();
-        self.supply.make(1, cx.timestamp(), &mut batch, |_| {});
+        self.supply.create(1, cx.timestamp(), &mut batch, |_| {});
         cx.emit_batch(0, &mut batch);
         cx.keep_spare(batch);
-        self.interval.again(cx);
+        self.interval.rearm(cx);
     }
 
     fn take(&mut self, old: TimedSource) {
@@ -99,9 +99,9 @@ impl Element for TimedSource {
     }
 
     const HANDLERS: &'static [Handler<TimedSource>] = &[
-        supply::count(),
-        supply::data(),
-        supply::set_data(),
+        source_state::count(),
+        source_state::data(),
+        source_state::set_data(),
         Handler::text("interval", "see INTERVAL", |e, _| e.interval.show()),
         Handler::set("interval", "see INTERVAL", |e, value, cx| {
             e.interval.change(value, cx)

@@ -9,11 +9,11 @@ use crate::prelude::*;
 use std::time::Duration;
 
 /// Maximum total pause of sources in one period of congestion.
-const MOST: Duration = Duration::from_millis(100);
+const PAUSE_TOTAL_MAX: Duration = Duration::from_millis(100);
 /// Time without a nearly full ring that ends a period of congestion.
-const OVER: Duration = Duration::from_secs(1);
+const CONGESTION_END: Duration = Duration::from_secs(1);
 /// Maximum interval at which a paused worker checks its rings.
-pub(super) const LOOK: Duration = Duration::from_micros(100);
+pub(super) const RING_CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Back-pressure: sources pause while rings to other workers are nearly full.
 #[derive(Default)]
@@ -30,11 +30,11 @@ pub(super) struct BackPressure {
 impl BackPressure {
     /// Handles a nearly full ring. Returns true if sources are to pause from now on.
     pub(super) fn begins(&mut self, now: Time) -> bool {
-        if now.since(self.crowded) >= OVER {
+        if now.since(self.crowded) >= CONGESTION_END {
             self.rested = Duration::ZERO;
         }
         self.crowded = now;
-        let begins = self.since.is_none() && self.rested < MOST;
+        let begins = self.since.is_none() && self.rested < PAUSE_TOTAL_MAX;
         if begins {
             self.since = Some(now);
             self.count += 1;
@@ -49,13 +49,13 @@ impl BackPressure {
     }
 
     /// Ends the pause if the rings have room, or the maximum time has passed. Returns true if the pause has ended.
-    pub(super) fn ends(&mut self, now: Time, has_room: bool) -> bool {
+    pub(super) fn try_end(&mut self, now: Time, has_room: bool) -> bool {
         let Some(since) = self.since else {
             return false;
         };
         self.crowded = now;
         let rested = self.rested + now.since(since);
-        let ends = has_room || rested >= MOST;
+        let ends = has_room || rested >= PAUSE_TOTAL_MAX;
         if ends {
             (self.since, self.rested) = (None, rested);
         }
@@ -82,7 +82,7 @@ mod tests {
             phase += 1;
             if rest.goes_on() {
                 rested += STEP;
-                if rest.ends(now, phase >= off) {
+                if rest.try_end(now, phase >= off) {
                     phase = 0;
                 }
             } else if phase >= on && rest.begins(now) {
@@ -96,10 +96,13 @@ mod tests {
     #[test]
     fn sources_rest_until_there_is_room() {
         let mut rest = BackPressure::default();
-        assert!(!rest.goes_on() && rest.begins(Time(0) + OVER));
-        assert!(!rest.begins(Time(0) + OVER + STEP), "they do already");
-        assert!(!rest.ends(Time(0) + OVER + STEP, false) && rest.goes_on());
-        assert!(rest.ends(Time(0) + OVER + STEP * 2, true) && !rest.goes_on());
+        assert!(!rest.goes_on() && rest.begins(Time(0) + CONGESTION_END));
+        assert!(
+            !rest.begins(Time(0) + CONGESTION_END + STEP),
+            "they do already"
+        );
+        assert!(!rest.try_end(Time(0) + CONGESTION_END + STEP, false) && rest.goes_on());
+        assert!(rest.try_end(Time(0) + CONGESTION_END + STEP * 2, true) && !rest.goes_on());
         assert_eq!(rest.count(), 1);
     }
 
@@ -107,9 +110,15 @@ mod tests {
     fn a_ring_that_stays_full_or_fills_again_and_again_takes_no_more_than_so_much_time() {
         for (on, off) in [(1, u32::MAX), (5, 12), (1, 1), (900, 10)] {
             let mut rest = BackPressure::default();
-            let rested = run(&mut rest, Time(0) + OVER, OVER * 20, on, off);
+            let rested = run(
+                &mut rest,
+                Time(0) + CONGESTION_END,
+                CONGESTION_END * 20,
+                on,
+                off,
+            );
             assert!(
-                (MOST..=MOST + STEP * 2).contains(&rested),
+                (PAUSE_TOTAL_MAX..=PAUSE_TOTAL_MAX + STEP * 2).contains(&rested),
                 "{on} {off}: {rested:?}"
             );
         }
@@ -118,9 +127,18 @@ mod tests {
     #[test]
     fn another_crowd_later_is_bridged_again() {
         let mut rest = BackPressure::default();
-        let first = run(&mut rest, Time(0) + OVER, OVER, 1, u32::MAX);
-        let quiet = Time(0) + OVER * 4;
-        let second = run(&mut rest, quiet, OVER, 1, u32::MAX);
-        assert!(first >= MOST && second >= MOST, "{first:?} {second:?}");
+        let first = run(
+            &mut rest,
+            Time(0) + CONGESTION_END,
+            CONGESTION_END,
+            1,
+            u32::MAX,
+        );
+        let quiet = Time(0) + CONGESTION_END * 4;
+        let second = run(&mut rest, quiet, CONGESTION_END, 1, u32::MAX);
+        assert!(
+            first >= PAUSE_TOTAL_MAX && second >= PAUSE_TOTAL_MAX,
+            "{first:?} {second:?}"
+        );
     }
 }

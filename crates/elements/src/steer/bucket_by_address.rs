@@ -20,7 +20,7 @@
 //!
 //! - `PORT`: the port from which packets come. If its driver supports rules, it gets these.
 
-use super::place;
+use super::bucket_rule;
 use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
 use engine::packet::BUCKETS_MAX;
@@ -158,7 +158,7 @@ fn tag_of(head: &[u8; ether::LEN + vlan::LEN]) -> Option<u16> {
 
 /// Number of buckets of these rules, including those of broadcasts and unmatched frames.
 pub(crate) fn buckets(rules: &[String]) -> usize {
-    place::buckets(rules.iter().map(String::as_str)) + 2
+    bucket_rule::buckets(rules.iter().map(String::as_str)) + 2
 }
 
 pub(super) struct Config {
@@ -232,7 +232,8 @@ impl Element for BucketByAddress {
         let mut rules = Rules::default();
         for (at, arg) in given.iter().enumerate() {
             let word = arg.unquoted();
-            let parsed = place::split(&word, at).and_then(|(rule, b)| Ok((Key::parse(rule)?, b)));
+            let parsed =
+                bucket_rule::split(&word, at).and_then(|(rule, b)| Ok((Key::parse(rule)?, b)));
             match parsed {
                 Ok((key, bucket)) => {
                     if rules.by_key.insert(key, bucket).is_some() {
@@ -288,7 +289,7 @@ impl Element for BucketByAddress {
             "add",
             "adds or changes rules, one `RULE BUCKET` a line; all of them or none",
             |c: &Config, value| {
-                let rules = place::lines(value, c.buckets(), Key::parse)?;
+                let rules = bucket_rule::lines(value, c.buckets(), Key::parse)?;
                 let keys: Vec<Key> = rules.iter().map(|rule| rule.0).collect();
                 c.change(&keys, |all| all.by_key.extend(rules));
                 Ok(String::new())

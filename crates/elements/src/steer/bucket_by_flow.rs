@@ -30,9 +30,9 @@
 //! - `KEY`, `BUCKETS`, `INNER`: as in BucketByHash; rules may name buckets below `BUCKETS`.
 //! - `PORT`: the port from which packets come. If its driver supports rules, it gets those for five-tuples.
 
+use super::bucket_rule;
 use super::flow_fields::{self, Fields, of_tuple};
 use super::hashing::Hashing;
-use super::place;
 use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
 use crate::secret;
@@ -43,13 +43,13 @@ use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 use sync::Lock;
 use tables::exact::{Exact, ExactWriter, Full, Key};
-use wire::plain::Plain;
+use wire::plain_frame::Plain;
 
 /// Maximum number of rules; each takes 64 bytes.
 const RULES_MAX: usize = 1 << 20;
 
 /// Maximum time that a change waits for workers, and its polling interval.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WORKER_TIMEOUT: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_micros(50);
 
 /// Writer's half of the rules, for the control thread.
@@ -62,7 +62,7 @@ struct Writer {
 impl Writer {
     fn settle(&mut self) {
         while let Some((epoch, _)) = self.limbo.front()
-            && domain().passed(*epoch)
+            && domain().has_passed(*epoch)
             && let Some((_, entries)) = self.limbo.pop_front()
         {
             self.rules.release(entries);
@@ -77,13 +77,16 @@ impl Writer {
         }
     }
 
-    /// Waits on the control thread until workers release enough removed rules, at most `PATIENCE`. A preempted worker
-    /// may delay this.
+    /// Waits on the control thread until workers release enough removed rules, at most `WORKER_TIMEOUT`. A preempted
+    /// worker may delay this.
     fn wait_for_room(&mut self, entries: usize) {
         let begun = Instant::now();
-        while self.rules.room() < entries && !self.limbo.is_empty() && begun.elapsed() < PATIENCE {
+        while self.rules.free_entries() < entries
+            && !self.limbo.is_empty()
+            && begun.elapsed() < WORKER_TIMEOUT
+        {
             self.settle();
-            if self.rules.room() < entries {
+            if self.rules.free_entries() < entries {
                 std::thread::sleep(TURN);
             }
         }
@@ -95,7 +98,7 @@ impl Writer {
         if self.rules.len() + new <= self.rules.capacity() {
             self.wait_for_room(new);
         }
-        if new > self.rules.room() {
+        if new > self.rules.free_entries() {
             let capacity = self.rules.capacity();
             return Err(match self.rules.len() + new > capacity {
                 true => format!("there may be {capacity} rules; RULES makes room for more"),
@@ -144,7 +147,7 @@ impl Config {
     }
 
     fn parse(&self, value: &str) -> Result<Vec<(Key, u16)>, String> {
-        place::lines(value, self.hashing.buckets, |rule| self.fields.rule(rule))
+        bucket_rule::lines(value, self.hashing.buckets, |rule| self.fields.rule(rule))
     }
 
     fn add(&self, value: &str) -> Result<String, String> {
@@ -233,7 +236,7 @@ impl Element for BucketByFlow {
         });
         let mut rules = Vec::new();
         for arg in &given {
-            match place::lines(&arg.unquoted(), hashing.buckets, |rule| fields.rule(rule)) {
+            match bucket_rule::lines(&arg.unquoted(), hashing.buckets, |rule| fields.rule(rule)) {
                 Ok(more) => rules.extend(more),
                 Err(wrong) => args.error_with_help(arg, wrong, "a rule is VALUES=BUCKET"),
             }

@@ -34,7 +34,7 @@ use super::hashing::Hashing;
 use crate::prelude::*;
 use engine::port::Port;
 use steer::{Sorter, Sorts, SortsOfClass};
-use wire::plain::Plain;
+use wire::plain_frame::Plain;
 use wire::rss::Toeplitz;
 use wire::{FlowKey, proto, tunnel};
 
@@ -107,7 +107,7 @@ impl PortKey {
 
     /// True if the port's key is `key`. The cached key is read again only after a change, since reading takes a lock.
     #[inline]
-    fn is(&mut self, key: &[u8; 40]) -> bool {
+    fn has_key(&mut self, key: &[u8; 40]) -> bool {
         let changes = self.port.hash_changes();
         if changes.is_none() || self.changes != changes {
             (self.key, self.changes) = (self.port.hash_key(), changes);
@@ -181,7 +181,7 @@ impl Element for BucketByHash {
         let table = hashing.key.table.read(cx.reader());
         // The keys are compared for each batch, because both may change.
         let port = self.of_port.as_mut();
-        let trusts_port = port.is_some_and(|port| port.is(table.key()));
+        let trusts_port = port.is_some_and(|port| port.has_key(table.key()));
         for packet in batch.iter_mut() {
             let hash = match Plain::of_ether(packet.data()) {
                 Some(plain) if !trusts_port => table.hash_of_plain(&plain),
@@ -252,9 +252,9 @@ mod tests {
     #[test]
     fn a_port_that_does_not_count_its_keys_is_asked_each_time() {
         let mut key = PortKey::new(Arc::new(Uncounted(AtomicU8::new(0))));
-        assert!(key.is(&[0; 40]));
-        assert!(!key.is(&[0; 40]));
-        assert!(key.is(&[2; 40]));
+        assert!(key.has_key(&[0; 40]));
+        assert!(!key.has_key(&[0; 40]));
+        assert!(key.has_key(&[2; 40]));
     }
 
     const ENDS: (&str, &str) = ("02:00:00:00:00:01", "02:00:00:00:00:02");

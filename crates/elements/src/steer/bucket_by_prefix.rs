@@ -22,7 +22,7 @@
 //! - `SOURCE`: true to use source addresses instead of destinations. Default false.
 //! - `PORT`: the port from which packets come. If its driver supports rules, it gets these.
 
-use super::place;
+use super::bucket_rule;
 use super::port_rules::{PortRules, Source};
 use crate::prelude::*;
 use engine::packet::BUCKETS_MAX;
@@ -89,7 +89,7 @@ struct Writer {
 impl Writer {
     fn settle(&mut self) {
         while let Some((epoch, ..)) = self.limbo.front()
-            && domain().passed(*epoch)
+            && domain().has_passed(*epoch)
             && let Some((_, four, six)) = self.limbo.pop_front()
         {
             self.rib4.release(four);
@@ -178,7 +178,7 @@ impl Table {
 /// Number of buckets of these prefixes and of unmatched packets.
 pub(crate) fn buckets(prefixes: &[String], default: Option<&str>) -> usize {
     let default: usize = default.and_then(|n| n.parse().ok()).unwrap_or(0);
-    place::buckets(prefixes.iter().map(String::as_str)).max(default + 1)
+    bucket_rule::buckets(prefixes.iter().map(String::as_str)).max(default + 1)
 }
 
 pub(super) struct Config {
@@ -296,8 +296,8 @@ impl Element for BucketByPrefix {
         let mut rules = Vec::new();
         for (at, arg) in given.iter().enumerate() {
             let word = arg.unquoted();
-            let parsed =
-                place::split(&word, at).and_then(|(rule, b)| Ok((Either::parse(rule)?, Some(b))));
+            let parsed = bucket_rule::split(&word, at)
+                .and_then(|(rule, b)| Ok((Either::parse(rule)?, Some(b))));
             match parsed {
                 Ok(rule) => rules.push(rule),
                 Err(wrong) => args.error_with_help(
@@ -381,7 +381,7 @@ impl Element for BucketByPrefix {
             "add",
             "adds or changes prefixes, one `PREFIX BUCKET` a line; all of them or none",
             |c: &Config, value| {
-                let rules = place::lines(value, c.buckets, Either::parse)?;
+                let rules = bucket_rule::lines(value, c.buckets, Either::parse)?;
                 let rules: Vec<_> = rules.into_iter().map(|(p, b)| (p, Some(b))).collect();
                 c.change(&rules)
             },

@@ -28,11 +28,11 @@ struct Fails<'a> {
 }
 
 impl Ask for Fails<'_> {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         _: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let told = |worker| self.failed.get() || self.deaf != Some(worker);
         let goes_on = |all: &mut Everything| {
@@ -40,15 +40,15 @@ impl Ask for Fails<'_> {
             self.failed.set(self.failed.get() || !goes_on);
             goes_on
         };
-        self.router.ask(workers, what, told, goes_on)
+        self.router.ask(workers, job, told, goes_on)
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        self.router.one(worker, what)
+        self.router.run_on_one(worker, job)
     }
 }
 
@@ -101,18 +101,18 @@ fn a_move_that_fails_anywhere_loses_and_reorders_nothing_and_leaves_nothing_park
 struct Floods<'a>(&'a AtRandom, Cell<bool>);
 
 impl Ask for Floods<'_> {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         _: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
         let begun = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&begun);
-        let what = move |graph: &mut Graph, (has_begun, state): &mut (bool, S)| {
+        let job = move |graph: &mut Graph, (has_begun, state): &mut (bool, S)| {
             let first = !std::mem::replace(has_begun, true);
             count.fetch_add(usize::from(first), Relaxed);
-            what(graph, state)
+            job(graph, state)
         };
         let flood = |all: &mut Everything| {
             if begun.load(Relaxed) == WORKERS && !self.1.replace(true) {
@@ -121,15 +121,15 @@ impl Ask for Floods<'_> {
             }
             true
         };
-        self.0.ask(workers, what, |_| true, flood)
+        self.0.ask(workers, job, |_| true, flood)
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        self.0.one(worker, what)
+        self.0.run_on_one(worker, job)
     }
 }
 

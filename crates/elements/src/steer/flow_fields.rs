@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::IpAddr;
 use tables::exact::{KEY_BYTES, Key, WORDS};
-use wire::plain::Plain;
+use wire::plain_frame::Plain;
 use wire::{FlowKey, tunnel};
 
 /// A field of the frame.

@@ -54,7 +54,7 @@ impl FromArg for HashKey {
         HashKey(SYMMETRIC)
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         self.to_string()
     }
 }

@@ -3,17 +3,17 @@ pub(crate) mod bucket_by_address;
 mod bucket_by_flow;
 mod bucket_by_hash;
 pub(crate) mod bucket_by_prefix;
+mod bucket_rule;
 mod flow_fields;
 pub(crate) mod hash_key;
 mod hashing;
-mod held;
-mod mesh;
 mod one_source;
-mod place;
 pub(crate) mod port_rules;
 mod set_bucket;
 #[expect(clippy::module_inception, reason = "the class is called Steer")]
 mod steer;
+mod waiting_packets;
+mod worker_rings;
 
 #[cfg(test)]
 mod failed_move_tests;

@@ -5,19 +5,19 @@ use engine::clock::Clock;
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
 use engine::graph::single_at;
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::handler::AskError;
 use engine::plan::Plan;
 use engine::port::{NoPorts, PortDirectory};
 use engine::wake::Wakers;
-use planner::{Options, Registry, make};
+use planner::{Options, Registry, compile};
 use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use steer::{Ask, KeepsFlows, KeepsFlowsOfClass, Moved, Shards, Table, Tables, move_buckets};
+use steer::{Ask, KeepsFlows, KeepsFlowsOfClass, MoveResult, Shards, Table, Tables, move_buckets};
 use testkit::Rng;
 
 pub(super) const FLOWS: u8 = 24;
@@ -109,7 +109,7 @@ impl Element for InOrder {
 
 impl KeepsFlows for InOrder {
     fn give_bucket(&mut self, bucket: u16) -> Option<Box<dyn Any + Send>> {
-        self.flows.give(bucket)
+        self.flows.remove_bucket(bucket)
     }
 
     fn take_bucket(&mut self, bucket: u16, state: Box<dyn Any + Send>, _: &mut Cx) {
@@ -138,7 +138,7 @@ pub(super) fn plan_after(
     let file = map.add("test.click", text);
     let (router, errors) = lang::parse(&mut map, file, &[]);
     assert!(errors.is_empty(), "{}", lang::render_all(&errors, &map));
-    let (plan, errors) = make(
+    let (plan, errors) = compile(
         &router,
         &Registry::new(&lists),
         &Options {
@@ -232,7 +232,7 @@ impl Everything {
         for n in 0..self.graphs.len() {
             let at = (first + n) % self.graphs.len();
             let graph = self.graphs.remove(at);
-            let site = graph.site(Arc::new(NoPorts));
+            let site = graph.build_context(Arc::new(NoPorts));
             self.graphs.insert(at, graph.swap(next, &site));
             self.go_on();
         }
@@ -266,22 +266,22 @@ impl AtRandom {
     pub(super) fn ask<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
         told: impl Fn(usize) -> bool,
         mut goes_on: impl FnMut(&mut Everything) -> bool,
     ) -> Result<Vec<R>, AskError> {
         let mut all = self.0.borrow_mut();
         all.asked += 1;
-        let what = Arc::new(what);
+        let job = Arc::new(job);
         let answers = workers.iter().map(|_| Arc::<Mutex<Option<R>>>::default());
         let answers: Vec<_> = answers.collect();
         let lock = |answer: &Arc<Mutex<Option<R>>>| answer.lock().expect("one thread").take();
         let each = workers.iter().zip(&answers);
         for (&worker, to) in each.filter(|(worker, _)| told(**worker)) {
-            let (what, mut state) = (Arc::clone(&what), S::default());
+            let (job, mut state) = (Arc::clone(&job), S::default());
             let to = Arc::clone(to);
             let ask = move |graph: &mut Graph| {
-                let answer = what(graph, &mut state);
+                let answer = job(graph, &mut state);
                 let done = answer.is_some();
                 *to.lock().expect("one thread") = answer;
                 done
@@ -302,33 +302,33 @@ impl AtRandom {
 }
 
 impl Ask for AtRandom {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         _: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.ask(workers, what, |_| true, |_| true)
+        self.ask(workers, job, |_| true, |_| true)
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
         let mut all = self.0.borrow_mut();
         all.asked += 1;
         all.go_on();
         // Earlier requests are run first.
         all.run_long_asks(worker, |begun| !begun);
-        Ok(what(&mut all.graphs[worker]))
+        Ok(job(&mut all.graphs[worker]))
     }
 }
 
 pub(super) fn at_random(plan: &Arc<Plan>, seed: u64) -> AtRandom {
     let (wakers, peers) = (Wakers::none(plan.workers), Peers::new(plan.workers));
     let (wakers, ports) = (Arc::new(wakers), Arc::new(NoPorts));
-    let site = |worker| Site {
+    let site = |worker| BuildContext {
         worker,
         walker: Walker::Sweep,
         clock: Clock::at(Time(1)),
@@ -389,10 +389,10 @@ fn moves_at_random(behind: &str, workers: usize, stalls: bool, seed: u64) {
         let before: BTreeSet<u16> = buckets.iter().copied().filter(away).collect();
         let result = move_buckets(&router, &plan, "s", &buckets, to).expect("workers answer");
         assert_eq!(result.late, Vec::<String>::new());
-        assert_eq!(result.buckets + result.stay, before.len());
-        assert_eq!(result.stay, before.iter().filter(|b| away(b)).count());
-        assert!(hurried || result.stay == 0, "{result}");
-        (moved, stay) = (moved + result.buckets, stay + result.stay);
+        assert_eq!(result.buckets + result.unmoved, before.len());
+        assert_eq!(result.unmoved, before.iter().filter(|b| away(b)).count());
+        assert!(hurried || result.unmoved == 0, "{result}");
+        (moved, stay) = (moved + result.buckets, stay + result.unmoved);
     }
     assert!(moved > 20 || workers == 1);
     assert!(stay > 0 || !stalls);
@@ -494,5 +494,5 @@ fn a_worker_that_may_own_none_is_refused_and_so_is_a_bucket_that_is_not_there() 
     assert!(refused("s", &[8], 1).contains("no bucket 8"));
     assert!(refused("t", &[0], 1).contains("no table"));
     let moved = move_buckets(&router, &plan, "s", &[], 1);
-    assert_eq!(moved, Ok(Moved::default()));
+    assert_eq!(moved, Ok(MoveResult::default()));
 }

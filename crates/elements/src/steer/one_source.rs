@@ -13,7 +13,7 @@ fn port_of(element: &Element) -> Option<(Span, String)> {
     let find = |range: std::ops::Range<usize>| {
         let (name, value) = lang::args::keyword(&config.text[range.clone()])?;
         let port = lang::args::unquote(value);
-        (name == "PORT").then(|| (config.place(range), port_name(&port).to_owned()))
+        (name == "PORT").then(|| (config.span_of(range), port_name(&port).to_owned()))
     };
     lang::args::split(&config.text).into_iter().find_map(find)
 }

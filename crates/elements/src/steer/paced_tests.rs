@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use steer::{Ask, Moves, move_queue, queue_owners};
 use sync::Lock;
-use testkit::{Rng, until};
+use testkit::{Rng, wait_until};
 
 /// Output of a paced port: number of flows' packets in order, and out of order.
 #[derive(Default)]
@@ -153,8 +153,8 @@ impl PortDirectory for Paced {
 struct Naps;
 
 impl Waiter for Naps {
-    fn wait(&mut self, _: &[RawFd], at_most: Duration) {
-        std::thread::park_timeout(at_most.min(Duration::from_micros(50)));
+    fn wait(&mut self, _: &[RawFd], timeout: Duration) {
+        std::thread::park_timeout(timeout.min(Duration::from_micros(50)));
     }
 }
 
@@ -169,7 +169,7 @@ fn start(plan: &Arc<Plan>, ports: &Arc<Paced>) -> Router {
 fn drain(router: &Router, ports: &Paced) {
     ports.ends.store(true, Relaxed);
     // A worker that answers has ended its turn, and sends no more packets.
-    until("the last packet to leave", || router.held() == Ok(0));
+    wait_until("the last packet to leave", || router.held() == Ok(0));
 }
 
 /// Ends a router, and checks that all packets have left in order; returns their number.
@@ -231,21 +231,21 @@ impl Fails<'_> {
 }
 
 impl Ask for Fails<'_> {
-    fn until<S: Default + 'static, R: Send + 'static>(
+    fn run_until_all<S: Default + 'static, R: Send + 'static>(
         &self,
         workers: &[usize],
         time_limit: Duration,
-        what: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
+        job: impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static,
     ) -> Result<Vec<R>, AskError> {
-        self.question(0, || self.router.until(workers, time_limit, what))
+        self.question(0, || self.router.run_until_all(workers, time_limit, job))
     }
 
-    fn one<R: Send + 'static>(
+    fn run_on_one<R: Send + 'static>(
         &self,
         worker: usize,
-        what: impl FnOnce(&mut Graph) -> R + Send + 'static,
+        job: impl FnOnce(&mut Graph) -> R + Send + 'static,
     ) -> Result<R, AskError> {
-        self.question(worker, || self.router.one(worker, what))
+        self.question(worker, || self.router.run_on_one(worker, job))
     }
 }
 
@@ -257,7 +257,7 @@ fn wait_for(ports: &Paced, queue: u8) {
         own.map(|(_, next)| next).sum()
     };
     let before = left();
-    until(format!("packets of queue {queue}"), || left() >= before + 5);
+    wait_until(format!("packets of queue {queue}"), || left() >= before + 5);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_queue_moves_though_a_worker_that_has_nothing_to_do_with_it_does_not_answer(
         assert_eq!(stuck.join().expect("it ends"), Ok(true));
     });
     ports.ends.store(true, Relaxed);
-    until("the last packet to leave", || router.held() == Ok(0));
+    wait_until("the last packet to leave", || router.held() == Ok(0));
     drop(router);
     let out = ports.out.lock();
     let sent: u32 = out.next.values().sum();
@@ -345,7 +345,7 @@ fn workers_that_have_halted_hand_buckets_over_all_the_same() {
     for to in [0, 1, 0] {
         let moved = router.move_buckets("s", &all, to);
         let moved = moved.expect("workers answer");
-        assert_eq!((moved.stay, moved.held.waiting), (0, 0), "{moved}");
+        assert_eq!((moved.unmoved, moved.held.waiting), (0, 0), "{moved}");
         assert!(table(&plan).owners().iter().all(|&owner| owner == to));
     }
 }
@@ -364,7 +364,7 @@ fn a_reload_keeps_the_state_of_flows_though_a_worker_may_own_buckets_no_more() {
     for round in 0..20u64 {
         let more = ["", ", CORES 1", ", CAPACITY 2000", ", CORES 0"][round as usize % 4];
         let seen = ports.given.load(Relaxed);
-        until("packets", || ports.given.load(Relaxed) >= seen + 50);
+        wait_until("packets", || ports.given.load(Relaxed) >= seen + 50);
         let next = plan_after(Some(&now), &text(more), 2, &*ports);
         router.reload(&next).expect("it fits");
         now = next;

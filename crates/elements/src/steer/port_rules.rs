@@ -56,20 +56,20 @@ pub(super) fn port_name(port: &str) -> &str {
 
 /// Rules of a router's ports, by port name.
 #[derive(Default)]
-pub(crate) struct ByPort(Lock<HashMap<String, Known>>);
+pub(crate) struct ByPort(Lock<HashMap<String, PortEntry>>);
 
 /// Entry of one port.
 #[derive(Default)]
-struct Known {
+struct PortEntry {
     rules: Weak<PortRules>,
     /// Number of times that the rules were created. They may be dropped between two reloads.
-    made: u64,
-    teller: Teller,
+    creations: u64,
+    teller: LastProgrammer,
 }
 
 /// Number of the rules object that last programmed the port. The object of an old plan may be dropped after a new one
 /// has programmed the port, and must not remove the new rules.
-type Teller = Arc<Lock<u64>>;
+type LastProgrammer = Arc<Lock<u64>>;
 
 impl ByPort {
     /// Rules of a port, created at the first call.
@@ -82,12 +82,12 @@ impl ByPort {
         if let Some(rules) = known.rules.upgrade() {
             return rules;
         }
-        known.made += 1;
+        known.creations += 1;
         let rules = Arc::new(PortRules(Lock::new(State {
             source: None,
             port: None,
             queues: Vec::new(),
-            number: known.made,
+            number: known.creations,
             teller: Arc::clone(&known.teller),
         })));
         known.rules = Arc::downgrade(&rules);
@@ -106,7 +106,7 @@ struct State {
     /// Receive queue of each bucket: the one of its owner, or its previous one until the port has moved it.
     queues: Vec<u16>,
     number: u64,
-    teller: Teller,
+    teller: LastProgrammer,
 }
 
 impl State {
@@ -115,7 +115,7 @@ impl State {
     }
 
     /// Port, if it supports rules and has several queues.
-    fn able(&self) -> Option<&Arc<dyn Port>> {
+    fn rule_port(&self) -> Option<&Arc<dyn Port>> {
         let (port, receivers) = self.port.as_ref()?;
         let is_choice = receivers.queues.values().flatten().nth(1).is_some();
         Some(port).filter(|port| is_choice && port.directed().is_some())
@@ -130,8 +130,8 @@ impl State {
     }
 
     /// Sends the port all rules, or those of the buckets `only`.
-    fn tell(&self, only: Option<&BTreeSet<u16>>) {
-        if let (Some(port), Some(source)) = (self.able(), self.source()) {
+    fn send_rules(&self, only: Option<&BTreeSet<u16>>) {
+        if let (Some(port), Some(source)) = (self.rule_port(), self.source()) {
             let mut rules = source.rules();
             rules.retain(|(_, bucket)| only.is_none_or(|only| only.contains(bucket)));
             let rules = rules.into_iter().map(|(rule, b)| (rule, self.queue(b)));
@@ -170,7 +170,7 @@ impl PortRules {
         let known = state.source.as_ref();
         if !known.is_some_and(|known| known.ptr_eq(&source)) {
             state.source = Some(source);
-            state.tell(None);
+            state.send_rules(None);
         }
     }
 
@@ -193,9 +193,9 @@ impl PortRules {
             state.port = Some((Arc::clone(port), receivers));
             *state.teller() = state.number;
             state.queues = queues.to_vec();
-            state.tell(None);
+            state.send_rules(None);
         }
-        state.able().is_some()
+        state.rule_port().is_some()
     }
 
     /// Moves the rules of some buckets to other queues of the port.
@@ -205,7 +205,7 @@ impl PortRules {
             known.1 = receivers;
         }
         state.queues = queues.to_vec();
-        state.tell(Some(buckets));
+        state.send_rules(Some(buckets));
     }
 
     /// Buckets that rules refer to.
@@ -217,7 +217,7 @@ impl PortRules {
     /// Passes added, changed or removed rules to the port.
     pub(super) fn changed(&self, rules: impl Iterator<Item = Match>) {
         let state = self.lock();
-        if let (Some(port), Some(source)) = (state.able(), state.source()) {
+        if let (Some(port), Some(source)) = (state.rule_port(), state.source()) {
             // The rules are read now, so that the port ends with the last of several changes.
             let queue = |rule: &Match| state.queue(source.bucket(rule)?);
             let rules = rules.map(|rule| (rule, queue(&rule)));
@@ -231,7 +231,7 @@ impl PortRules {
         let Some((port, _)) = &state.port else {
             return "the port is not open".into();
         };
-        match (port.directed(), state.able()) {
+        match (port.directed(), state.rule_port()) {
             (None, _) => "rules are matched in software: the port takes none".into(),
             (_, None) => "rules are matched in software: the port has one queue".into(),
             (Some(now), _) => shown(&now),

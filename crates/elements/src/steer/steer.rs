@@ -37,9 +37,9 @@
 //! - `CORES`: the workers that own buckets. Default all.
 //! - `CAPACITY`: packets that a ring from one worker to another holds. Default 1024.
 
-use super::back_pressure::{BackPressure, LOOK};
-use super::held::{HELD, HeldPackets};
-use super::mesh::{Ends, Mesh, Room};
+use super::back_pressure::{BackPressure, RING_CHECK_INTERVAL};
+use super::waiting_packets::{HELD, HeldPackets};
+use super::worker_rings::{Ends, FreeSpace, Mesh};
 use crate::prelude::*;
 use arguments::units::Cores;
 use engine::packet::BUCKETS_MAX;
@@ -147,11 +147,11 @@ impl Element for Steer {
 
     #[inline]
     fn process(&mut self, _: usize, batch: &mut Batch, cx: &mut Cx) {
-        let seen = self.table.counts(self.workers)[self.worker].seen();
+        let seen = self.table.counts(self.workers)[self.worker].packet_counts();
         let packets = batch.iter().as_slice();
         // In most batches all packets are this worker's own; such a batch passes unchanged.
         if !all_ours(packets, &self.owners, seen, (self.worker, self.buckets)) {
-            self.part(batch, cx);
+            self.separate_foreign(batch, cx);
         }
     }
 
@@ -167,10 +167,10 @@ impl Element for Steer {
         if self.back_pressure.goes_on() {
             match self
                 .back_pressure
-                .ends(cx.now(), ends.room() == Room::Ample)
+                .try_end(cx.now(), ends.free_space() == FreeSpace::MoreThanHalf)
             {
                 true => cx.back_pressure(false),
-                false => cx.set_timer(cx.now() + LOOK),
+                false => cx.set_timer(cx.now() + RING_CHECK_INTERVAL),
             }
         }
         if self.held.send_on(&mut *self.owners, ends, cx) || came {
@@ -209,7 +209,7 @@ impl Element for Steer {
         Handler::shared(
             "limit",
             "longest time that a move waits for earlier packets to leave the old owner",
-            |c: &Config, _| Ok(arguments::units::FromArg::show(&c.table.limit())),
+            |c: &Config, _| Ok(arguments::units::FromArg::unparse(&c.table.limit())),
         ),
         Handler::action("limit", "changes it; at first 50ms", |c: &Config, value| {
             c.table.set_limit(arguments::units::parse(value)?);
@@ -235,7 +235,7 @@ impl Element for Steer {
         Handler::shared(
             "lost",
             "packets by bucket that found a ring full",
-            |c: &Config, _| Ok(list(&c.table.lost())),
+            |c: &Config, _| Ok(list(&c.table.lost_packets())),
         ),
     ];
 }
@@ -370,7 +370,7 @@ fn list(counts: &[u64]) -> String {
 impl Steer {
     /// Removes packets of other workers' buckets from the batch, and sets them aside.
     #[inline(never)]
-    fn part(&mut self, batch: &mut Batch, cx: &mut Cx) {
+    fn separate_foreign(&mut self, batch: &mut Batch, cx: &mut Cx) {
         let (owners, buckets, me) = (&*self.owners, self.buckets, self.worker as u16);
         let held = &mut self.held;
         let Some(ends) = &mut self.ends else {
@@ -393,10 +393,10 @@ impl Steer {
                 *packet.anno_mut() = Anno::EMPTY;
             }
             match owners[usize::from(packet.bucket())] {
-                HELD => held.put(packet, cx),
+                HELD => held.hold_packet(packet, cx),
                 owner => {
                     away = true;
-                    ends.put(usize::from(owner), packet);
+                    ends.set_aside(usize::from(owner), packet);
                 }
             }
         });
@@ -416,14 +416,14 @@ impl Steer {
             add(&full[usize::from(packet.bucket())], 1);
             cx.drop(packet, FULL);
         });
-        if room != Room::Ample {
+        if room != FreeSpace::MoreThanHalf {
             self.table.note_ring(match room {
-                Room::Little => 0.75,
+                FreeSpace::Little => 0.75,
                 _ => 0.5,
             });
-            if room == Room::Little && self.back_pressure.begins(cx.now()) {
+            if room == FreeSpace::Little && self.back_pressure.begins(cx.now()) {
                 cx.back_pressure(true);
-                cx.set_timer(cx.now() + LOOK);
+                cx.set_timer(cx.now() + RING_CHECK_INTERVAL);
             }
         }
     }

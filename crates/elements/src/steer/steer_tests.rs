@@ -3,7 +3,7 @@ use engine::clock::Clock;
 use engine::graph::peers::Peers;
 use engine::graph::root::Plain;
 use engine::graph::single_at;
-use engine::graph::{Graph, Site, Walker};
+use engine::graph::{BuildContext, Graph, Walker};
 use engine::plan::Plan;
 use engine::port::NoPorts;
 use engine::wake::Wakers;
@@ -14,7 +14,7 @@ use testkit::collected;
 fn workers(plan: &Arc<Plan>) -> Vec<Graph> {
     let (wakers, peers) = (Wakers::none(plan.workers), Peers::new(plan.workers));
     let (wakers, ports) = (Arc::new(wakers), Arc::new(NoPorts));
-    let site = |worker| Site {
+    let site = |worker| BuildContext {
         worker,
         walker: Walker::Sweep,
         clock: Clock::at(Time(1)),
@@ -142,7 +142,7 @@ fn behind_it_elements_have_copies_on_the_workers_that_own_buckets_only() {
 }
 
 #[test]
-fn one_worker_owns_everything_and_rests() {
+fn single_worker_owns_all_buckets() {
     let plan = plan(TWO, 1);
     let mut graphs = workers(&plan);
     push(&mut graphs[0], "s", packets([7, 1]));
@@ -206,7 +206,7 @@ fn reload(graph: Graph, text: &str) -> Graph {
     let before = Arc::clone(graph.plan());
     let next = testkit::plan(crate::CLASSES, text, 2, &NoPorts, Some(&before));
     let next = next.unwrap_or_else(|e| panic!("{e}"));
-    let site = graph.site(Arc::new(NoPorts));
+    let site = graph.build_context(Arc::new(NoPorts));
     graph.swap(&next, &site)
 }
 

@@ -12,14 +12,14 @@
 //!
 //! - `INPUT`: the input. Default 0.
 
-use super::choice::{Choice, argument};
+use super::selected_port::{Selected, argument};
 use crate::prelude::*;
 
 drops! {
     SWITCHED_OFF = "switched_off",
 }
 
-pub(super) struct InputSwitch(Choice);
+pub(super) struct InputSwitch(Selected);
 
 impl Element for InputSwitch {
     const CONTRACT: Contract = Contract::new("InputSwitch", manual!())
@@ -33,7 +33,7 @@ impl Element for InputSwitch {
     }
 
     fn new(input: &Arc<i32>, init: &Init) -> InputSwitch {
-        InputSwitch(Choice::new(**input, init.inputs))
+        InputSwitch(Selected::new(**input, init.inputs))
     }
 
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {

@@ -1,5 +1,4 @@
 mod bypass;
-mod choice;
 mod hash_switch;
 pub mod hub;
 mod input_switch;
@@ -8,6 +7,7 @@ mod pull_switch;
 mod random_sample;
 mod random_switch;
 mod round_robin_switch;
+mod selected_port;
 mod simple_pull_switch;
 mod static_pull_switch;
 mod static_switch;

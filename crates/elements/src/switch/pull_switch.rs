@@ -12,11 +12,11 @@
 //!
 //! - `INPUT`: the input. Default 0.
 
-use super::choice::{Choice, argument};
+use super::selected_port::{Selected, argument};
 use crate::prelude::*;
 use engine::notify::Notifies;
 
-pub(super) struct PullSwitch(Choice);
+pub(super) struct PullSwitch(Selected);
 
 impl Element for PullSwitch {
     const CONTRACT: Contract = Contract::new("PullSwitch", manual!())
@@ -30,7 +30,7 @@ impl Element for PullSwitch {
     }
 
     fn new(input: &Arc<i32>, init: &Init) -> PullSwitch {
-        PullSwitch(Choice::new(**input, init.inputs))
+        PullSwitch(Selected::new(**input, init.inputs))
     }
 
     fn start(&mut self, cx: &mut Cx) {

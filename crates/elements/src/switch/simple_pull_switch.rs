@@ -12,10 +12,10 @@
 //!
 //! - `INPUT`: the input. Default 0.
 
-use super::choice::{Choice, argument};
+use super::selected_port::{Selected, argument};
 use crate::prelude::*;
 
-pub(super) struct SimplePullSwitch(Choice);
+pub(super) struct SimplePullSwitch(Selected);
 
 impl Element for SimplePullSwitch {
     const CONTRACT: Contract =
@@ -28,7 +28,7 @@ impl Element for SimplePullSwitch {
     }
 
     fn new(input: &Arc<i32>, init: &Init) -> SimplePullSwitch {
-        SimplePullSwitch(Choice::new(**input, init.inputs))
+        SimplePullSwitch(Selected::new(**input, init.inputs))
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {

@@ -11,10 +11,10 @@
 //!
 //! - `INPUT`: the input.
 
-use super::choice::{Choice, argument};
+use super::selected_port::{Selected, argument};
 use crate::prelude::*;
 
-pub(super) struct StaticPullSwitch(Choice);
+pub(super) struct StaticPullSwitch(Selected);
 
 impl Element for StaticPullSwitch {
     const CONTRACT: Contract =
@@ -27,7 +27,7 @@ impl Element for StaticPullSwitch {
     }
 
     fn new(input: &Arc<i32>, init: &Init) -> StaticPullSwitch {
-        StaticPullSwitch(Choice::new(**input, init.inputs))
+        StaticPullSwitch(Selected::new(**input, init.inputs))
     }
 
     fn pull(&mut self, _: usize, max: usize, into: &mut Batch, cx: &mut Cx) {

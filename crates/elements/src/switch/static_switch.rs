@@ -11,10 +11,10 @@
 //!
 //! - `OUTPUT`: the output.
 
-use super::choice::{Choice, argument};
+use super::selected_port::{Selected, argument};
 use crate::prelude::*;
 
-pub(super) struct StaticSwitch(Choice);
+pub(super) struct StaticSwitch(Selected);
 
 impl Element for StaticSwitch {
     const CONTRACT: Contract = Contract::new("StaticSwitch", manual!())
@@ -29,7 +29,7 @@ impl Element for StaticSwitch {
     }
 
     fn new(output: &Arc<i32>, init: &Init) -> StaticSwitch {
-        StaticSwitch(Choice::new(**output, init.outputs))
+        StaticSwitch(Selected::new(**output, init.outputs))
     }
 
     #[inline]

@@ -115,11 +115,11 @@ impl Element for Suppressor {
 }
 
 impl DynamicHandlers for Suppressor {
-    fn offers(_: &(), name: &str, _: Use) -> bool {
+    fn has_handler(_: &(), name: &str, _: Use) -> bool {
         pair_of(name).is_some_and(|pair| pair < PAIRS_MAX)
     }
 
-    fn offered(&self, name: &str, value: &str, wanted: Use) -> Job {
+    fn handler_job(&self, name: &str, value: &str, wanted: Use) -> Job {
         let (active, pair) = (self.active.clone(), pair_of(name).unwrap_or(usize::MAX));
         let value = value.to_owned();
         Box::new(move |_| match wanted {

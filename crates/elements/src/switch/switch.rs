@@ -11,10 +11,10 @@
 //!
 //! - `OUTPUT`: the output. Default 0.
 
-use super::choice::{Choice, argument};
+use super::selected_port::{Selected, argument};
 use crate::prelude::*;
 
-pub(super) struct Switch(Choice);
+pub(super) struct Switch(Selected);
 
 impl Element for Switch {
     const CONTRACT: Contract = Contract::new("Switch", manual!())
@@ -29,7 +29,7 @@ impl Element for Switch {
     }
 
     fn new(output: &Arc<i32>, init: &Init) -> Switch {
-        Switch(Choice::new(**output, init.outputs))
+        Switch(Selected::new(**output, init.outputs))
     }
 
     #[inline]

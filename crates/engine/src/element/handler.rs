@@ -201,7 +201,7 @@ impl<E: Element> Handler<E> {
     }
 
     /// Copies the value of a counter from the element's predecessor at a reload.
-    pub(crate) fn keep(&self, element: &mut E, old: &E) {
+    pub(crate) fn copy_counter(&self, element: &mut E, old: &E) {
         if let Act::Counter(get, place) = self.act {
             *place(element) = get(old);
         }

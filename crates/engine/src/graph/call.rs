@@ -77,7 +77,7 @@ impl FromArg for HandlerCall {
         HandlerCall::default()
     }
 
-    fn show(&self) -> String {
+    fn unparse(&self) -> String {
         format!("{} {}", self.path, self.value)
             .trim_end()
             .to_owned()
@@ -86,13 +86,13 @@ impl FromArg for HandlerCall {
 
 /// Handler that a name resolves to.
 #[derive(Clone, Copy, Debug)]
-pub enum Found<'a> {
+pub enum ResolvedHandler<'a> {
     /// Handler of a class: element, index among the class's handlers, and description.
     Own(usize, usize, HandlerInfo),
     /// Handler that every element has: element and name.
     Standard(usize, &'static str),
     /// Handler that an element's configuration names: element and name.
-    Offered(usize, &'a str),
+    Dynamic(usize, &'a str),
     /// Handler of the router.
     Global(&'a str),
 }
@@ -110,20 +110,26 @@ pub fn find_element(plan: &Plan, within: &str, name: &str) -> Option<usize> {
 }
 
 /// Handler of an element that allows a use: of its class, of every element, or of its configuration.
-fn handler_of<'a>(plan: &Plan, node: usize, handler: &'a str, wanted: Use) -> Option<Found<'a>> {
+fn handler_of<'a>(
+    plan: &Plan,
+    node: usize,
+    handler: &'a str,
+    wanted: Use,
+) -> Option<ResolvedHandler<'a>> {
     let element = &plan.elements[node];
     let own = (element.class.handlers)();
     let fits = |h: &(usize, &HandlerInfo)| h.1.name == handler && h.1.access.allows(wanted);
     if let Some((at, info)) = own.iter().enumerate().find(fits) {
-        return Some(Found::Own(node, at, *info));
+        return Some(ResolvedHandler::Own(node, at, *info));
     }
     let common = standard::list(plan, element);
     let fits = |h: &&HandlerInfo| h.name == handler && h.access.allows(wanted);
     if let Some(common) = common.iter().find(fits) {
-        return Some(Found::Standard(node, common.name));
+        return Some(ResolvedHandler::Standard(node, common.name));
     }
     let offers = element.class.extension::<DynamicOfClass>()?;
-    (offers.offers)(&element.config, handler, wanted).then_some(Found::Offered(node, handler))
+    (offers.offers)(&element.config, handler, wanted)
+        .then_some(ResolvedHandler::Dynamic(node, handler))
 }
 
 /// Resolves the handler name `path`, written in element `within` (empty: outside all elements). A name without an
@@ -133,11 +139,11 @@ pub fn find<'a>(
     within: &str,
     path: &'a str,
     wanted: Use,
-) -> Result<Found<'a>, AskError> {
+) -> Result<ResolvedHandler<'a>, AskError> {
     let Some((element, handler)) = path.split_once('.') else {
         let own = plan.find(within);
         let own = own.and_then(|node| handler_of(plan, node, path, wanted));
-        return Ok(own.unwrap_or(Found::Global(path)));
+        return Ok(own.unwrap_or(ResolvedHandler::Global(path)));
     };
     let Some(node) = find_element(plan, within, element) else {
         let names = plan.elements.iter().map(|e| e.name.as_str());
@@ -175,9 +181,9 @@ pub fn find_from_outside<'a>(
     plan: &Plan,
     path: &'a str,
     wanted: Use,
-) -> Result<Found<'a>, AskError> {
+) -> Result<ResolvedHandler<'a>, AskError> {
     match find(plan, "", path, wanted)? {
-        Found::Own(_, _, info) if info.inner => Err(AskError::Refused(format!(
+        ResolvedHandler::Own(_, _, info) if info.inner => Err(AskError::Refused(format!(
             "`{path}` is for the router's own elements"
         ))),
         found => Ok(found),
@@ -207,7 +213,7 @@ pub struct JobCx<'a> {
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) core: &'a mut Core,
     /// The element that deferred the job.
-    pub(crate) this: Option<usize>,
+    pub(crate) element: Option<usize>,
 }
 
 impl JobCx<'_> {
@@ -221,13 +227,14 @@ impl JobCx<'_> {
         JobCx {
             nodes: &mut *self.nodes,
             core: &mut *self.core,
-            this: self.this.filter(|_| path.contains('.')),
+            element: self.element.filter(|_| path.contains('.')),
         }
     }
 
     /// Name of the element whose job this is; empty if there is none.
     pub fn name(&self) -> &str {
-        self.this.map_or("", |n| &self.core.plan.elements[n].name)
+        self.element
+            .map_or("", |n| &self.core.plan.elements[n].name)
     }
 
     /// The time, read now.
@@ -237,21 +244,21 @@ impl JobCx<'_> {
 
     /// Sets the timer of this job's element to `at`, unless it is set to an earlier time.
     pub fn set_timer(&mut self, at: Time) {
-        if let Some(node) = self.this {
+        if let Some(node) = self.element {
             self.core.set_timer(node, at);
         }
     }
 
     /// Cancels the timer of this job's element.
     pub fn cancel_timer(&mut self) {
-        if let Some(node) = self.this {
+        if let Some(node) = self.element {
             self.core.cancel_timer(node);
         }
     }
 
     /// Makes the task of this job's element ready again.
     pub fn wake(&mut self) {
-        if let Some(node) = self.this {
+        if let Some(node) = self.element {
             crate::graph::wake(&mut self.core.tasks, &mut self.core.schedule, node);
         }
     }
@@ -268,13 +275,13 @@ impl JobCx<'_> {
 
     /// Ends the router, after this turn.
     pub fn end(&mut self) {
-        self.core.over = true;
+        self.core.stopping = true;
     }
 
     /// The present time in nanoseconds since the Unix epoch.
-    pub fn wall(&mut self) -> u64 {
+    pub fn wall_ns(&mut self) -> u64 {
         let now = self.core.clock.now();
-        self.core.clock.wall(now)
+        self.core.clock.wall_ns(now)
     }
 
     /// An unpredictable random number; see [`Seed`].
@@ -289,7 +296,7 @@ impl JobCx<'_> {
 
     /// Sends a packet out by an output of this job's element, and moves it on at once.
     pub fn emit(&mut self, output: usize, packet: Packet) {
-        let Some(node) = self.this else { return };
+        let Some(node) = self.element else { return };
         let mark = self.core.stack.len();
         let mut cx = Cx {
             nodes: self.nodes,
@@ -297,12 +304,12 @@ impl JobCx<'_> {
             this: node,
         };
         cx.emit(output, packet);
-        self.settle(mark);
+        self.finish_run(mark);
     }
 
     /// Drops a packet of this job's element, counted under index `reason` of its class's drops.
     pub fn drop(&mut self, packet: Packet, reason: u8) {
-        if let Some(node) = self.this {
+        if let Some(node) = self.element {
             self.core.drop_one(node, reason.into(), packet);
         }
     }
@@ -324,12 +331,12 @@ impl JobCx<'_> {
     }
 
     /// Resolves a handler name as written in this job's element.
-    pub fn find<'p>(&self, path: &'p str, wanted: Use) -> Result<Found<'p>, AskError> {
+    pub fn find<'p>(&self, path: &'p str, wanted: Use) -> Result<ResolvedHandler<'p>, AskError> {
         let found = find(&self.core.plan, self.name(), path, wanted)?;
-        let Found::Global(name) = found else {
+        let ResolvedHandler::Global(name) = found else {
             return Ok(found);
         };
-        let has = |wanted| self.core.root.has(name, wanted);
+        let has = |wanted| self.core.root.has_handler(name, wanted);
         match wanted {
             _ if has(wanted) => Ok(found),
             Use::Read if has(Use::Write) => {
@@ -346,28 +353,38 @@ impl JobCx<'_> {
 
     /// Reads `element.handler` from all copies of the element, on any worker, or reads a handler of the router.
     pub fn read(&mut self, path: &str, argument: &str) -> Result<String, AskError> {
-        self.reach(path, argument, Use::Read)
+        self.call_all_copies(path, argument, Use::Read)
     }
 
     /// Writes `element.handler` on all copies of the element, or writes a handler of the router. The answer is
     /// usually empty.
     pub fn write(&mut self, path: &str, value: &str) -> Result<String, AskError> {
-        self.reach(path, value, Use::Write)
+        self.call_all_copies(path, value, Use::Write)
     }
 
     /// Runs a handler of this worker's copy.
-    pub fn here(&mut self, path: &str, value: &str, wanted: Use) -> Result<String, AskError> {
+    pub fn call_local(&mut self, path: &str, value: &str, wanted: Use) -> Result<String, AskError> {
         let refused = AskError::Refused;
         match (self.find(path, wanted)?, wanted) {
-            (Found::Own(node, at, info), Use::Read) => self.read_own(node, at, info, value),
-            (Found::Own(node, at, info), Use::Write) => self.write_own(node, at, info, value),
-            (Found::Standard(node, name), Use::Read) => Ok(standard::read(self.core, node, name)),
-            (Found::Standard(node, "config"), Use::Write) => self.reconfigure(node, value),
-            (Found::Standard(node, name), Use::Write) => {
+            (ResolvedHandler::Own(node, at, info), Use::Read) => {
+                self.read_own(node, at, info, value)
+            }
+            (ResolvedHandler::Own(node, at, info), Use::Write) => {
+                self.write_own(node, at, info, value)
+            }
+            (ResolvedHandler::Standard(node, name), Use::Read) => {
+                Ok(standard::read(self.core, node, name))
+            }
+            (ResolvedHandler::Standard(node, "config"), Use::Write) => {
+                self.reconfigure(node, value)
+            }
+            (ResolvedHandler::Standard(node, name), Use::Write) => {
                 standard::write(self.core, node, name, value).map_err(refused)
             }
-            (Found::Offered(node, name), _) => self.run_offered(node, name, value, wanted),
-            (Found::Global(name), _) => {
+            (ResolvedHandler::Dynamic(node, name), _) => {
+                self.run_offered(node, name, value, wanted)
+            }
+            (ResolvedHandler::Global(name), _) => {
                 let root = Arc::clone(&self.core.root);
                 let done = match wanted {
                     Use::Read => root.read(name, value, self),
@@ -446,7 +463,7 @@ impl JobCx<'_> {
         if written.is_ok() && info.argument {
             self.note_argument(node, info.name, value);
         }
-        self.settle(mark);
+        self.finish_run(mark);
         written.map(|()| String::new()).map_err(AskError::Refused)
     }
 
@@ -466,7 +483,7 @@ impl JobCx<'_> {
         else {
             return Err(self.absent(node));
         };
-        let job = (class.offered)(element.element(), name, value, wanted);
+        let job = (class.handler_job)(element.element(), name, value, wanted);
         self.run(node, job)
     }
 
@@ -488,7 +505,7 @@ impl JobCx<'_> {
         let answer = job(&mut JobCx {
             nodes: self.nodes,
             core: self.core,
-            this: Some(node),
+            element: Some(node),
         });
         self.core.depth -= 1;
         answer.map_err(AskError::Refused)
@@ -496,7 +513,7 @@ impl JobCx<'_> {
 
     /// Completes the run of an element: runs the deferred jobs, and moves on the packets sent since the stack was
     /// `mark` high.
-    pub(crate) fn settle(&mut self, mark: usize) {
+    pub(crate) fn finish_run(&mut self, mark: usize) {
         if self.core.running > 0 {
             return;
         }
@@ -517,7 +534,7 @@ impl JobCx<'_> {
                 job(&mut JobCx {
                     nodes: self.nodes,
                     core: self.core,
-                    this: Some(node),
+                    element: Some(node),
                 });
             }
         }
@@ -557,7 +574,7 @@ impl Cx<'_> {
         JobCx {
             nodes: self.nodes,
             core: self.core,
-            this: Some(self.this),
+            element: Some(self.this),
         }
     }
 }

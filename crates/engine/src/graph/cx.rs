@@ -38,7 +38,7 @@ impl Cx<'_> {
     /// The time of this turn as a packet's timestamp: nanoseconds since the Unix epoch.
     #[inline]
     pub fn timestamp(&self) -> u64 {
-        self.core.clock.wall(self.core.now)
+        self.core.clock.wall_ns(self.core.now)
     }
 
     /// Default number of packets that a task moves at a time: one on a strict graph, otherwise 32 or less (see
@@ -54,7 +54,7 @@ impl Cx<'_> {
     /// `burst`, or fewer packets while this router's packets take long and other routers wait for the worker.
     #[inline]
     pub fn at_most(&self, burst: usize) -> usize {
-        burst.min(self.core.most)
+        burst.min(self.core.burst)
     }
 
     /// The worker that runs this copy.
@@ -71,7 +71,7 @@ impl Cx<'_> {
     /// True if a capture or a trace watches packets.
     #[inline]
     pub fn watched(&self) -> bool {
-        self.core.taps.watching()
+        self.core.taps.has_taps()
     }
 
     /// True if an output is connected.
@@ -88,7 +88,7 @@ impl Cx<'_> {
 
     /// Replaces the super-frames in `batch`, the packets just received, by their segments. Each segment counts as a
     /// received packet. A super-frame whose segments cannot all get buffers is dropped as `no_segment`.
-    pub fn cut(&mut self, batch: &mut Batch) {
+    pub fn segment(&mut self, batch: &mut Batch) {
         let (core, this) = (&mut *self.core, self.this);
         if !core.plan.elements[this].super_frames {
             return;
@@ -104,7 +104,7 @@ impl Cx<'_> {
     }
 
     /// Calls `each` with the packet or, if it is a super-frame that the element does not carry, with each of its
-    /// segments; see [`cut`](Self::cut).
+    /// segments; see [`segment`](Self::segment).
     #[inline]
     pub fn each_segment(&mut self, packet: Packet, mut each: impl FnMut(Packet, &mut Cx)) {
         if !(self.core.plan.elements[self.this].super_frames && packet.is_super_frame()) {
@@ -112,7 +112,7 @@ impl Cx<'_> {
         }
         let mut segments = self.spare();
         segments.push(packet);
-        self.cut(&mut segments);
+        self.segment(&mut segments);
         segments.drain().for_each(|segment| each(segment, self));
         self.keep_spare(segments);
     }
@@ -130,7 +130,7 @@ impl Cx<'_> {
     /// Sends a packet out of a push output. If the output is not connected, drops the packet under the port's name.
     #[inline]
     pub fn emit(&mut self, output: usize, mut packet: Packet) {
-        let watched = self.core.taps.watching();
+        let watched = self.core.taps.has_taps();
         if watched {
             let now = self.core.now;
             self.core.taps.mark((self.this, output), &mut packet, now);
@@ -160,7 +160,7 @@ impl Cx<'_> {
         if batch.is_empty() {
             return;
         }
-        if self.core.taps.watching() {
+        if self.core.taps.has_taps() {
             self.watch_leave(output, batch);
         }
         let Some(target) = self.core.edges.output(self.this, output) else {
@@ -168,7 +168,7 @@ impl Cx<'_> {
         };
         self.core.note_sent(self.this, output, batch.len());
         match self.core.walker {
-            Walker::Sweep => self.core.put(target, batch),
+            Walker::Sweep => self.core.add_to_inbox(target, batch),
             Walker::Strict => self.core.stack.extend(batch.drain().map(|p| (target, p))),
         }
     }
@@ -177,10 +177,10 @@ impl Cx<'_> {
     /// They leave by this push output instead of output 0, without passing an inbox.
     #[inline]
     pub fn go_by(&mut self, output: usize, batch: &mut Batch) {
-        if self.core.taps.watching() {
+        if self.core.taps.has_taps() {
             return self.emit_batch(output, batch);
         }
-        self.core.on = output;
+        self.core.batch_output = output;
     }
 
     /// Passes to the taps a batch that is about to leave.
@@ -287,13 +287,13 @@ impl Cx<'_> {
         put_back(self.nodes, up, element);
         let came = into.len() - had;
         if came > 0 {
-            let spent = self.core.spent(before);
+            let spent = self.core.elapsed_cycles(before);
             let stats = &mut self.core.stats[up];
             stats.cycles += spent;
             stats.packets += came as u64;
             stats.batches += 1;
             stats.sent[port] += came as u64;
-            if self.core.taps.watching() {
+            if self.core.taps.has_taps() {
                 self.core
                     .taps
                     .pulled((up, port), (self.this, input), into, had, self.core.now);
@@ -312,7 +312,7 @@ impl Cx<'_> {
     #[inline]
     pub fn keep_spare(&mut self, mut batch: Batch) {
         batch.clear();
-        self.core.keep(batch);
+        self.core.keep_spare_batch(batch);
     }
 
     /// Sets the element's timer to `at`, unless it is set to an earlier time.
@@ -373,9 +373,9 @@ impl Cx<'_> {
         let core = &mut *self.core;
         let own = &mut core.pressures[self.this];
         if on {
-            (*own, core.pressure) = (*own + 1, core.pressure + 1);
+            (*own, core.back_pressures) = (*own + 1, core.back_pressures + 1);
         } else if *own > 0 {
-            (*own, core.pressure) = (*own - 1, core.pressure - 1);
+            (*own, core.back_pressures) = (*own - 1, core.back_pressures - 1);
         }
     }
 
@@ -404,7 +404,7 @@ impl Cx<'_> {
 
     /// Ends the router, after this turn.
     pub fn end(&mut self) {
-        self.core.over = true;
+        self.core.stopping = true;
     }
 }
 

@@ -6,25 +6,25 @@ impl Graph {
     /// Passes stop requests to the element that decides about them. Returns true if the router is to end.
     pub fn stopped(&mut self) -> bool {
         let Some(driver) = self.core.driver else {
-            self.core.over |= self.core.stops > 0;
-            return self.core.over;
+            self.core.stopping |= self.core.stops > 0;
+            return self.core.stopping;
         };
         if !self.core.is_here(driver) {
             let at = self.core.plan.elements[driver].workers.first();
             for _ in 0..std::mem::take(&mut self.core.stops) {
                 self.core.wakers.ask_stop(at.copied().unwrap_or(0));
             }
-            return self.core.over;
+            return self.core.stopping;
         }
         self.core.stops += self.core.wakers.stops_asked();
-        while self.core.stops > 0 && !self.core.over {
+        while self.core.stops > 0 && !self.core.stopping {
             self.core.stops -= 1;
             if let Some(class) = self.driver_class(driver) {
                 self.with_node(driver, |e, cx| (class.stop_asked)(e.element_mut(), cx));
             }
             self.walk();
         }
-        self.core.over
+        self.core.stopping
     }
 
     /// Signals that elements want to receive now.

@@ -11,7 +11,7 @@ use std::os::fd::RawFd;
 
 /// Losses, at overflowing elements, of packets from one run of a source's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fate {
+pub struct OverflowLosses {
     /// Number of packets that reached elements which overflow now or did within the last second.
     pub entered: u64,
     /// Number of packets that these elements lost.
@@ -22,7 +22,7 @@ pub struct Fate {
 pub struct ExternalOfClass {
     pub(crate) wait_fds: fn(&dyn Any, &mut Vec<RawFd>),
     pub(crate) must_poll: fn(&dyn Any) -> bool,
-    pub(crate) overflowed: fn(&mut dyn Any, Fate, &mut Cx),
+    pub(crate) overflowed: fn(&mut dyn Any, OverflowLosses, &mut Cx),
 }
 
 /// A class that stores packets.
@@ -37,7 +37,7 @@ pub struct StorageOfClass {
 /// A class whose configurations name handlers.
 pub struct DynamicOfClass {
     pub(crate) offers: fn(&AnyConfig, &str, Use) -> bool,
-    pub(crate) offered: fn(&dyn Any, &str, &str, Use) -> Job,
+    pub(crate) handler_job: fn(&dyn Any, &str, &str, Use) -> Job,
 }
 
 /// A class that handles signals, or requests to stop.

@@ -29,7 +29,7 @@ pub struct Init<'a> {
     /// True if packets without annotations may reach the element.
     pub bare: bool,
     /// True if a class downstream changes facts about packets, and so accesses their bytes.
-    pub handled: bool,
+    pub facts_change: bool,
     /// True if packets that reach the element may be super-frames. For a receiving element: packets that it receives.
     pub super_frames: bool,
     /// See [`annotates`](Self::annotates).

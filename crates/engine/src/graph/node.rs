@@ -1,11 +1,11 @@
 //! Type-erased elements, and their constructor.
 
-use super::{Cx, Init, Job, Site, Walker};
+use super::{BuildContext, Cx, Init, Job, Walker};
 use crate::class::Class;
 use crate::contract::AnyConfig;
-use crate::did::Did;
 use crate::packet::Batch;
 use crate::plan::Plan;
+use crate::run_result::Did;
 use crate::shared::Shared;
 use std::any::Any;
 use std::sync::Arc;
@@ -41,7 +41,12 @@ pub(crate) trait Node {
 }
 
 /// Makes one element's state for a worker.
-pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared) -> Box<dyn Node> {
+pub(super) fn make(
+    plan: &Arc<Plan>,
+    index: usize,
+    site: &BuildContext,
+    shared: &Shared,
+) -> Box<dyn Node> {
     let element = &plan.elements[index];
     let init = Init {
         name: &element.name,
@@ -53,7 +58,7 @@ pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared)
         output_pull: element.output_pull(),
         output_used: plan.edges.from_port((index, 0)).next().is_some(),
         bare: element.bare && site.walker == Walker::Sweep,
-        handled: element.handled,
+        facts_change: element.facts_change,
         annotated: &element.annotated,
         super_frames: element.super_frames,
         queues: element.queues_of(site.worker),
@@ -64,22 +69,22 @@ pub(super) fn make(plan: &Arc<Plan>, index: usize, site: &Site, shared: &Shared)
         shared,
         attached: &element.attached,
         now: site.clock.now(),
-        timestamp: site.clock.wall(site.clock.now()),
+        timestamp: site.clock.wall_ns(site.clock.now()),
         plan,
     };
     let node = NodeMaker::of(element.class).0(&element.config, &init);
     match element.cuts() {
-        true => Box::new(Cutting(node)),
+        true => Box::new(Segmenting(node)),
         false => node,
     }
 }
 
 /// Wrapper for an element that must get segments instead of super-frames.
-struct Cutting(Box<dyn Node>);
+struct Segmenting(Box<dyn Node>);
 
-impl Node for Cutting {
+impl Node for Segmenting {
     fn process(&mut self, input: usize, batch: &mut Batch, cx: &mut Cx) {
-        cx.cut(batch);
+        cx.segment(batch);
         self.0.process(input, batch, cx);
     }
 

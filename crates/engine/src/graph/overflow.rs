@@ -4,7 +4,7 @@
 //! Packets move on until a queue or a device takes them, within the run of the task that brought them. So packets
 //! lost in a run belong to its source. While nothing overflows, a run only checks an empty list.
 
-use super::{Cx, ExternalOfClass, Fate, Graph};
+use super::{Cx, ExternalOfClass, Graph, OverflowLosses};
 use crate::clock::Time;
 use crate::stats::NodeStats;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Overflows {
 
     /// Number of overflowing elements, and the packets that they have received until now.
     #[inline]
-    pub(super) fn begin(&self, stats: &[NodeStats]) -> (usize, u64) {
+    pub(super) fn snapshot(&self, stats: &[NodeStats]) -> (usize, u64) {
         match self.is_empty() {
             true => (0, 0),
             false => (self.full.len(), self.entered(self.full.len(), stats)),
@@ -42,7 +42,7 @@ impl Overflows {
         known.map(|&(node, _)| stats[node].packets).sum()
     }
 
-    fn note(&mut self, node: usize, lost: usize, now: Time) {
+    fn record_loss(&mut self, node: usize, lost: usize, now: Time) {
         self.lost += lost as u64;
         let until = now + REMEMBERED;
         match self.full.iter_mut().find(|full| full.0 == node) {
@@ -57,18 +57,18 @@ impl Cx<'_> {
     /// here will then poll less often.
     pub fn note_overflow(&mut self, lost: usize) {
         let now = self.core.now;
-        self.core.overflows.note(self.this, lost, now);
+        self.core.overflows.record_loss(self.this, lost, now);
     }
 }
 
 impl Graph {
-    /// Reports to a source the losses of the run that has ended; `before` is the result of [`Overflows::begin`].
+    /// Reports to a source the losses of the run that has ended; `before` is the result of [`Overflows::snapshot`].
     #[cold]
     #[inline(never)]
     pub(super) fn account(&mut self, node: usize, before: (usize, u64)) {
         let core = &mut self.core;
         let (known, entered) = before;
-        let fate = Fate {
+        let fate = OverflowLosses {
             entered: core.overflows.entered(known, &core.stats) - entered,
             lost: std::mem::take(&mut core.overflows.lost),
         };

@@ -4,7 +4,7 @@
 //! While waiting it serves calls of others, so two workers that call each other do not deadlock. Elements that are
 //! running meanwhile refuse calls. Workers check for calls once a turn.
 
-use crate::graph::call::{Found, JobCx};
+use crate::graph::call::{JobCx, ResolvedHandler};
 use crate::handler_info::{Access, Use};
 use crate::handler_info::{AskError, REPLACED, merge};
 use crate::plan::Plan;
@@ -97,28 +97,28 @@ impl Inbox {
 
 impl JobCx<'_> {
     /// Runs a handler on every worker that has a copy of its element.
-    pub(crate) fn reach(
+    pub(crate) fn call_all_copies(
         &mut self,
         path: &str,
         value: &str,
         wanted: Use,
     ) -> Result<String, AskError> {
         let (node, handler, access) = match self.find(path, wanted)? {
-            Found::Own(_, _, info) if matches!(info.access, Access::Control { .. }) => {
-                return self.here(path, value, wanted);
+            ResolvedHandler::Own(_, _, info) if matches!(info.access, Access::Control { .. }) => {
+                return self.call_local(path, value, wanted);
             }
-            Found::Own(node, _, info) => (node, info.name, info.access),
-            Found::Standard(node, "packets") => (node, "packets", Access::Sum),
-            Found::Standard(node, name) => (node, name, Access::Text),
-            Found::Offered(node, name) => (node, name, Access::Text),
-            Found::Global(_) => return self.here(path, value, wanted),
+            ResolvedHandler::Own(node, _, info) => (node, info.name, info.access),
+            ResolvedHandler::Standard(node, "packets") => (node, "packets", Access::Sum),
+            ResolvedHandler::Standard(node, name) => (node, name, Access::Text),
+            ResolvedHandler::Dynamic(node, name) => (node, name, Access::Text),
+            ResolvedHandler::Global(_) => return self.call_local(path, value, wanted),
         };
         let plan = Arc::clone(&self.core.plan);
         let me = self.core.worker;
         let away = plan.elements[node].workers.iter().filter(|&&w| w != me);
         let away: Vec<usize> = away.copied().collect();
         if away.is_empty() {
-            return self.here(path, value, wanted);
+            return self.call_local(path, value, wanted);
         }
         // Other workers find the element by its full name.
         let whole = format!("{}.{handler}", plan.elements[node].name);
@@ -139,7 +139,7 @@ impl JobCx<'_> {
         drop(tell);
         let mut answers = Vec::new();
         if self.core.is_here(node) {
-            answers.push(self.here(&whole, value, wanted)?);
+            answers.push(self.call_local(&whole, value, wanted)?);
         }
         let until = Instant::now() + ANSWER_TIME;
         loop {
@@ -166,9 +166,9 @@ impl JobCx<'_> {
                 let mut cx = JobCx {
                     nodes: self.nodes,
                     core: self.core,
-                    this: None,
+                    element: None,
                 };
-                cx.here(&call.path, &call.value, call.wanted)
+                cx.call_local(&call.path, &call.value, call.wanted)
             } else {
                 Err(AskError::Refused(REPLACED.to_owned()))
             };

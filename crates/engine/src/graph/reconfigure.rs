@@ -15,12 +15,16 @@ use std::sync::Arc;
 
 impl JobCx<'_> {
     /// Replaces the configuration of an element.
-    pub(super) fn reconfigure(&mut self, node: usize, given: &str) -> Result<String, AskError> {
+    pub(super) fn reconfigure(
+        &mut self,
+        node: usize,
+        configuration: &str,
+    ) -> Result<String, AskError> {
         let Some(old) = self.nodes[node].take() else {
             // The element is running: the change is deferred until it has returned.
-            let given = given.to_owned();
+            let configuration = configuration.to_owned();
             let later: Deferred = Box::new(move |cx| {
-                if let Err(wrong) = cx.reconfigure(node, &given) {
+                if let Err(wrong) = cx.reconfigure(node, &configuration) {
                     cx.say(&wrong.to_string());
                 }
             });
@@ -29,7 +33,7 @@ impl JobCx<'_> {
         };
         let running = Arc::clone(&self.core.plan);
         let name = &running.elements[node].name;
-        let plan = match self.core.root.reconfigure(name, given, &running) {
+        let plan = match self.core.root.reconfigure(name, configuration, &running) {
             Ok(plan) => plan,
             Err(wrong) => {
                 self.nodes[node] = Some(old);
@@ -54,7 +58,7 @@ impl JobCx<'_> {
             self.core.running -= 1;
         }
         self.nodes[node] = Some(element);
-        self.settle(mark);
+        self.finish_run(mark);
         Ok(String::new())
     }
 

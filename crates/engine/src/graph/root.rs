@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// for other uses.
 pub trait Root: Send + Sync {
     /// True if the handler exists.
-    fn has(&self, name: &str, wanted: Use) -> bool;
+    fn has_handler(&self, name: &str, wanted: Use) -> bool;
 
     /// Reads a handler. The error is a sentence.
     fn read(&self, name: &str, argument: &str, cx: &mut JobCx) -> Result<String, String>;
@@ -43,7 +43,7 @@ pub trait Root: Send + Sync {
 pub struct Plain;
 
 impl Root for Plain {
-    fn has(&self, name: &str, wanted: Use) -> bool {
+    fn has_handler(&self, name: &str, wanted: Use) -> bool {
         match wanted {
             Use::Read => name == "list",
             Use::Write => name == "stop",

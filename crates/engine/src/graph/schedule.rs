@@ -2,9 +2,9 @@
 
 use super::{Core, Graph};
 use crate::clock::Time;
-use crate::did::Did;
 use crate::graph::peers::Inbox;
 use crate::notify::Signal;
+use crate::run_result::Did;
 use crate::stats::TaskStats;
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ pub(crate) struct Task {
     tickets: u64,
     pass: u64,
     /// Order among tasks of the same pass: the one that has waited longest is first.
-    place: u64,
+    sequence: u64,
     pub(crate) state: TaskState,
     pub(crate) stats: TaskStats,
 }
@@ -44,7 +44,7 @@ const TASKS_MAX: usize = 128;
 pub(crate) struct Schedule {
     /// Pass of the task that ran last.
     pass: u64,
-    /// The next value of `Task::place`.
+    /// The next value of `Task::sequence`.
     place: u64,
 }
 
@@ -60,7 +60,7 @@ impl Schedule {
     /// Enqueues a task after the other tasks of its pass.
     #[inline]
     fn queue(&mut self, task: &mut Task) {
-        task.place = self.place;
+        task.sequence = self.place;
         self.place += 1;
     }
 }
@@ -109,13 +109,13 @@ impl Graph {
             // If there is a bound, held packets are counted before each burst.
             let bounded = self.core.held_limit.is_some();
             let rounds = if bounded { 1 } else { rounds };
-            self.core.more = rounds.saturating_sub(1);
+            self.core.extra_runs = rounds.saturating_sub(1);
             let may_run = self.core.may_run(only, self.core.sources_paused());
             worked |= may_run && self.run_task(0) == Did::Work;
-            self.core.used = rounds - self.core.more;
+            self.core.used = rounds - self.core.extra_runs;
             return worked;
         }
-        (self.core.more, self.core.used) = (0, 0);
+        (self.core.extra_runs, self.core.used) = (0, 0);
         for _ in 0..rounds.min(ROUNDS_TOGETHER) {
             let mut any = false;
             self.core.used += 1;
@@ -156,8 +156,8 @@ impl Graph {
 
     /// Sets the maximum number of packets that a task takes at a time.
     #[inline]
-    pub fn set_burst_limit(&mut self, most: u32) {
-        self.core.most = most as usize;
+    pub fn set_burst_limit(&mut self, limit: u32) {
+        self.core.burst = limit as usize;
     }
 
     /// Pauses sources while elements hold `packets` packets or more; `None` = no bound. One burst of each source may
@@ -305,7 +305,7 @@ impl Graph {
         self.walk();
         self.core.weight = 1;
         let did = did.unwrap_or(Did::End);
-        self.core.tasks[index].note(did, 0);
+        self.core.tasks[index].record_run(did, 0);
         if !self.core.overflows.is_empty() {
             self.account(node, (0, 0));
         }
@@ -317,19 +317,22 @@ impl Graph {
     fn run_watched(&mut self, index: usize, measured: bool) -> Did {
         let node = self.core.tasks[index].node;
         self.core.weight = if measured { MEASURED_ONE_IN } else { 0 };
-        let room = self.core.overflows.begin(&self.core.stats);
+        let room = self.core.overflows.snapshot(&self.core.stats);
         self.core.completed = 0;
         let before = self.core.stamp();
         let did = self.with_node(node, |element, cx| element.task(cx));
         let did = did.unwrap_or(Did::End);
-        let own = self.core.spent(before).saturating_sub(self.core.completed);
+        let own = self
+            .core
+            .elapsed_cycles(before)
+            .saturating_sub(self.core.completed);
         if did == Did::Work {
             self.core.stats[node].cycles += own;
         }
         self.walk();
-        let spent = self.core.spent(before);
+        let spent = self.core.elapsed_cycles(before);
         self.core.weight = 1;
-        self.core.tasks[index].note(did, spent);
+        self.core.tasks[index].record_run(did, spent);
         if !self.core.overflows.is_empty() {
             self.account(node, room);
         }
@@ -355,7 +358,7 @@ impl Task {
             stride: STRIDE_ONE / TICKETS,
             tickets: TICKETS,
             pass: 0,
-            place: 0,
+            sequence: 0,
             state: TaskState::Ready,
             stats: TaskStats::default(),
         }
@@ -363,8 +366,8 @@ impl Task {
 
     /// Records the result of a run that took `cycles` cycles.
     #[inline]
-    fn note(&mut self, did: Did, cycles: u64) {
-        self.stats.note(did, cycles);
+    fn record_run(&mut self, did: Did, cycles: u64) {
+        self.stats.record_run(did, cycles);
         self.state = match did {
             Did::Work | Did::Nothing => TaskState::Ready,
             // If the run has woken the task again, its pass stays as it is.
@@ -397,7 +400,7 @@ impl Core {
         let sources_paused = self.sources_paused();
         let mut best: Option<(usize, (u64, u64))> = None;
         for (index, task) in self.tasks.iter().enumerate() {
-            let turn = (task.pass, task.place);
+            let turn = (task.pass, task.sequence);
             if self.may_run(task, sources_paused) && best.is_none_or(|(_, best)| turn < best) {
                 best = Some((index, turn));
             }
@@ -415,12 +418,12 @@ impl Core {
     /// True while sources do not run: they are paused, too many packets are held, or an element applies back-pressure.
     #[inline]
     fn sources_paused(&self) -> bool {
-        self.paused || self.full || self.pressure > 0
+        self.paused || self.full || self.back_pressures > 0
     }
 
     /// True if the driver has something to do before the next task.
     fn interrupted(&mut self) -> bool {
-        std::mem::take(&mut self.interrupt) || self.stops > 0 || self.over
+        std::mem::take(&mut self.interrupt) || self.stops > 0 || self.stopping
     }
 
     pub(crate) fn set_timer(&mut self, node: usize, at: Time) {

@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::graph::peers::Peers;
 use crate::graph::root::Plain;
-use crate::graph::{Graph, Site, Walker};
+use crate::graph::{BuildContext, Graph, Walker};
 use crate::plan::Plan;
 use crate::port::PortDirectory;
 use crate::publish;
@@ -20,7 +20,7 @@ pub fn single(
     seed: impl Into<Seed>,
 ) -> Result<Graph, String> {
     plan.must_initialize(None)?;
-    let site = Site {
+    let site = BuildContext {
         worker: 0,
         walker,
         clock,
@@ -34,7 +34,7 @@ pub fn single(
 }
 
 /// Like [`single`], for a plan that is already initialised, with parameters from the caller.
-pub fn single_at(plan: &Arc<Plan>, site: &Site) -> Result<Graph, String> {
+pub fn single_at(plan: &Arc<Plan>, site: &BuildContext) -> Result<Graph, String> {
     plan.open_devices(&*site.ports)?;
     Ok(Graph::build(plan, site, publish::register()?))
 }

@@ -118,7 +118,7 @@ pub(crate) fn read(core: &Core, node: usize, name: &str) -> String {
         ("config", _) if core.texts.contains_key(&node) => {
             lang::masked(&core.texts[&node]).into_owned()
         }
-        ("home_thread", _) => core.plan.elements[node].home.to_string(),
+        ("home_thread", _) => core.plan.elements[node].task_worker.to_string(),
         _ => text(&core.plan, node, name, &core.stats[node]),
     }
 }

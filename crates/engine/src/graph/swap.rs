@@ -1,6 +1,6 @@
 //! Hot swap: replaces a graph by another between batches; elements that stay keep their state.
 
-use super::{Graph, Site, Task};
+use super::{BuildContext, Graph, Task};
 use crate::plan::Plan;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ const DRAIN_ROUNDS: usize = 1000;
 impl Graph {
     /// Hot swap: takes this graph down and returns one for `plan` that has taken over the state of
     /// every element that stays.
-    pub fn swap(mut self, plan: &Arc<Plan>, site: &Site) -> Graph {
+    pub fn swap(mut self, plan: &Arc<Plan>, site: &BuildContext) -> Graph {
         self.drain_removed_elements(plan);
         let Graph {
             mut nodes,
@@ -47,7 +47,7 @@ impl Graph {
                 continue;
             }
             next.core.pressures[index] = core.pressures[was];
-            next.core.pressure += core.pressures[was];
+            next.core.back_pressures += core.pressures[was];
             if let Some(at) = core.timer_at[was] {
                 next.core.set_timer(index, at);
             }
@@ -76,7 +76,7 @@ impl Graph {
         }
         drop(nodes);
         next.core.fresh.retain(|node| !goes_on.contains(node));
-        next.core.shared.sweep();
+        next.core.shared.remove_unused();
         next
     }
 

@@ -84,7 +84,7 @@ impl Graph {
         let inbox = self.core.edges.inbox(node, input);
         let target = Target::new(&self.core.plan, (node, input), inbox);
         match self.core.walker {
-            Walker::Sweep => self.core.put(target, batch),
+            Walker::Sweep => self.core.add_to_inbox(target, batch),
             Walker::Strict => {
                 self.core.stack.extend(batch.drain().map(|p| (target, p)));
             }
@@ -131,7 +131,7 @@ fn leave(
     node: usize,
     batch: &mut Batch,
 ) -> Option<(usize, usize)> {
-    let output = std::mem::take(&mut core.on);
+    let output = std::mem::take(&mut core.batch_output);
     run_deferred(nodes, core);
     if batch.is_empty() {
         return None;
@@ -144,7 +144,7 @@ fn leave(
     let backward = target.rank() <= core.plan.rank[node];
     // If a job is pending, it waits for an element that is still running; packets wait in the inbox until then.
     if backward || !core.inboxes[target.inbox()].is_empty() || !core.deferred.is_empty() {
-        core.put(target, batch);
+        core.add_to_inbox(target, batch);
         return None;
     }
     Some((target.node(), target.port()))
@@ -170,7 +170,7 @@ fn run_loop(nodes: &mut Nodes, core: &mut Core, node: usize, batch: &mut Batch) 
     core.running -= 1;
     if core.weight > 0 {
         // The cycles of the single elements are not known.
-        let each = core.spent(before) / placed.all().count() as u64;
+        let each = core.elapsed_cycles(before) / placed.all().count() as u64;
         for node in placed.all() {
             core.stats[node].cycles += each;
         }
@@ -196,7 +196,7 @@ fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &
     element.process(input, batch, &mut cx);
     core.running -= 1;
     if core.weight > 0 {
-        core.stats[node].cycles += core.spent(before);
+        core.stats[node].cycles += core.elapsed_cycles(before);
     }
     put_back(nodes, node, element);
 }
@@ -205,8 +205,13 @@ fn visit(nodes: &mut Nodes, core: &mut Core, node: usize, input: usize, batch: &
 #[inline]
 fn run_deferred(nodes: &mut Nodes, core: &mut Core) {
     if !core.deferred.is_empty() {
-        let this = None;
-        JobCx { nodes, core, this }.run_deferred();
+        let element = None;
+        JobCx {
+            nodes,
+            core,
+            element,
+        }
+        .run_deferred();
     }
 }
 
@@ -228,7 +233,7 @@ pub(crate) fn descend(nodes: &mut Nodes, core: &mut Core, mark: usize) {
             continue;
         }
         visit(nodes, core, target.node(), target.port(), &mut batch);
-        let output = std::mem::take(&mut core.on);
+        let output = std::mem::take(&mut core.batch_output);
         match core.edges.output(target.node(), output) {
             Some(next) => {
                 core.note_on(target.node(), output, &batch);
@@ -264,7 +269,7 @@ impl Core {
     /// Number of cycles since a [`stamp`](Self::stamp), multiplied by the number of runs that the measured one
     /// represents.
     #[inline]
-    pub(crate) fn spent(&mut self, since: u64) -> u64 {
+    pub(crate) fn elapsed_cycles(&mut self, since: u64) -> u64 {
         match self.weight {
             0 => 0,
             weight => {
@@ -295,12 +300,12 @@ impl Core {
             let element = nodes[node].as_ref();
             element.is_some_and(|element| class.counts_later(element.element()))
         };
-        !self.taps.watching() && !at.inboxes.iter().any(waits) && at.counters.iter().all(later)
+        !self.taps.has_taps() && !at.inboxes.iter().any(waits) && at.counters.iter().all(later)
     }
 
     /// Returns an empty batch to the spare ones, for its memory.
     #[inline]
-    pub(crate) fn keep(&mut self, batch: Batch) {
+    pub(crate) fn keep_spare_batch(&mut self, batch: Batch) {
         if batch.has_memory() {
             self.spare.push(batch);
         }
@@ -308,7 +313,7 @@ impl Core {
 
     /// Adds packets to an inbox, leaving `batch` empty.
     #[inline]
-    pub(crate) fn put(&mut self, target: Target, batch: &mut Batch) {
+    pub(crate) fn add_to_inbox(&mut self, target: Target, batch: &mut Batch) {
         let inbox = &mut self.inboxes[target.inbox()];
         if inbox.is_empty() {
             std::mem::swap(inbox, batch);
@@ -323,7 +328,7 @@ impl Core {
         let stats = &mut self.stats[node];
         stats.packets += batch.len() as u64;
         stats.batches += 1;
-        if self.taps.watching() {
+        if self.taps.has_taps() {
             self.taps.enter(node, input, batch, self.now);
         }
     }
@@ -331,7 +336,7 @@ impl Core {
     /// Counts a batch that leaves by an output.
     #[inline]
     fn note_on(&mut self, node: usize, output: usize, batch: &Batch) {
-        if self.taps.watching() {
+        if self.taps.has_taps() {
             self.taps.leave(node, output, batch.iter(), self.now);
         }
         self.note_sent(node, output, batch.len());
@@ -368,7 +373,7 @@ impl Core {
         if let Some(count) = self.stats[node].drops.get_mut(reason) {
             *count += batch.len() as u64;
         }
-        if self.taps.watching() {
+        if self.taps.has_taps() {
             self.taps.dropped(node, reason, batch.iter(), self.now);
         }
         batch.clear();
@@ -378,7 +383,7 @@ impl Core {
         if let Some(count) = self.stats[node].drops.get_mut(reason) {
             *count += 1;
         }
-        if self.taps.watching() {
+        if self.taps.has_taps() {
             self.taps
                 .dropped(node, reason, std::iter::once(&packet), self.now);
         }

@@ -13,11 +13,11 @@ impl Manager {
         None
     }
 
-    pub(crate) fn seal(&mut self, _: usize, _: &mut [Job<'_>]) {
+    pub(crate) fn encrypt(&mut self, _: usize, _: &mut [Job<'_>]) {
         match *self {}
     }
 
-    pub(crate) fn open(&mut self, _: usize, _: &mut [Job<'_>]) {
+    pub(crate) fn decrypt(&mut self, _: usize, _: &mut [Job<'_>]) {
         match *self {}
     }
 }

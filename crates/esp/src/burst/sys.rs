@@ -5,13 +5,13 @@
 #![allow(unsafe_code)]
 
 use crate::HEADER;
+use crate::batch_keys::{BatchKeys, Block, ROUND_KEYS};
 use crate::constant_time::is_same;
 use crate::locked::Locked;
 use crate::mb::functions;
 use crate::mb::library::{self, IMB_JOB, IMB_MGR};
 use crate::protection::Job;
 use crate::suite::{BLOCK, Code, Mode, Suite};
-use crate::together::{Block, ROUND_KEYS, Together};
 use std::ops::Range;
 use std::ptr;
 use zeroize::Zeroize;
@@ -78,7 +78,7 @@ impl Manager {
     }
 
     /// Encrypts packets of one kind, at most [`BURST`], each with its own keys.
-    pub(crate) fn seal(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
+    pub(crate) fn encrypt(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
         let (mut n, mut of) = (0, None);
         for (keys, job, place) in places(kind, jobs, &mut self.jobs) {
             add_high(job);
@@ -112,7 +112,7 @@ impl Manager {
     }
 
     /// Decrypts packets of one kind, at most [`BURST`], each with its own keys.
-    pub(crate) fn open(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
+    pub(crate) fn decrypt(&mut self, kind: usize, jobs: &mut [Job<'_>]) {
         let (mut n, mut of) = (0, None);
         let places_and_codes = places(kind, jobs, &mut self.jobs).zip(&mut self.codes);
         for ((keys, job, place), codes) in places_and_codes {
@@ -124,7 +124,7 @@ impl Manager {
             set_code(place, keys, job.high().is_some(), packet, job.text_end, own);
             (n, of) = (n + 1, Some(keys.suite));
         }
-        // SAFETY: as in `seal`; the buffers for codes hold the longest one.
+        // SAFETY: as in `encrypt`; the buffers for codes hold the longest one.
         unsafe { self.sign(of, n) };
         let (mut right, mut codes) = (0, self.codes.iter());
         for job in of_kind(kind, jobs) {
@@ -137,7 +137,7 @@ impl Manager {
             }
             let text = HEADER + BLOCK;
             let (Some(keys), Some(place)) =
-                (job.protection.together.as_ref(), self.jobs.get_mut(right))
+                (job.protection.batch_keys.as_ref(), self.jobs.get_mut(right))
             else {
                 break;
             };
@@ -154,7 +154,7 @@ impl Manager {
                 right += 1;
             }
         }
-        // SAFETY: as in `seal`, for the first `right` packets, which are authentic.
+        // SAFETY: as in `encrypt`, for the first `right` packets, which are authentic.
         unsafe { self.encipher(of, right, library::IMB_DIR_DECRYPT) };
     }
 
@@ -237,7 +237,7 @@ static ZEROS: Block = Block([0; BLOCK]);
 fn of_kind<'j, 'p>(kind: usize, jobs: &'j mut [Job<'p>]) -> impl Iterator<Item = &'j mut Job<'p>> {
     jobs.iter_mut().filter(move |job| {
         job.protection
-            .together
+            .batch_keys
             .as_ref()
             .is_some_and(|keys| keys.kind() == kind)
     })
@@ -249,9 +249,9 @@ fn places<'j, 'p>(
     kind: usize,
     jobs: &'j mut [Job<'p>],
     places: &'j mut [IMB_JOB],
-) -> impl Iterator<Item = (&'p Together, &'j mut Job<'p>, &'j mut IMB_JOB)> {
+) -> impl Iterator<Item = (&'p BatchKeys, &'j mut Job<'p>, &'j mut IMB_JOB)> {
     let with_keys = jobs.iter_mut().filter_map(move |job| {
-        let keys = job.protection.together.as_ref();
+        let keys = job.protection.batch_keys.as_ref();
         keys.filter(|keys| keys.kind() == kind)
             .map(|keys| (keys, job))
     });
@@ -294,7 +294,7 @@ fn set_cipher(
 #[inline]
 fn set_code(
     place: &mut IMB_JOB,
-    keys: &Together,
+    keys: &BatchKeys,
     with_high: bool,
     packet: *mut u8,
     text_end: usize,

@@ -34,8 +34,8 @@ type Crypt = unsafe extern "C" fn(
 /// An expanded key of AES-GCM.
 struct Gcm {
     key: Locked<gcm_key_data>,
-    seal: Crypt,
-    open: Crypt,
+    encrypt: Crypt,
+    decrypt: Crypt,
 }
 
 impl Drop for Gcm {
@@ -49,7 +49,7 @@ impl Drop for Gcm {
 /// AES-GCM with a key of 16, 24 or 32 bytes; `None` if the library lacks it.
 fn gcm(key: &[u8]) -> Option<Gcm> {
     let f = functions()?;
-    let (expand, seal, open) = match key.len() {
+    let (expand, encrypt, decrypt) = match key.len() {
         16 => (f.gcm128_pre?, f.gcm128_enc?, f.gcm128_dec?),
         24 => (f.gcm192_pre?, f.gcm192_enc?, f.gcm192_dec?),
         32 => (f.gcm256_pre?, f.gcm256_enc?, f.gcm256_dec?),
@@ -61,8 +61,8 @@ fn gcm(key: &[u8]) -> Option<Gcm> {
     unsafe { expand(key.as_ptr().cast(), &mut *expanded) };
     Some(Gcm {
         key: expanded,
-        seal,
-        open,
+        encrypt,
+        decrypt,
     })
 }
 
@@ -99,14 +99,14 @@ impl Gcm {
 
 impl Aead for Gcm {
     #[inline]
-    fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
-        self.run(self.seal, nonce, aad, data, tag);
+    fn encrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
+        self.run(self.encrypt, nonce, aad, data, tag);
     }
 
     #[inline]
-    fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
+    fn decrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
         let mut own = [0; TAG];
-        self.run(self.open, nonce, aad, data, &mut own);
+        self.run(self.decrypt, nonce, aad, data, &mut own);
         is_same(&own, tag)
     }
 
@@ -128,8 +128,8 @@ type Update = unsafe extern "C" fn(
 struct ChaCha {
     key: Locked<zeroize::Zeroizing<[u8; 32]>>,
     functions: &'static IMB_MGR,
-    seal: Update,
-    open: Update,
+    encrypt: Update,
+    decrypt: Update,
 }
 
 // SAFETY: the functions are only called, and their manager is only read (see `Functions`).
@@ -145,8 +145,8 @@ fn chacha(key: &[u8; 32]) -> Option<ChaCha> {
     Some(ChaCha {
         key: Locked::new(zeroize::Zeroizing::new(*key)),
         functions,
-        seal: functions.chacha20_poly1305_enc_update?,
-        open: functions.chacha20_poly1305_dec_update?,
+        encrypt: functions.chacha20_poly1305_enc_update?,
+        decrypt: functions.chacha20_poly1305_dec_update?,
     })
 }
 
@@ -191,13 +191,13 @@ impl ChaCha {
 }
 
 impl Aead for ChaCha {
-    fn seal(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
-        self.run(self.seal, nonce, aad, data, tag);
+    fn encrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &mut [u8; TAG]) {
+        self.run(self.encrypt, nonce, aad, data, tag);
     }
 
-    fn open(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
+    fn decrypt(&self, nonce: &[u8; NONCE], aad: &[u8], data: &mut [u8], tag: &[u8; TAG]) -> bool {
         let mut own = [0; TAG];
-        self.run(self.open, nonce, aad, data, &mut own);
+        self.run(self.decrypt, nonce, aad, data, &mut own);
         is_same(&own, tag)
     }
 }

@@ -11,7 +11,7 @@ fn link(packets: usize, packets_each: usize) -> Arc<Link<u32>> {
             entries: 64,
             packets,
             packets_each,
-            slim: usize::MAX,
+            drop_divisor: usize::MAX,
             timing: Timing::default(),
             asks: (0, 0),
         },
@@ -38,9 +38,9 @@ impl Log {
     }
 }
 
-fn send(r: &mut Resolver<u32>, key: u32, bytes: &[u8], now: Time, log: &mut Log) -> Found {
+fn send(r: &mut Resolver<u32>, key: u32, bytes: &[u8], now: Time, log: &mut Log) -> Resolution {
     let found = r.find(key, || 0, now, &mut log.note());
-    if found == Found::Wait {
+    if found == Resolution::Wait {
         let packet = Packet::from_bytes(bytes).expect("it fits");
         r.hold(key, packet, now, &mut log.note());
     }
@@ -52,12 +52,12 @@ fn packets_wait_for_the_answer_and_leave_in_order() {
     let link = link(10, 10);
     let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
     for byte in [b"1", b"2", b"3"] {
-        assert_eq!(send(&mut r, 7, byte, now, &mut log), Found::Wait);
+        assert_eq!(send(&mut r, 7, byte, now, &mut log), Resolution::Wait);
     }
     assert_eq!((&log.asked[..], r.held()), (&[(7, None)][..], 3));
     r.answered(7, A, now, &mut log.note());
     assert_eq!((log.ready.concat(), r.held()), (b"123".to_vec(), 0));
-    assert_eq!(send(&mut r, 7, b"4", now, &mut log), Found::Known(A));
+    assert_eq!(send(&mut r, 7, b"4", now, &mut log), Resolution::Known(A));
 }
 
 #[test]
@@ -70,10 +70,14 @@ fn answer_at_one_worker_releases_packets_of_another() {
     assert_eq!(log.asked.len(), 1, "one of them asks");
     b.answered(7, A, now, &mut log.note());
     assert_eq!(log.ready.concat(), b"b");
-    let next = a.tick(now + LOOK, &mut log.note());
+    let next = a.tick(now + CHECK_INTERVAL, &mut log.note());
     assert_eq!((log.ready.concat(), a.held()), (b"ba".to_vec(), 0));
-    assert_eq!(a.arm(now + LOOK), None, "that is armed already");
-    assert_eq!(next, Some(now + LOOK + STEP), "then the table is only aged");
+    assert_eq!(a.arm(now + CHECK_INTERVAL), None, "that is armed already");
+    assert_eq!(
+        next,
+        Some(now + CHECK_INTERVAL + STEP),
+        "then the table is only aged"
+    );
 }
 
 #[test]
@@ -82,7 +86,7 @@ fn a_packet_does_not_overtake_those_that_wait_for_the_same_neighbour() {
     let (mut r, mut log, now) = (Resolver::new(&link, 1), Log::default(), Time(5));
     send(&mut r, 7, b"1", now, &mut log);
     link.table().set_permanent(7, A, 0).unwrap();
-    assert_eq!(send(&mut r, 7, b"2", now, &mut log), Found::Known(A));
+    assert_eq!(send(&mut r, 7, b"2", now, &mut log), Resolution::Known(A));
     assert_eq!(log.ready.concat(), b"1");
 }
 
@@ -117,10 +121,13 @@ fn a_silent_neighbour_is_asked_thrice_a_second_apart_then_given_up() {
     }
     assert_eq!(asked.len(), 3);
     assert!(now.since(start) >= 3 * SECOND, "{:?}", now.since(start));
-    assert_eq!(send(&mut r, 7, b"2", now, &mut log), Found::Unreachable);
+    assert_eq!(
+        send(&mut r, 7, b"2", now, &mut log),
+        Resolution::Unreachable
+    );
     assert_eq!(
         send(&mut r, 7, b"3", now + 2 * SECOND, &mut log),
-        Found::Wait
+        Resolution::Wait
     );
 }
 
@@ -134,7 +141,7 @@ fn a_full_table_says_so() {
     assert!((64..1000).contains(&made), "{made}");
     let (mut r, mut log) = (Resolver::new(&link, 1), Log::default());
     let found = (2000..2100).map(|key| r.find(key, || 0, Time(5), &mut log.note()));
-    assert!(found.into_iter().any(|f| f == Found::TableFull));
+    assert!(found.into_iter().any(|f| f == Resolution::TableFull));
 }
 
 #[test]
@@ -155,13 +162,13 @@ fn changed_bounds_keep_known_neighbours() {
 fn ages_count_to_the_latest_answer_or_announcement() {
     let link = link(10, 10);
     let (mut r, mut log, start) = (Resolver::new(&link, 1), Log::default(), Time(5));
-    r.heard(7, A, true, start, &mut log.note());
-    assert_eq!(r.find(8, || 0, start, &mut log.note()), Found::Wait);
+    r.learn(7, A, true, start, &mut log.note());
+    assert_eq!(r.find(8, || 0, start, &mut log.note()), Resolution::Wait);
     r.answered(8, A, start + SECOND, &mut log.note());
     let ages = || -> Vec<_> { link.entries().iter().map(|e| (e.0, e.2)).collect() };
     let of = |key| ages().iter().find(|e| e.0 == key).map(|e| e.1);
     assert_eq!((of(7), of(8)), (Some(SECOND), Some(Duration::ZERO)));
-    r.heard(9, A, true, start + 3 * SECOND, &mut log.note());
+    r.learn(9, A, true, start + 3 * SECOND, &mut log.note());
     assert_eq!((of(7), of(9)), (Some(3 * SECOND), Some(Duration::ZERO)));
 }
 
@@ -172,7 +179,7 @@ fn a_source_that_scans_a_network_keeps_no_other_source_from_new_neighbours() {
             entries: 4096,
             packets: 4096,
             packets_each: 4,
-            slim: usize::MAX,
+            drop_divisor: usize::MAX,
             timing: Timing::default(),
             asks: (100, 20),
         },
@@ -189,8 +196,11 @@ fn a_source_that_scans_a_network_keeps_no_other_source_from_new_neighbours() {
             }
             let key = 10_000 + waits[0] + waits[1] + 7919 * tick as u32;
             let found = r.find(key, || source, now, &mut log.note());
-            assert!([Found::Wait, Found::TooMany].contains(&found), "{found:?}");
-            waits[which] += u32::from(found == Found::Wait);
+            assert!(
+                [Resolution::Wait, Resolution::TooMany].contains(&found),
+                "{found:?}"
+            );
+            waits[which] += u32::from(found == Resolution::Wait);
         }
     }
     assert_eq!(waits[1], 10, "{waits:?}");
@@ -198,6 +208,9 @@ fn a_source_that_scans_a_network_keeps_no_other_source_from_new_neighbours() {
     let asked = log.asked.len();
     assert!(asked <= 140, "nobody hears more than the rate: {asked}");
     // Packets to a known neighbour are still sent.
-    r.heard(5, A, true, Time(1), &mut log.note());
-    assert_eq!(r.find(5, || 1, Time(2), &mut log.note()), Found::Known(A));
+    r.learn(5, A, true, Time(1), &mut log.note());
+    assert_eq!(
+        r.find(5, || 1, Time(2), &mut log.note()),
+        Resolution::Known(A)
+    );
 }

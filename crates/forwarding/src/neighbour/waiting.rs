@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
 /// Waiting packets by neighbour.
-pub(super) struct Waiting<K> {
+pub(super) struct WaitingPackets<K> {
     pub(super) queues: HashMap<K, Line>,
     /// Neighbours in the order in which their packets began to wait. Those without packets are removed at the front, or
     /// when there are too many.
@@ -17,7 +17,7 @@ pub(super) struct Waiting<K> {
     pub(super) packets: usize,
     pub(super) total: usize,
     pub(super) each: usize,
-    pub(super) slim: usize,
+    pub(super) drop_divisor: usize,
     /// True if a neighbour keeps its position in the order after its packets were dropped for others.
     pub(super) keeps_order: bool,
     serial: u64,
@@ -30,16 +30,16 @@ pub(super) struct Line {
     serial: u64,
 }
 
-impl<K: Copy + Eq + Hash> Waiting<K> {
-    pub(super) fn new(bounds: &Bounds, workers: usize) -> Waiting<K> {
-        Waiting {
+impl<K: Copy + Eq + Hash> WaitingPackets<K> {
+    pub(super) fn new(bounds: &Bounds, workers: usize) -> WaitingPackets<K> {
+        WaitingPackets {
             queues: HashMap::new(),
             order: VecDeque::new(),
             spare: Vec::new(),
             packets: 0,
             total: bounds.packets.div_ceil(workers.max(1)).max(1),
             each: bounds.packets_each.max(1),
-            slim: bounds.slim.max(1),
+            drop_divisor: bounds.drop_divisor.max(1),
             keeps_order: bounds.asks_on(),
             serial: 0,
         }
@@ -73,7 +73,7 @@ impl<K: Copy + Eq + Hash> Waiting<K> {
             self.packets -= 1;
             line.packets.pop_front().map(full);
         } else if self.packets > self.total {
-            let keep = (self.total - self.total / self.slim).max(1);
+            let keep = (self.total - self.total / self.drop_divisor).max(1);
             self.make_room(key, keep, &mut full);
         }
         if self.order.len() > 2 * self.queues.len() + 64 {
@@ -135,11 +135,11 @@ mod tests {
             entries: 1000,
             packets: 16,
             packets_each: 4,
-            slim: usize::MAX,
+            drop_divisor: usize::MAX,
             timing: Timing::default(),
             asks: (0, 0),
         };
-        let (mut waiting, mut full) = (Waiting::new(&bounds, 1), 0);
+        let (mut waiting, mut full) = (WaitingPackets::new(&bounds, 1), 0);
         for key in 0..1000u32 {
             let packet = Packet::from_bytes(b"scan").expect("it fits");
             waiting.push(key, packet, Time(0), |_| full += 1);

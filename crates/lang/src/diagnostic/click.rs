@@ -21,8 +21,8 @@ pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         })
     };
     for diagnostic in diagnostics {
-        let about = diagnostic.about.as_ref();
-        let place = about.map(|a| a.place).or(diagnostic.span);
+        let about = diagnostic.subject.as_ref();
+        let place = about.map(|a| a.declared_at).or(diagnostic.span);
         let kind = match diagnostic.severity {
             Severity::Warning => "warning: ",
             Severity::Error | Severity::Note => "",
@@ -31,7 +31,7 @@ pub fn render_click(diagnostics: &[Diagnostic], map: &SourceMap) -> String {
         for (at, words) in diagnostic.click.as_deref().unwrap_or(&own) {
             let place = landmark(at.or(diagnostic.read_to).or(place));
             let message = click_quotes(words);
-            let Some((about, doing)) = about.and_then(|a| Some((a, a.doing?))) else {
+            let Some((about, doing)) = about.and_then(|a| Some((a, a.phase?))) else {
                 head.clear();
                 let _ = writeln!(out, "{place}{kind}{message}");
                 continue;

@@ -1,6 +1,6 @@
 //! PCI devices: drivers, vfio, the IOMMU.
 
-use super::{Finding, Level, Mend, Wanted};
+use super::{Finding, Level, Remedy, Wanted};
 use crate::bind::VFIO;
 use crate::pci::SHARED;
 use crate::vfio::GROUPS;
@@ -52,11 +52,11 @@ impl Machine {
                     None => format!("{about} has no driver"),
                 };
                 let why = format!("a program can open it once {VFIO} has it");
-                let mend = Mend::new(
+                let mend = Remedy::new(
                     format!("ashlar ports bind {about}"),
                     format!("ashlar ports unbind {about}"),
                 );
-                found.push(Finding::new(Level::Error, about, what, why).mend(mend));
+                found.push(Finding::new(Level::Error, about, what, why).with_remedy(mend));
                 self.iommu(about, found);
                 return;
             }
@@ -85,7 +85,9 @@ impl Machine {
                 // Debian's kernels are built without vfio's noiommu mode.
                 false => format!("ashlar ports bind --driver uio_pci_generic {about}"),
             };
-            found.push(Finding::new(Level::Error, about, what, why).mend(Mend::by_hand(command)));
+            found.push(
+                Finding::new(Level::Error, about, what, why).with_remedy(Remedy::by_hand(command)),
+            );
             return;
         }
         let loaded = self.files.exists("sys/module/vfio_iommu_type1");
@@ -93,8 +95,8 @@ impl Machine {
             let what = "the module vfio_iommu_type1 is not loaded";
             let why =
                 "vfio uses the IOMMU by it; without it DPDK says \"failed to select IOMMU type\"";
-            let mend = Mend::new("modprobe vfio_iommu_type1", "modprobe -r vfio_iommu_type1");
-            found.push(Finding::new(Level::Error, about, what, why).mend(mend));
+            let mend = Remedy::new("modprobe vfio_iommu_type1", "modprobe -r vfio_iommu_type1");
+            found.push(Finding::new(Level::Error, about, what, why).with_remedy(mend));
         }
         if self.refuses_for_interrupts() {
             let what = "this machine cannot remap interrupts";
@@ -102,7 +104,9 @@ impl Machine {
                        type\" or \"Operation not permitted\"), unless it is told to trust the programs that have cards";
             let command =
                 "echo Y > /sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts";
-            found.push(Finding::new(Level::Error, about, what, why).mend(Mend::by_hand(command)));
+            found.push(
+                Finding::new(Level::Error, about, what, why).with_remedy(Remedy::by_hand(command)),
+            );
         }
     }
 
@@ -123,13 +127,13 @@ impl Machine {
             let what =
                 format!("{other}, which {driver} has, is in the IOMMU group {group} of {about}");
             let why = "the IOMMU cannot tell the devices of a group apart, so all of them go to programs or none";
-            let mend = Mend::by_hand(format!("ashlar ports bind {other}"));
-            found.push(Finding::new(Level::Error, about, what, why).mend(mend));
+            let mend = Remedy::by_hand(format!("ashlar ports bind {other}"));
+            found.push(Finding::new(Level::Error, about, what, why).with_remedy(mend));
         }
         let Some(file) = self.group_file(device) else {
             return;
         };
-        if let Some(holder) = self.holder(device) {
+        if let Some(holder) = self.group_holder(device) {
             let what = format!("{holder} has {about}");
             let why = "a card belongs to one program";
             found.push(Finding::new(Level::Error, about, what, why));
@@ -140,8 +144,8 @@ impl Machine {
             Err(e) if e.kind() == ErrorKind::PermissionDenied => {
                 let what = format!("this user may not open /{file}");
                 let why = "a program has a card by that file";
-                let mend = Mend::by_hand(format!("chown USER /{file}"));
-                found.push(Finding::new(Level::Error, about, what, why).mend(mend));
+                let mend = Remedy::by_hand(format!("chown USER /{file}"));
+                found.push(Finding::new(Level::Error, about, what, why).with_remedy(mend));
             }
             Err(e) => {
                 let what = format!("/{file} cannot be opened: {e}");

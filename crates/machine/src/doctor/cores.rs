@@ -1,6 +1,6 @@
 //! Processors: their other users, and their speed.
 
-use super::{Finding, Level, Mend};
+use super::{Finding, Level, Remedy};
 use crate::Machine;
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -28,8 +28,8 @@ impl Machine {
             };
             let what = format!("processors change their speed (governor {slow})");
             let why = "a worker that slept starts slowly, so packets wait longer, and measurements differ";
-            let mend = Mend::new(set("performance"), set(&slow));
-            found.push(Finding::new(Level::Note, "processors", what, why).mend(mend));
+            let mend = Remedy::new(set("performance"), set(&slow));
+            found.push(Finding::new(Level::Note, "processors", what, why).with_remedy(mend));
         }
         let isolated = self
             .files
@@ -45,7 +45,8 @@ impl Machine {
                 "isolcpus={kept} nohz_full={kept} rcu_nocbs={kept}    # on the kernel's command line"
             );
             found.push(
-                Finding::new(Level::Note, "processors", what, why).mend(Mend::by_hand(words)),
+                Finding::new(Level::Note, "processors", what, why)
+                    .with_remedy(Remedy::by_hand(words)),
             );
         }
     }

@@ -1,6 +1,6 @@
 //! Linux interfaces: offloads of the kernel, and settings that modify frames.
 
-use super::{Finding, Level, Mend, Wanted, word};
+use super::{Finding, Level, Remedy, Wanted, shell_word};
 use crate::{Interface, Machine};
 
 impl Machine {
@@ -41,12 +41,12 @@ impl Machine {
     /// Finds other uses of the interface's frames in the kernel.
     fn other_uses(&self, interface: &Interface, xdp: bool, found: &mut Vec<Finding>) {
         let name = &*interface.name;
-        let quoted = word(name);
+        let quoted = shell_word(name);
         let mut say = |level, what: String, why: &str, mend| {
-            found.push(Finding::new(level, name, what, why).mend(mend));
+            found.push(Finding::new(level, name, what, why).with_remedy(mend));
         };
         if interface.state == "down" {
-            let mend = Mend::new(
+            let mend = Remedy::new(
                 format!("ip link set dev {quoted} up"),
                 format!("ip link set dev {quoted} down"),
             );
@@ -72,16 +72,16 @@ impl Machine {
                 Level::Warning,
                 what,
                 why,
-                Mend::by_hand(format!("ip link set dev {quoted} nomaster")),
+                Remedy::by_hand(format!("ip link set dev {quoted} nomaster")),
             );
         }
         for family in ["ipv4", "ipv6"] {
             let path = format!("proc/sys/net/{family}/conf/{name}/forwarding");
             if !xdp && self.files.read(&path).as_deref() == Some("1") {
                 // In a sysctl key, dots and slashes are exchanged.
-                let key = word(&format!("net/{family}/conf/{name}/forwarding"));
+                let key = shell_word(&format!("net/{family}/conf/{name}/forwarding"));
                 let what = format!("the kernel forwards {family} packets of {name}, too");
-                let mend = Mend::new(format!("sysctl -w {key}=0"), format!("sysctl -w {key}=1"));
+                let mend = Remedy::new(format!("sysctl -w {key}=0"), format!("sysctl -w {key}=1"));
                 say(Level::Warning, what, "packets leave twice", mend);
             }
         }
@@ -107,7 +107,7 @@ impl Machine {
                 level,
                 what,
                 why,
-                Mend::by_hand(format!("ip address flush dev {quoted}")),
+                Remedy::by_hand(format!("ip address flush dev {quoted}")),
             );
         }
     }
@@ -122,8 +122,8 @@ fn offloads(interface: &Interface, found: &mut Vec<Finding>) {
         );
         let why = "AF_XDP cannot tell unfinished checksums from finished ones, so TCP does not cross; name the \
                    interface without af_xdp:, or switch this off at the peer";
-        let mend = Mend::by_hand("ethtool -K PEER tx off tso off gso off txvlan off");
-        found.push(Finding::new(Level::Warning, name, what, why).mend(mend));
+        let mend = Remedy::by_hand("ethtool -K PEER tx off tso off gso off txvlan off");
+        found.push(Finding::new(Level::Warning, name, what, why).with_remedy(mend));
     }
     if interface.xdp == crate::Xdp::Generic {
         let driver = interface.driver.as_deref().unwrap_or("its driver");

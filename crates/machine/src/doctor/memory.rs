@@ -1,10 +1,10 @@
 //! Hugepages.
 
-use super::{Finding, Level, Mend, Wanted};
+use super::{Finding, Level, Remedy, Wanted};
 use crate::Machine;
 
 /// Hugepage size in bytes that can be reserved without a reboot.
-const PAGE: usize = 2 << 20;
+const HUGEPAGE_BYTES: usize = 2 << 20;
 const PAGES: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
 
@@ -49,10 +49,13 @@ impl Machine {
         let pages = self.pages(PAGES);
         let have = pages
             .iter()
-            .find(|p| p.bytes == PAGE)
+            .find(|p| p.bytes == HUGEPAGE_BYTES)
             .map_or(0, |p| p.total);
         let free: usize = pages.iter().map(|p| p.bytes * p.free).sum();
-        (have, have + bytes.saturating_sub(free).div_ceil(PAGE))
+        (
+            have,
+            have + bytes.saturating_sub(free).div_ceil(HUGEPAGE_BYTES),
+        )
     }
 
     pub(super) fn memory(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
@@ -86,7 +89,9 @@ impl Machine {
             };
             let command = format!("sysctl -w vm.nr_hugepages={want}");
             let undo = format!("sysctl -w vm.nr_hugepages={have}");
-            found.push(Finding::new(level, "hugepages", what, why).mend(Mend::new(command, undo)));
+            found.push(
+                Finding::new(level, "hugepages", what, why).with_remedy(Remedy::new(command, undo)),
+            );
             return;
         }
         self.far_memory(wanted, found);
@@ -117,18 +122,18 @@ impl Machine {
             }
             let file = format!("/{folder}/hugepages-2048kB/nr_hugepages");
             let have: usize = self.files.number(file.trim_start_matches('/')).unwrap_or(0);
-            let more = (wanted.memory - free).div_ceil(PAGE);
+            let missing = (wanted.memory - free).div_ceil(HUGEPAGE_BYTES);
             let what = format!(
                 "{} is on NUMA node {node}, where {} MiB of hugepages are free",
                 device.address,
                 free >> 20
             );
             let why = "packet buffers on another node cost every access a way between processors";
-            let mend = Mend::new(
-                format!("echo {} > {file}", have + more),
+            let mend = Remedy::new(
+                format!("echo {} > {file}", have + missing),
                 format!("echo {have} > {file}"),
             );
-            found.push(Finding::new(Level::Warning, "hugepages", what, why).mend(mend));
+            found.push(Finding::new(Level::Warning, "hugepages", what, why).with_remedy(mend));
         }
     }
 }
@@ -180,7 +185,7 @@ mod tests {
         assert!(lacks(&fake, &[]).is_empty());
         // Another program, such as a virtual machine, has reserved pages that it has not touched.
         fake.write(&format!("{PAGES}/hugepages-2048kB/resv_hugepages"), "30");
-        assert_eq!(fake.machine().free_hugepages(), 70 * PAGE);
+        assert_eq!(fake.machine().free_hugepages(), 70 * HUGEPAGE_BYTES);
         assert!(
             lacks(&fake, &[])[0]
                 .what

@@ -18,9 +18,9 @@ pub use card::why_not;
 pub enum Level {
     /// Everything works, but something could be better.
     Note,
-    /// Something works otherwise than expected.
+    /// Something does not work as expected.
     Warning,
-    /// Does not work.
+    /// Something does not work at all.
     Error,
 }
 
@@ -37,7 +37,7 @@ impl Level {
 
 /// Remedy for a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Mend {
+pub struct Remedy {
     /// A shell command to run as root.
     pub command: String,
     /// The command that undoes the remedy.
@@ -46,18 +46,18 @@ pub struct Mend {
     pub by_hand: bool,
 }
 
-impl Mend {
-    fn new(command: impl Into<String>, undo: impl Into<String>) -> Option<Mend> {
+impl Remedy {
+    fn new(command: impl Into<String>, undo: impl Into<String>) -> Option<Remedy> {
         let (command, undo) = (command.into(), Some(undo.into()));
-        Some(Mend {
+        Some(Remedy {
             command,
             undo,
             by_hand: false,
         })
     }
 
-    fn by_hand(command: impl Into<String>) -> Option<Mend> {
-        Some(Mend {
+    fn by_hand(command: impl Into<String>) -> Option<Remedy> {
+        Some(Remedy {
             command: command.into(),
             undo: None,
             by_hand: true,
@@ -77,7 +77,7 @@ pub struct Finding {
     /// Reason why the state matters.
     pub why: String,
     /// Remedy.
-    pub mend: Option<Mend>,
+    pub mend: Option<Remedy>,
 }
 
 impl Finding {
@@ -91,14 +91,14 @@ impl Finding {
         }
     }
 
-    fn mend(mut self, mend: Option<Mend>) -> Finding {
+    fn with_remedy(mut self, mend: Option<Remedy>) -> Finding {
         self.mend = mend;
         self
     }
 }
 
 /// Quotes a name as one shell word: Linux allows nearly any character in an interface's name.
-fn word(name: &str) -> String {
+fn shell_word(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-:@/".contains(c);
     match !name.is_empty() && name.chars().all(plain) {
         true => name.to_owned(),
@@ -127,7 +127,7 @@ pub struct Wanted {
 
 impl Machine {
     /// All findings, the most severe first.
-    pub fn lacks(&self, wanted: &Wanted) -> Vec<Finding> {
+    pub fn findings(&self, wanted: &Wanted) -> Vec<Finding> {
         let mut found = Vec::new();
         self.cards(wanted, &mut found);
         self.linux_interfaces(wanted, &mut found);
@@ -146,8 +146,8 @@ mod tests {
 
     #[test]
     fn names_are_one_word_of_a_shell() {
-        assert_eq!(word("eth0.100"), "eth0.100");
-        assert_eq!(word("a;reboot"), "'a;reboot'");
-        assert_eq!(word("a'b"), "'a'\\''b'");
+        assert_eq!(shell_word("eth0.100"), "eth0.100");
+        assert_eq!(shell_word("a;reboot"), "'a;reboot'");
+        assert_eq!(shell_word("a'b"), "'a'\\''b'");
     }
 }

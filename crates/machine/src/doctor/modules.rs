@@ -1,6 +1,6 @@
 //! Kernel modules that are needed when the kernel decides about IPsec and MPLS.
 
-use super::{Finding, Level, Mend, Wanted};
+use super::{Finding, Level, Remedy, Wanted};
 use crate::Machine;
 
 /// NETLINK_XFRM in /proc/net/netlink.
@@ -8,8 +8,8 @@ const XFRM: &str = "6";
 
 /// Availability of a part of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
-    Here,
+enum ModuleState {
+    Loaded,
     /// A module that is not loaded.
     OnDisk,
     Missing,
@@ -32,36 +32,36 @@ impl Machine {
                 let what =
                     "the kernel takes no labels in this namespace: net.mpls.platform_labels is 0";
                 let why = "a route for a label is refused then; the setting belongs to the router's namespace";
-                let mend = Mend::by_hand(
+                let mend = Remedy::by_hand(
                     "ip netns exec NAMESPACE sysctl -w net.mpls.platform_labels=100000",
                 );
-                found.push(Finding::new(Level::Warning, "MPLS", what, why).mend(mend));
+                found.push(Finding::new(Level::Warning, "MPLS", what, why).with_remedy(mend));
             }
         }
     }
 
     fn parts(&self, about: &str, names: &[&str], why: &str, found: &mut Vec<Finding>) {
-        let of = |wanted: Part| -> Vec<&str> {
+        let of = |wanted: ModuleState| -> Vec<&str> {
             let names = names.iter().filter(|name| self.part(name) == wanted);
             names.copied().collect()
         };
-        let (missing, on_disk) = (of(Part::Missing), of(Part::OnDisk));
+        let (missing, on_disk) = (of(ModuleState::Missing), of(ModuleState::OnDisk));
         if !missing.is_empty() {
             let what = format!("the kernel has no {}", missing.join(", "));
-            let mend = Mend::by_hand(
+            let mend = Remedy::by_hand(
                 "install the modules of the running kernel, or a kernel that has them",
             );
-            found.push(Finding::new(Level::Error, about, what, why).mend(mend));
+            found.push(Finding::new(Level::Error, about, what, why).with_remedy(mend));
         }
         if !on_disk.is_empty() {
             let all = on_disk.join(" ");
             let what = format!("not loaded: {}", on_disk.join(", "));
-            let mend = Mend::new(format!("modprobe -a {all}"), format!("modprobe -r {all}"));
-            found.push(Finding::new(Level::Warning, about, what, why).mend(mend));
+            let mend = Remedy::new(format!("modprobe -a {all}"), format!("modprobe -r {all}"));
+            found.push(Finding::new(Level::Warning, about, what, why).with_remedy(mend));
         }
     }
 
-    fn part(&self, name: &str) -> Part {
+    fn part(&self, name: &str) -> ModuleState {
         let read = |path: &str| self.files.read(path).unwrap_or_default();
         let first = |text: &str, word: &str| {
             let mut words = text
@@ -92,9 +92,9 @@ impl Machine {
             || name == "mpls_router" && self.files.exists("proc/sys/net/mpls")
             || listed("modules.builtin");
         match (is_here, listed("modules.dep")) {
-            (true, _) => Part::Here,
-            (false, true) => Part::OnDisk,
-            (false, false) => Part::Missing,
+            (true, _) => ModuleState::Loaded,
+            (false, true) => ModuleState::OnDisk,
+            (false, false) => ModuleState::Missing,
         }
     }
 }

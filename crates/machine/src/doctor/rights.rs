@@ -1,6 +1,6 @@
 //! Rights and limits of this process.
 
-use super::{Finding, Level, Mend, Wanted};
+use super::{Finding, Level, Remedy, Wanted};
 use crate::Machine;
 use rustix::process::{Resource, getrlimit};
 
@@ -12,7 +12,7 @@ const SYS_ADMIN: (u32, &str) = (21, "CAP_SYS_ADMIN");
 const BPF: (u32, &str) = (39, "CAP_BPF");
 
 /// Number of open descriptors of a router with many ports and workers.
-const DESCRIPTORS: u64 = 1024;
+const DESCRIPTORS_NEEDED: u64 = 1024;
 
 impl Machine {
     pub(super) fn rights(&self, wanted: &Wanted, found: &mut Vec<Finding>) {
@@ -38,8 +38,8 @@ impl Machine {
             let why =
                 "they are needed to open these ports: run as root, or give them to the program";
             let all: Vec<String> = lacks.iter().map(|right| right.to_lowercase()).collect();
-            let mend = Mend::by_hand(format!("setcap {}+ep $(command -v ashlar)", all.join(",")));
-            found.push(Finding::new(Level::Error, "rights", what, why).mend(mend));
+            let mend = Remedy::by_hand(format!("setcap {}+ep $(command -v ashlar)", all.join(",")));
+            found.push(Finding::new(Level::Error, "rights", what, why).with_remedy(mend));
         }
         if wanted.cards.is_empty() && wanted.xdp.is_empty() || has(IPC_LOCK) {
             self.descriptors(found);
@@ -58,19 +58,19 @@ impl Machine {
             );
             let why = "cards and AF_XDP need locked memory; DPDK says \"Cannot allocate memory\" where it may not be";
             let mend =
-                Mend::by_hand("ulimit -l unlimited    # with systemd: LimitMEMLOCK=infinity");
-            found.push(Finding::new(Level::Error, "limits", what, why).mend(mend));
+                Remedy::by_hand("ulimit -l unlimited    # with systemd: LimitMEMLOCK=infinity");
+            found.push(Finding::new(Level::Error, "limits", what, why).with_remedy(mend));
         }
         self.descriptors(found);
     }
 
     fn descriptors(&self, found: &mut Vec<Finding>) {
         let limit = getrlimit(Resource::Nofile).current;
-        if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS) {
+        if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_NEEDED) {
             let what = format!("this process may have {limit} files open");
             let why = "every queue of a port, and every connection of a tool, takes some";
-            let mend = Mend::by_hand("ulimit -n 65536    # with systemd: LimitNOFILE=65536");
-            found.push(Finding::new(Level::Warning, "limits", what, why).mend(mend));
+            let mend = Remedy::by_hand("ulimit -n 65536    # with systemd: LimitNOFILE=65536");
+            found.push(Finding::new(Level::Warning, "limits", what, why).with_remedy(mend));
         }
     }
 }

@@ -19,7 +19,7 @@ impl Batch {
         max: usize,
         fill: impl FnOnce(*mut *mut Mbuf, usize) -> usize,
     ) -> usize {
-        let packets = self.changing();
+        let packets = self.packets_mut();
         let len = packets.len();
         if packets.capacity() - len < max {
             packets.reserve(max);
@@ -69,7 +69,7 @@ impl Batch {
             self.set_bytes(0); // 0 bytes: filling the empty batch needs no new count
             if n < len {
                 std::ptr::copy(base.add(n), base, len - n);
-                self.changing().set_len(len - n);
+                self.packets_mut().set_len(len - n);
             }
             n
         }

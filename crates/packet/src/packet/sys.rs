@@ -115,7 +115,7 @@ impl Packet {
 
     /// Runs `work` on this packet as a local value, which the compiler can keep in a register.
     #[inline(always)]
-    pub fn held<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
+    pub fn with_local<R>(&mut self, work: impl FnOnce(&mut Packet) -> R) -> R {
         /// Writes the packet back, also after a panic.
         struct Back<'a>(&'a mut Packet, ManuallyDrop<Packet>);
 

@@ -315,7 +315,7 @@ impl Drop for Partition<'_> {
                 side.add_bytes(sides.cursors.bytes[port]);
                 self.gone += sides.cursors.bytes[port];
             } else {
-                side.changing();
+                side.packets_mut();
             }
         }
         let first = self.batch.packets.as_mut_ptr();

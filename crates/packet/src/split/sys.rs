@@ -29,7 +29,7 @@ impl Batch {
         aside: impl FnMut(Packet, Verdict, &mut C),
     ) {
         let len = self.packets.len();
-        let first = self.changing().as_mut_ptr();
+        let first = self.packets_mut().as_mut_ptr();
         // SAFETY: the length is 0 while packets are moved, so a panic leaks packets and never frees one twice.
         // Packets from `first` to `end` are processed once each.
         unsafe {

@@ -9,44 +9,44 @@
 //!   to an overflow area. A memory-mapped TPACKET_V3 ring is not used. It hands frames over in blocks, which are
 //!   released when full or after a timer of milliseconds, but an idle router must forward its first packet within 200
 //!   us. A ring would save no copy, because frames must be copied into packet buffers either way.
-//! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline. Segments of a TCP flow that
-//!   follow one another leave as one super-frame.
+//! - **Sending** is `sendmmsg`, by default through the interface's queueing discipline. Consecutive segments of a TCP
+//!   flow leave as one super-frame.
 //! - **Changes** of the interface are the watcher's task; queues keep working across them.
 
 mod rx;
 
+mod socket_binding;
 mod sys;
-mod tie;
 mod tx;
 
 use crate::counts::{Count, Counts};
 use crate::events::Events;
-use crate::facts::Facts;
+use crate::interface_properties::Facts;
 use crate::scheme::Parts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
+use socket_binding::SocketBinding;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sync::Lock;
-use tie::Tie;
 
-/// Sockets in a fan-out group, at most (the kernel's limit is 256 in old versions).
-const MAX_QUEUES: usize = 64;
+/// Maximum number of sockets in a fan-out group (old kernels allow 256).
+const QUEUES_MAX: usize = 64;
 /// Minimum number of frames that a receive socket's buffer holds.
-const MIN_FRAMES: usize = 8192;
-/// Half of the memory that the kernel charges for a frame of 1500 bytes, its structures included. The kernel doubles
-/// the buffer size that it is asked for.
-const FRAME_CHARGE: usize = 4096 / 2;
+const RX_FRAMES_MIN: usize = 8192;
+/// Half of the memory, in bytes, that the kernel charges for a frame of 1500 bytes and its structures. Half, because
+/// the kernel doubles the requested buffer size.
+const FRAME_BYTES_CHARGED: usize = 4096 / 2;
 
 /// A packet socket. Its descriptor keeps its number when the watcher replaces the socket.
 struct Socket {
     fd: OwnedFd,
     /// An epoll set that contains `fd`. Sleeping workers wait for the set, which outlives the socket.
     ready: OwnedFd,
-    /// Number of frames that the kernel dropped for want of room.
+    /// Number of frames that the kernel dropped because the socket's buffer was full.
     drops: Count,
 }
 
@@ -60,7 +60,7 @@ impl Socket {
         }))
     }
 
-    /// Adds what the kernel has counted since last time.
+    /// Adds the drops that the kernel has counted since the last call.
     fn count_drops(&self) {
         self.drops.add_shared(sys::take_drops(&self.fd));
     }
@@ -71,7 +71,7 @@ struct Shared {
     interface: Arc<Watched>,
     buffer_bytes: usize,
     small_buffer: AtomicBool,
-    /// Reason why the kernel schedules receive work as before, if it does.
+    /// Reason why the kernel's scheduling of receive work could not be changed; `None` if it was changed.
     remark: Lock<Option<String>>,
     rx: Vec<Arc<Socket>>,
     tx: Vec<Arc<Socket>>,
@@ -91,7 +91,7 @@ impl Port for AfPacket {
         let mut info = self.shared.interface.info(&self.info);
         if self.shared.small_buffer.load(Relaxed) {
             info.remarks.push(format!(
-                "the receive buffer may hold less than {MIN_FRAMES} frames: run with CAP_NET_ADMIN \
+                "the receive buffer may hold less than {RX_FRAMES_MIN} frames: run with CAP_NET_ADMIN \
                  or raise net.core.rmem_max to {}",
                 self.shared.buffer_bytes
             ));
@@ -124,13 +124,13 @@ impl Port for AfPacket {
 
 /// Description of an interface as an AF_PACKET port.
 pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
-    let mut info = facts.info(name, "af_packet", MAX_QUEUES);
+    let mut info = facts.info(name, "af_packet", QUEUES_MAX);
     info.super_frames = true;
     info.remarks.extend(kernel_remarks(name, facts));
     info
 }
 
-/// Remarks for the user about kernel settings by which the kernel also processes the port's packets.
+/// Remarks about kernel settings that make the kernel process the port's packets, too.
 fn kernel_remarks(name: &str, facts: &Facts) -> Vec<String> {
     let mut remarks = Vec::new();
     for family in ["ipv4", "ipv6"] {
@@ -162,8 +162,7 @@ fn explain(name: &str, e: &io::Error) -> String {
 
 /// Opens an interface, which `info` describes.
 ///
-/// # Errors
-/// A sentence: no permission, or too many queues asked for.
+/// # Errors A sentence: no permission, or too many requested queues.
 pub(crate) fn open(
     name: &str,
     info: PortInfo,
@@ -172,11 +171,11 @@ pub(crate) fn open(
 ) -> Result<Parts, String> {
     let failed = |e: io::Error| explain(name, &e);
     let frames = if request.descriptors == 0 {
-        MIN_FRAMES
+        RX_FRAMES_MIN
     } else {
         request.descriptors
     };
-    let buffer_bytes = frames.max(MIN_FRAMES) * FRAME_CHARGE;
+    let buffer_bytes = frames.max(RX_FRAMES_MIN) * FRAME_BYTES_CHARGED;
     let mut rx = Vec::new();
     for _ in 0..request.rx_queues {
         rx.push(Socket::new(sys::rx_socket(buffer_bytes).map_err(failed)?.0).map_err(failed)?);
@@ -193,7 +192,7 @@ pub(crate) fn open(
         rx,
         tx,
     });
-    let mut tie = Tie::new(&shared);
+    let mut tie = SocketBinding::new(&shared);
     let watcher = Watcher::start(&shared.interface, move |now| tie.follow(now))?;
     let rx_counts: Vec<_> = shared
         .rx

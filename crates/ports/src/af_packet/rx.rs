@@ -1,9 +1,9 @@
 //! The receiving side of a Linux interface.
 
 use super::Socket;
-use super::sys::{BURST, Intake, Message};
+use super::sys::{BURST, Message, RxVectors};
 use crate::counts::Counts;
-use crate::offload::{self, Cut, CutError};
+use crate::offload::{self, CutError, Segmenter};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
 use engine::port::RxQueue;
@@ -28,8 +28,8 @@ const NO_BUFFER: usize = 4;
 const ERRORS: usize = 5;
 
 /// A super-frame that is only partly cut into segments.
-struct Rest {
-    cut: Cut,
+struct PartialSuperFrame {
+    cut: Segmenter,
     /// Index of the super-frame in the intake, which holds its remaining bytes.
     place: usize,
     head: Vec<u8>,
@@ -37,22 +37,22 @@ struct Rest {
 
 pub(super) struct Rx {
     socket: Arc<Socket>,
-    intake: Intake,
+    vectors: RxVectors,
     /// Frames of the last system call beyond the number that the caller asked for, because a super-frame can become
     /// more packets. First come the remaining segments of a super-frame, then frames; `first_held` is the first frame's
     /// index in the intake.
-    rest: Option<Rest>,
+    pending: Option<PartialSuperFrame>,
     hold: Tail<Packet>,
     held: Head<Packet>,
     first_held: usize,
-    /// Number of frames to make room for first: a little more than arrived last time, so that an empty poll does not
-    /// take and give back a burst of buffers.
-    guess: usize,
-    /// True if super-frames are wanted whole.
-    carries: bool,
-    /// True if no buffer was free last time. Frames then wait in the kernel, which counts the ones it drops. The
-    /// counter here counts how often buffers run out, not the attempts.
-    short: bool,
+    /// Number of buffers to allocate before a poll: a little more than the frames of the last poll, so that an empty
+    /// poll does not allocate and free a burst of buffers.
+    expected_frames: usize,
+    /// True if super-frames are delivered unsegmented.
+    delivers_super_frames: bool,
+    /// True if no buffer was free in the last poll. Frames then wait in the kernel, which counts its drops. The counter
+    /// here counts how often buffers have run out, not failed polls.
+    no_buffers: bool,
     counts: Arc<Counts<6>>,
 }
 
@@ -61,19 +61,19 @@ impl Rx {
         let (hold, held) = ring(BURST);
         Rx {
             socket,
-            intake: Intake::new(),
-            rest: None,
+            vectors: RxVectors::new(),
+            pending: None,
             hold,
             held,
             first_held: 0,
-            guess: 4,
-            carries: false,
-            short: false,
+            expected_frames: 4,
+            delivers_super_frames: false,
+            no_buffers: false,
             counts,
         }
     }
 
-    /// Receives up to `ask` frames in one system call, when nothing is left of the last one. Appends packets until
+    /// Receives up to `ask` frames in one system call; no frame of the last call may be left. Appends packets until
     /// `into` has `limit` of them, and holds the other frames. Returns the number of frames.
     fn burst(&mut self, into: &mut Batch, limit: usize, ask: usize) -> usize {
         let mut rooms = [const { None }; BURST];
@@ -87,11 +87,11 @@ impl Rx {
             let all = packet.tailroom();
             packet.put(all);
         }
-        if short && !self.short {
+        if short && !self.no_buffers {
             self.counts.at(NO_BUFFER).add(1);
         }
-        self.short = short;
-        let n = match self.intake.receive(self.socket.fd.as_raw_fd(), &mut rooms) {
+        self.no_buffers = short;
+        let n = match self.vectors.receive(self.socket.fd.as_raw_fd(), &mut rooms) {
             Ok(n) => n,
             Err(e) => {
                 // The watcher handles an interface that is down or gone.
@@ -117,13 +117,13 @@ impl Rx {
 
     /// Makes packets of the frames held since the last system call, until `into` has `limit` of them. Returns true if
     /// none is left.
-    fn go_on(&mut self, into: &mut Batch, limit: usize) -> bool {
-        if let Some(mut rest) = self.rest.take()
+    fn take_held(&mut self, into: &mut Batch, limit: usize) -> bool {
+        if let Some(mut rest) = self.pending.take()
             && !self.segments(&mut rest.cut, (rest.place, &rest.head), into, limit)
         {
-            self.rest = Some(rest);
+            self.pending = Some(rest);
         }
-        while self.rest.is_none() && into.len() < limit {
+        while self.pending.is_none() && into.len() < limit {
             let mut next = None;
             if self.held.pop_each(1, |packet| next = Some(packet)) == 0 {
                 return true;
@@ -139,11 +139,13 @@ impl Rx {
 
     /// Makes a received frame into packets.
     fn frame(&mut self, place: usize, mut packet: Packet, into: &mut Batch, limit: usize) {
-        let message = self.intake.message(place);
+        let message = self.vectors.message(place);
         let room = packet.len();
-        let beyond = self.intake.beyond(place, message.len.saturating_sub(room));
+        let overflow = self
+            .vectors
+            .overflow_of(place, message.len.saturating_sub(room));
         packet.truncate(message.len);
-        if message.truncated || (!message.vnet.is_gso() && !beyond.is_empty()) {
+        if message.truncated || (!message.vnet.is_gso() && !overflow.is_empty()) {
             return self.counts.at(TOO_LONG).add(1);
         }
         if !message.vnet.is_gso() {
@@ -153,12 +155,12 @@ impl Rx {
                 None => self.counts.at(BAD_OFFLOAD).add(1),
             };
         }
-        let len = packet.len() + beyond.len();
-        let whole = (self.carries && message.tag.is_none())
-            .then(|| offload::whole(&message.vnet, packet.data(), len, room))
+        let len = packet.len() + overflow.len();
+        let whole = (self.delivers_super_frames && message.tag.is_none())
+            .then(|| offload::super_frame_shape(&message.vnet, packet.data(), len, room))
             .flatten();
         if let Some(shape) = whole {
-            match joined(packet, beyond) {
+            match joined(packet, overflow) {
                 Ok(mut whole) => {
                     whole.set_super_frame(&shape, message.vnet.segment);
                     return match describe(whole, &message) {
@@ -169,12 +171,12 @@ impl Rx {
                 Err(head) => packet = head,
             }
         }
-        match Cut::new(&message.vnet, packet.data(), beyond.len()) {
+        match Segmenter::new(&message.vnet, packet.data(), overflow.len()) {
             Ok(mut cut) => {
                 let head = packet.data();
                 if !self.segments(&mut cut, (place, head), into, limit) {
                     let head = head.to_vec();
-                    self.rest = Some(Rest { cut, place, head });
+                    self.pending = Some(PartialSuperFrame { cut, place, head });
                 }
             }
             Err(why) => self.counts.at(reason(why)).add(1),
@@ -185,16 +187,16 @@ impl Rx {
     /// finished.
     fn segments(
         &self,
-        cut: &mut Cut,
+        cut: &mut Segmenter,
         (place, head): (usize, &[u8]),
         into: &mut Batch,
         limit: usize,
     ) -> bool {
-        let message = self.intake.message(place);
-        let beyond = message.len.saturating_sub(head.len());
-        let beyond = self.intake.beyond(place, beyond);
+        let message = self.vectors.message(place);
+        let overflow = message.len.saturating_sub(head.len());
+        let overflow = self.vectors.overflow_of(place, overflow);
         while into.len() < limit {
-            match cut.next(head, beyond) {
+            match cut.next(head, overflow) {
                 Ok(Some(segment)) => match describe(segment, &message) {
                     Some(segment) => into.push(segment),
                     None => self.counts.at(BAD_OFFLOAD).add(1),
@@ -220,11 +222,11 @@ fn reason(why: CutError) -> usize {
 }
 
 /// Joins a super-frame in one large buffer; if none is free, returns the head unchanged.
-fn joined(head: Packet, beyond: &[u8]) -> Result<Packet, Packet> {
-    if beyond.is_empty() {
+fn joined(head: Packet, overflow: &[u8]) -> Result<Packet, Packet> {
+    if overflow.is_empty() {
         return Ok(head);
     }
-    let len = head.len() + beyond.len();
+    let len = head.len() + overflow.len();
     let Some(mut packet) = Packet::large_if_many(len) else {
         return Err(head);
     };
@@ -233,7 +235,7 @@ fn joined(head: Packet, beyond: &[u8]) -> Result<Packet, Packet> {
     };
     let (first, rest) = room.split_at_mut(head.len());
     first.copy_from_slice(head.data());
-    rest.copy_from_slice(beyond);
+    rest.copy_from_slice(overflow);
     Ok(packet)
 }
 
@@ -257,31 +259,31 @@ impl Rx {
     fn take(&mut self, into: &mut Batch, max: usize) -> usize {
         let before = into.len();
         let limit = before + max;
-        let mut ask = match self.go_on(into, limit) {
-            true => self.guess.min(max).min(BURST),
+        let mut ask = match self.take_held(into, limit) {
+            true => self.expected_frames.min(max).min(BURST),
             false => 0,
         };
         while ask > 0 {
             let got = self.burst(into, limit, ask);
-            if got < ask || self.rest.is_some() {
+            if got < ask || self.pending.is_some() {
                 break;
             }
             ask = limit.saturating_sub(into.len()).min(BURST);
         }
         let received = into.len() - before;
-        self.guess = received + 4;
+        self.expected_frames = received + 4;
         received
     }
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
-        self.carries = false;
+        self.delivers_super_frames = false;
         self.take(into, max)
     }
 
     fn receive_whole(&mut self, into: &mut Batch, max: usize) -> usize {
-        self.carries = true;
+        self.delivers_super_frames = true;
         self.take(into, max)
     }
 

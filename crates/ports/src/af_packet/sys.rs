@@ -13,9 +13,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// Number of frames moved by one system call.
 pub(super) const BURST: usize = 32;
 /// Number of bytes of a super-frame that may lie beyond the packet buffer: 64 KiB of IP and link headers.
-const OVERFLOW: usize = 65_536 + 64;
+const OVERFLOW_BYTES: usize = 65_536 + 64;
 const PACKET_FANOUT_FLAG_UNIQUEID: c_int = 0x2000;
-/// A group has a hook of its own, for which the sockets' PACKET_IGNORE_OUTGOING does not count.
+/// Flag of a fan-out group: a group has a separate hook, to which the sockets' PACKET_IGNORE_OUTGOING does not apply.
 const PACKET_FANOUT_FLAG_IGNORE_OUTGOING: c_int = 0x4000;
 const TP_STATUS_VLAN_VALID: u32 = 1 << 4;
 const TP_STATUS_VLAN_TPID_VALID: u32 = 1 << 6;
@@ -49,7 +49,7 @@ pub(super) fn tx_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Ties a socket to an interface; it gets frames of all protocols if `receives` is true.
+/// Binds a socket to an interface; it gets frames of all protocols if `receives` is true.
 pub(super) fn bind(socket: &OwnedFd, index: c_int, receives: bool) -> io::Result<()> {
     let protocol = if receives {
         (libc::ETH_P_ALL as u16).to_be()
@@ -131,7 +131,7 @@ pub(super) fn take_drops(socket: &OwnedFd) -> u64 {
     }
 }
 
-/// Room for one control message with [`tpacket_auxdata`].
+/// Buffer for one control message with [`tpacket_auxdata`].
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control([u8; 64]);
@@ -140,18 +140,18 @@ struct Control([u8; 64]);
 pub(super) struct Message {
     /// Number of bytes of the frame that were stored.
     pub(super) len: usize,
-    /// True if the frame was longer than all the room.
+    /// True if the frame was longer than packet buffer and overflow area.
     pub(super) truncated: bool,
     /// `PACKET_HOST`, `PACKET_BROADCAST` ...
     pub(super) kind: u8,
     pub(super) vnet: VnetHeader,
-    /// VLAN tag that the kernel took out of the frame: protocol and control information.
+    /// VLAN tag that the kernel removed from the frame: TPID and TCI.
     pub(super) tag: Option<(u16, u16)>,
 }
 
 /// The vectors of `recvmmsg`: per frame an address, a virtio-net header, the packet's own buffer, an
 /// overflow area and auxiliary data.
-pub(super) struct Intake {
+pub(super) struct RxVectors {
     names: Box<[sockaddr_ll; BURST]>,
     controls: Box<[Control; BURST]>,
     vnets: Box<[[u8; VNET_LEN]; BURST]>,
@@ -162,22 +162,22 @@ pub(super) struct Intake {
 
 // SAFETY: the raw pointers in `parts` and `messages` lead only to the other boxes of the same
 // value, which move with it, and to packet buffers that are set anew before each use.
-unsafe impl Send for Intake {}
+unsafe impl Send for RxVectors {}
 
-impl Intake {
-    pub(super) fn new() -> Intake {
+impl RxVectors {
+    pub(super) fn new() -> RxVectors {
         // SAFETY: all-zero bytes are valid for these C structures (null pointers, zero lengths).
         let (names, parts, messages) = unsafe { (zeroed(), zeroed(), zeroed()) };
-        let mut intake = Intake {
+        let mut intake = RxVectors {
             names: Box::new(names),
             controls: Box::new([Control([0; 64]); BURST]),
             vnets: Box::new([[0; VNET_LEN]; BURST]),
             // The memory is written with ones: for zeros, the system would map pages only by later faults of a worker.
-            overflow: vec![!0; OVERFLOW * BURST].into_boxed_slice(),
+            overflow: vec![!0; OVERFLOW_BYTES * BURST].into_boxed_slice(),
             parts: Box::new(parts),
             messages: Box::new(messages),
         };
-        let overflow = intake.overflow.chunks_exact_mut(OVERFLOW);
+        let overflow = intake.overflow.chunks_exact_mut(OVERFLOW_BYTES);
         for (i, area) in overflow.enumerate() {
             let parts = &mut intake.parts[i];
             parts[0] = iovec {
@@ -186,7 +186,7 @@ impl Intake {
             };
             parts[2] = iovec {
                 iov_base: area.as_mut_ptr().cast(),
-                iov_len: OVERFLOW,
+                iov_len: OVERFLOW_BYTES,
             };
             let header = &mut intake.messages[i].msg_hdr;
             header.msg_name = std::ptr::from_mut(&mut intake.names[i]).cast();
@@ -245,9 +245,9 @@ impl Intake {
     }
 
     /// The `len` bytes of the frame at place `i` that the packet buffer had no room for.
-    pub(super) fn beyond(&self, i: usize, len: usize) -> &[u8] {
-        let area = &self.overflow[i * OVERFLOW..][..OVERFLOW];
-        &area[..len.min(OVERFLOW)]
+    pub(super) fn overflow_of(&self, i: usize, len: usize) -> &[u8] {
+        let area = &self.overflow[i * OVERFLOW_BYTES..][..OVERFLOW_BYTES];
+        &area[..len.min(OVERFLOW_BYTES)]
     }
 
     fn tag(&self, i: usize) -> Option<(u16, u16)> {
@@ -278,16 +278,16 @@ impl Intake {
     }
 }
 
-/// Pieces of memory of one `sendmmsg`: of each message a virtio-net header with the headers of a super-frame, and its
-/// frames.
-const PIECES: usize = 4 * BURST;
+/// Maximum number of I/O vectors in one `sendmmsg`. Each message has one for the virtio-net header with the headers of
+/// a super-frame, and one for each frame.
+const IOVECS: usize = 4 * BURST;
 
 /// Parameters of sending frames.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(super) struct TxParameters {
     /// True if the interface takes super-frames made of frames.
     pub(super) merges: bool,
-    /// True if some may be super-frames already.
+    /// True if some frames may be super-frames already.
     pub(super) whole: bool,
     /// The longest frame that the interface takes. If segments of a super-frame are longer, the kernel reports no
     /// error.
@@ -295,9 +295,9 @@ pub(super) struct Way {
 }
 
 /// The vectors of `sendmmsg`.
-pub(super) struct Outlet {
+pub(super) struct TxVectors {
     heads: Box<[Head; BURST]>,
-    pieces: Box<[iovec; PIECES]>,
+    pieces: Box<[iovec; IOVECS]>,
     messages: Box<[mmsghdr; BURST]>,
     /// Frames of each message.
     frames: [usize; BURST],
@@ -305,13 +305,13 @@ pub(super) struct Outlet {
 
 // SAFETY: the raw pointers lead to the other boxes of the same value and to packet buffers that are
 // set anew before each use.
-unsafe impl Send for Outlet {}
+unsafe impl Send for TxVectors {}
 
-impl Outlet {
-    pub(super) fn new() -> Outlet {
+impl TxVectors {
+    pub(super) fn new() -> TxVectors {
         // SAFETY: all-zero bytes are valid for these C structures.
         let (pieces, messages) = unsafe { (zeroed(), zeroed()) };
-        Outlet {
+        TxVectors {
             heads: Box::new([Head::PLAIN; BURST]),
             pieces: Box::new(pieces),
             messages: Box::new(messages),
@@ -319,7 +319,7 @@ impl Outlet {
         }
     }
 
-    /// Sends frames without waiting. Returns how many of the first ones were taken, at least one.
+    /// Sends frames without waiting. Returns the number of sent frames, counted from the front, at least one.
     ///
     /// # Errors
     /// The kernel's, with the number of frames at the front that it concerns.
@@ -327,18 +327,18 @@ impl Outlet {
         &mut self,
         fd: RawFd,
         frames: impl Iterator<Item = &'a Packet> + Clone,
-        way: Way,
+        way: TxParameters,
     ) -> Result<usize, (io::Error, usize)> {
         let mut left = frames.peekable();
         let (mut n, mut used) = (0, 0);
-        while n < BURST && used + 2 <= PIECES && left.peek().is_some() {
+        while n < BURST && used + 2 <= IOVECS && left.peek().is_some() {
             let head = &mut self.heads[n];
             let is_whole = |packet: &Packet| way.whole && packet.is_super_frame();
             let run = match left.peek() {
                 Some(packet) if is_whole(packet) => usize::from(head.carry(packet, way.longest)),
                 Some(packet) if way.merges && packet.len() <= way.longest => {
                     // A frame takes one piece, and the headers another.
-                    let some = left.clone().take(PIECES - used - 1);
+                    let some = left.clone().take(IOVECS - used - 1);
                     head.merge(some.take_while(|p| !is_whole(p)).map(Packet::data))
                 }
                 _ => head.merge([].into_iter()),

@@ -1,6 +1,6 @@
 //! The sending side of a Linux interface.
 
-use super::sys::{Outlet, Way};
+use super::sys::{TxParameters, TxVectors};
 use super::{Shared, Socket};
 use crate::counts::Counts;
 use engine::packet::Batch;
@@ -18,7 +18,7 @@ const ERRORS: usize = 2;
 pub(super) struct Tx {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
-    outlet: Outlet,
+    vectors: TxVectors,
     /// True if the interface takes super-frames.
     merges: bool,
     counts: Arc<Counts<3>>,
@@ -29,17 +29,17 @@ impl Tx {
         Tx {
             socket,
             shared,
-            outlet: Outlet::new(),
+            vectors: TxVectors::new(),
             merges: true,
             counts,
         }
     }
 
     /// Counter under which a frame is dropped after this error; `None` if sending is to be tried again.
-    fn fate(&self, code: Option<i32>) -> Option<usize> {
+    fn drop_counter(&self, code: Option<i32>) -> Option<usize> {
         match code {
-            // The socket has no room now. While the link is down it never will have room, and old frames must not wait
-            // for the link.
+            // The socket has no room now. While the link is down it will not get any, and frames must not wait for the
+            // link.
             Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => {
                 (!self.shared.interface.link_up()).then_some(LINK_DOWN)
             }
@@ -58,15 +58,15 @@ impl Tx {
         let (mut done, mut sent) = (0, 0);
         while done < batch.len() {
             let (fd, left) = (self.socket.fd.as_raw_fd(), batch.iter().skip(done));
-            let way = Way {
+            let parameters = TxParameters {
                 merges: self.merges,
                 whole,
                 longest,
             };
-            match self.outlet.send(fd, left, way) {
+            match self.vectors.send(fd, left, parameters) {
                 // A partial count: the next frame met an error, which the next call reports.
                 Ok(n) => done += n,
-                Err((e, frames)) => match self.fate(e.raw_os_error()) {
+                Err((e, frames)) => match self.drop_counter(e.raw_os_error()) {
                     // With several frames at once, the error concerns no single frame: the kernel does not support
                     // merged frames.
                     Some(TOO_LONG | ERRORS) if frames > 1 => self.merges = false,

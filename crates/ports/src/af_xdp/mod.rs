@@ -14,64 +14,64 @@
 //! DPDK's driver of the same name is not used: it takes all frames away from the kernel, wants hugepages, polls without
 //! sleep, and does not come back.
 
-mod plain;
 mod program;
 mod ring;
+mod rx_offloads;
 mod socket;
+mod socket_binding;
 mod sys;
-mod tie;
 
 use crate::counts::Counts;
-use crate::end::{Current, End};
 use crate::events::Events;
-use crate::facts::Facts;
+use crate::interface_properties::Facts;
+use crate::ring_handover::{Current, End};
 use crate::scheme::Parts;
 use crate::sys as system;
 use crate::watch::{Watched, Watcher};
 use engine::packet::Batch;
 use engine::packet::anno::PacketType;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use socket::{Intake, Outlet, Socket};
+use socket::{RxSide, Socket, TxSide};
+use socket_binding::SocketBinding;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sync::Lock;
-use tie::Tie;
 
 /// Maximum number of queues of an interface.
-const MAX_QUEUES: usize = 64;
-/// Maximum number of frames in a ring, unless more are asked for.
-const FRAMES: u32 = 1024;
+const QUEUES_MAX: usize = 64;
+/// Default number of frames in a ring.
+const RING_FRAMES: u32 = 1024;
 /// Time for which polls continue after the last frame; the worker may sleep between them. The kernel keeps interrupts
 /// off for 200 us after each poll, and three times if nothing comes, so a sleeping worker would be woken later than it
 /// polls.
-const POLLED_ON: Duration = Duration::from_millis(2);
+const BUSY_POLL_TIME: Duration = Duration::from_millis(2);
 /// A frame's header and a VLAN tag, which the MTU does not count.
-const HEADERS: usize = 18;
+const HEADER_BYTES: usize = 18;
 
 /// State shared by the queues, the watcher and control.
 struct Shared {
     interface: Arc<Watched>,
     frames: u32,
-    rx: Vec<Arc<End<Intake>>>,
-    tx: Vec<Arc<End<Outlet>>>,
-    told: Lock<Told>,
+    rx: Vec<Arc<End<RxSide>>>,
+    tx: Vec<Arc<End<TxSide>>>,
+    state: Lock<ControlState>,
 }
 
 /// State that control reads.
 #[derive(Default)]
-struct Told {
+struct ControlState {
     sockets: Vec<Arc<Socket>>,
     /// Counts of closed sockets: frames dropped for lack of room, and frames that could not be sent.
-    before: (u64, u64),
+    closed_counts: (u64, u64),
     remarks: Vec<String>,
 }
 
-impl Told {
+impl ControlState {
     fn counted(&self) -> (u64, u64) {
         let each = self.sockets.iter().filter_map(|socket| socket.statistics());
-        each.fold(self.before, |(drops, errors), now| {
+        each.fold(self.closed_counts, |(drops, errors), now| {
             let full = now.rx_ring_full.unwrap_or(0);
             (drops + now.rx_dropped + full, errors + now.tx_invalid_descs)
         })
@@ -79,57 +79,59 @@ impl Told {
 }
 
 struct Rx {
-    current: Current<Intake>,
+    current: Current<RxSide>,
     interface: Arc<Watched>,
     counts: Arc<Counts<2>>,
-    /// True if the worker is to be woken, once it has asked since the last poll.
-    sleeps: Cell<Option<bool>>,
-    /// True if frames have arrived since the worker was about to sleep; and the time of that.
-    came: Cell<bool>,
-    quiet: Cell<Instant>,
-    /// The socket that was looked at last.
-    turn: usize,
+    /// Answer to the worker's last question, since the last poll, if a descriptor can wake it; `None` before the
+    /// question.
+    can_be_woken: Cell<Option<bool>>,
+    /// True if frames have arrived since the worker was about to sleep, and the time of the last arrival.
+    frames_arrived: Cell<bool>,
+    quiet_since: Cell<Instant>,
+    /// Index of the socket that was polled last.
+    last_socket: usize,
 }
 
 impl Rx {
     #[inline]
     fn burst(&mut self, into: &mut Batch, max: usize) -> usize {
-        if self.sleeps.take() == Some(true) {
-            system::clear(&self.current.end.kick);
+        if self.can_be_woken.take() == Some(true) {
+            system::clear(&self.current.end.change_event);
         }
         if self.current.follow()
             && let Err(e) = self.current.listen()
         {
             let text = format!("packets are looked for every now and then: {e}");
-            self.interface.say(&text);
+            self.interface.log(&text);
         }
         let sockets = self.current.all.len();
         let mut received = 0;
         for _ in 0..sockets {
             // The queue after the last one that filled a burst is first in the next poll.
-            self.turn = (self.turn + 1) % sockets;
+            self.last_socket = (self.last_socket + 1) % sockets;
             let left = max - received;
-            received += self.current.all[self.turn].receive(into, left, &self.counts);
+            received += self.current.all[self.last_socket].receive(into, left, &self.counts);
             if received == max {
                 break;
             }
         }
         if received > 0 {
-            self.came.set(true);
+            self.frames_arrived.set(true);
         }
         received
     }
 
     /// True if an interrupt would wake the worker in time.
     fn may_sleep(&self) -> bool {
-        if self.came.take() {
-            self.quiet.set(Instant::now());
+        if self.frames_arrived.take() {
+            self.quiet_since.set(Instant::now());
         }
         if self.current.is_behind() {
-            system::signal(&self.current.end.kick);
+            system::signal(&self.current.end.change_event);
         }
         let mut sockets = self.current.all.iter();
-        !sockets.any(Intake::receives_in_polls) || self.quiet.get().elapsed() >= POLLED_ON
+        !sockets.any(RxSide::receives_in_polls)
+            || self.quiet_since.get().elapsed() >= BUSY_POLL_TIME
     }
 }
 
@@ -148,19 +150,19 @@ impl RxQueue for Rx {
 
     fn wait_fd(&self) -> Option<RawFd> {
         // The caller queries twice, and the answers must be equal.
-        let sleeps = self.sleeps.get().unwrap_or_else(|| self.may_sleep());
-        self.sleeps.set(Some(sleeps));
+        let sleeps = self.can_be_woken.get().unwrap_or_else(|| self.may_sleep());
+        self.can_be_woken.set(Some(sleeps));
         sleeps.then(|| self.current.end.set.as_raw_fd())
     }
 
     fn fill(&self) -> Option<f64> {
-        let fills = self.current.all.iter().map(Intake::fill);
+        let fills = self.current.all.iter().map(RxSide::fill);
         fills.reduce(f64::max)
     }
 }
 
 struct Tx {
-    current: Current<Outlet>,
+    current: Current<TxSide>,
     interface: Arc<Watched>,
     counts: Arc<Counts<3>>,
 }
@@ -168,7 +170,7 @@ struct Tx {
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         self.current.follow();
-        let longest = self.interface.mtu() + HEADERS;
+        let longest = self.interface.mtu() + HEADER_BYTES;
         match self.current.all.first_mut() {
             Some(outlet) if self.interface.link_up() => {
                 let sent = outlet.send(batch, refused, longest, &self.counts);
@@ -201,7 +203,7 @@ impl Port for AfXdp {
     fn info(&self) -> PortInfo {
         let mut info = self.shared.interface.info(&self.info);
         info.remarks
-            .extend(self.shared.told.lock().remarks.iter().cloned());
+            .extend(self.shared.state.lock().remarks.iter().cloned());
         info
     }
 
@@ -214,7 +216,7 @@ impl Port for AfXdp {
     }
 
     fn counters(&self) -> Vec<PortCounter> {
-        let (drops, errors) = self.shared.told.lock().counted();
+        let (drops, errors) = self.shared.state.lock().counted();
         let mut all = vec![
             ("link_changes", None, self.shared.interface.changes.get()),
             ("kernel_drops", None, drops),
@@ -232,9 +234,9 @@ impl Port for AfXdp {
 pub(crate) fn info(name: &str, facts: &Facts) -> PortInfo {
     let (rx, tx) = facts.channels;
     let mut info = PortInfo {
-        max_rx_queues: rx.min(MAX_QUEUES),
-        max_tx_queues: tx.min(MAX_QUEUES),
-        ..facts.info(name, "af_xdp", MAX_QUEUES)
+        max_rx_queues: rx.min(QUEUES_MAX),
+        max_tx_queues: tx.min(QUEUES_MAX),
+        ..facts.info(name, "af_xdp", QUEUES_MAX)
     };
     if facts.leaves_checksums() {
         info.remarks.push(format!(
@@ -265,7 +267,7 @@ pub(crate) fn open(
 ) -> Result<Parts, String> {
     let failed = |e: std::io::Error| format!("cannot open af_xdp:{name}: {e}");
     let frames = match request.descriptors {
-        0 => FRAMES,
+        0 => RING_FRAMES,
         asked => asked.next_power_of_two().clamp(64, 1 << 14) as u32,
     };
     let rx: std::io::Result<Vec<_>> = (0..request.rx_queues).map(|_| End::new()).collect();
@@ -275,9 +277,9 @@ pub(crate) fn open(
         frames,
         rx: rx.map_err(failed)?,
         tx: tx.map_err(failed)?,
-        told: Lock::default(),
+        state: Lock::default(),
     });
-    let mut tie = Tie::new(&shared).map_err(|e| tie::explain(name, &e))?;
+    let mut tie = SocketBinding::new(&shared).map_err(|e| socket_binding::explain(name, &e))?;
     let watcher = Watcher::start(&shared.interface, move |now| tie.follow(now))?;
     let interface = &shared.interface;
     let counts = shared.rx.iter().map(|_| Counts::new(socket::RX_NAMES));
@@ -289,10 +291,10 @@ pub(crate) fn open(
             current: Current::new(end),
             interface: Arc::clone(interface),
             counts: Arc::clone(counts),
-            sleeps: Cell::new(None),
-            came: Cell::new(false),
-            quiet: Cell::new(Instant::now()),
-            turn: 0,
+            can_be_woken: Cell::new(None),
+            frames_arrived: Cell::new(false),
+            quiet_since: Cell::new(Instant::now()),
+            last_socket: 0,
         }) as Box<dyn RxQueue>
     });
     let tx = shared.tx.iter().zip(&tx_counts).map(|(end, counts)| {

@@ -6,10 +6,10 @@
 use std::net::IpAddr;
 
 /// Number of bytes of an address in the map of the kernel's addresses; IPv4 addresses are mapped (RFC 4291, 2.5.5.2).
-pub(super) const KEY: usize = 16;
+pub(super) const KEY_BYTES: usize = 16;
 
 /// An address in the form of the map's keys.
-pub(super) fn key(address: IpAddr) -> [u8; KEY] {
+pub(super) fn key(address: IpAddr) -> [u8; KEY_BYTES] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
@@ -187,7 +187,7 @@ impl Program {
 }
 
 /// A 16-bit number in network byte order, as a load from a frame returns it.
-fn half(number: u16) -> i32 {
+fn network_order(number: u16) -> i32 {
     u16::from_ne_bytes(number.to_be_bytes()).into()
 }
 
@@ -204,9 +204,9 @@ pub(super) fn text(addresses: i32, sockets: i32) -> Vec<[u8; 8]> {
     p.store_value(-12, 0);
     p.store_value(-8, i32::from_ne_bytes([0, 0, 0xff, 0xff]));
     p.load(HALF, R1, FRAME, TYPE);
-    p.if_is(R1, half(0x0806), Label::Arp);
-    p.if_is(R1, half(0x86dd), Label::V6);
-    p.if_not(R1, half(0x0800), Label::Port);
+    p.if_is(R1, network_order(0x0806), Label::Arp);
+    p.if_is(R1, network_order(0x86dd), Label::V6);
+    p.if_not(R1, network_order(0x0800), Label::Port);
     p.has(14 + 20);
     p.take(1, V4_TO);
     p.jump(0x05, 0, 0, 0, Label::LookUp);
@@ -220,7 +220,7 @@ pub(super) fn text(addresses: i32, sockets: i32) -> Vec<[u8; 8]> {
         (ARP_KIND + 4, 0x0604),
     ] {
         p.load(HALF, R1, FRAME, at);
-        p.if_not(R1, half(number), Label::Port);
+        p.if_not(R1, network_order(number), Label::Port);
     }
     p.take(1, ARP_TARGET);
     p.jump(0x05, 0, 0, 0, Label::LookUp);
@@ -246,7 +246,7 @@ pub(super) fn text(addresses: i32, sockets: i32) -> Vec<[u8; 8]> {
     p.label(Label::LookUp);
     p.map(R1, addresses);
     p.copy(R2, STACK);
-    p.add(R2, -(KEY as i32));
+    p.add(R2, -(KEY_BYTES as i32));
     p.call(MAP_LOOKUP);
     p.if_is(R0, 0, Label::Port);
     p.set(R0, XDP_PASS);

@@ -11,7 +11,7 @@ pub(super) struct Ring {
     region: Region,
     at: XdpRingOffset,
     size: u32,
-    /// Length of a place in bytes.
+    /// Size of an entry in bytes.
     step: usize,
     /// Index of the next entry of this end, published or not.
     next: u32,
@@ -19,20 +19,20 @@ pub(super) struct Ring {
 
 /// A part of a frame in the memory of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct Descriptor {
     pub(super) address: u64,
     pub(super) bytes: usize,
     /// True if the frame has more parts, which follow.
-    pub(super) goes_on: bool,
+    pub(super) continued: bool,
 }
 
 /// Entry size in bytes: of the fill and completion rings (an address), and of the receive and transmit rings (a
 /// descriptor).
 pub(super) const ADDRESS: usize = 8;
-pub(super) const PIECE: usize = 16;
+pub(super) const DESCRIPTOR_BYTES: usize = 16;
 
 impl Ring {
-    /// A ring of `size` places, a power of two, of `step` bytes each.
+    /// Maps a ring of `size` entries, a power of two, of `step` bytes each.
     ///
     /// # Errors
     /// The kernel cannot map the ring.
@@ -73,37 +73,37 @@ impl Ring {
         flags.is_none_or(|flags| flags & libc::XDP_RING_NEED_WAKEUP != 0)
     }
 
-    /// Places free to put something in.
+    /// Number of free entries of the producer.
     #[inline]
-    pub(super) fn room(&self) -> usize {
+    pub(super) fn free_slots(&self) -> usize {
         self.size.saturating_sub(self.waiting()) as usize
     }
 
-    /// Places that were put in and not taken out.
+    /// Number of entries that the producer has filled and the consumer has not taken.
     #[inline]
     pub(super) fn waiting(&self) -> u32 {
         self.next
             .wrapping_sub(self.number(self.at.consumer).load(Acquire))
     }
 
-    /// Puts an address in, where there is room.
+    /// Adds an address. There must be a free entry.
     #[inline]
-    pub(super) fn put(&mut self, address: u64) {
+    pub(super) fn push(&mut self, address: u64) {
         let place = self.place(self.next);
         self.region.long(place).store(address, Relaxed);
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Puts a part of a frame in, where there is room.
+    /// Adds a descriptor. There must be a free entry.
     #[inline]
-    pub(super) fn put_piece(&mut self, piece: Piece) {
+    pub(super) fn put_piece(&mut self, piece: Descriptor) {
         let place = self.place(self.next);
-        let more = if piece.goes_on {
+        let more = if piece.continued {
             libc::XDP_PKT_CONTD
         } else {
             0
         };
-        self.put(piece.address);
+        self.push(piece.address);
         let bytes = piece.bytes as u32;
         self.region.word(place + 8).store(bytes, Relaxed);
         self.region.word(place + 12).store(more, Relaxed);
@@ -115,14 +115,14 @@ impl Ring {
         self.number(self.at.producer).store(self.next, Release);
     }
 
-    /// Places that can be taken out.
+    /// Number of filled entries for the consumer.
     #[inline]
     pub(super) fn filled(&self) -> u32 {
         let put = self.number(self.at.producer).load(Acquire);
         put.wrapping_sub(self.next).min(self.size)
     }
 
-    /// Takes an address out, where there is one.
+    /// Takes an address. There must be a filled entry.
     #[inline]
     pub(super) fn take(&mut self) -> u64 {
         let place = self.place(self.next);
@@ -130,22 +130,22 @@ impl Ring {
         self.region.long(place).load(Relaxed)
     }
 
-    /// Takes a part of a frame out, where there is one.
+    /// Takes a descriptor. There must be a filled entry.
     #[inline]
-    pub(super) fn take_piece(&mut self) -> Piece {
+    pub(super) fn take_piece(&mut self) -> Descriptor {
         let piece = self.peek(0);
         self.next = self.next.wrapping_add(1);
         piece
     }
 
-    /// The piece of a frame that lies `ahead` entries on.
+    /// Descriptor `ahead` entries after the next one, without taking it.
     #[inline]
-    pub(super) fn peek(&self, ahead: u32) -> Piece {
+    pub(super) fn peek(&self, ahead: u32) -> Descriptor {
         let place = self.place(self.next.wrapping_add(ahead));
-        Piece {
+        Descriptor {
             address: self.region.long(place).load(Relaxed),
             bytes: self.region.word(place + 8).load(Relaxed) as usize,
-            goes_on: self.region.word(place + 12).load(Relaxed) & libc::XDP_PKT_CONTD != 0,
+            continued: self.region.word(place + 12).load(Relaxed) & libc::XDP_PKT_CONTD != 0,
         }
     }
 
@@ -172,33 +172,33 @@ mod tests {
     fn both() -> (Ring, Ring) {
         let memory = Region::new("ring", 4096).expect("memory");
         let file = memory.file().expect("its file");
-        let end = || Ring::map(file, 0, AT, SIZE, PIECE).expect("a mapping");
+        let end = || Ring::map(file, 0, AT, SIZE, DESCRIPTOR_BYTES).expect("a mapping");
         (end(), end())
     }
 
     #[test]
     fn pieces_come_out_as_they_were_put_in_however_often_the_ring_is_full() {
         let (mut ours, mut theirs) = both();
-        // Numbers of places wrap like those of real rings, only sooner.
+        // Indices wrap as in real rings, only sooner.
         for ring in [&mut ours, &mut theirs] {
             ring.next = u32::MAX - 5;
         }
         ours.publish();
         theirs.release();
         for round in 0..10u64 {
-            let pieces: Vec<Piece> = (0..u64::from(SIZE))
-                .map(|n| Piece {
+            let pieces: Vec<Descriptor> = (0..u64::from(SIZE))
+                .map(|n| Descriptor {
                     address: round * 100 + n,
                     bytes: n as usize + 1,
-                    goes_on: n % 2 == 0,
+                    continued: n % 2 == 0,
                 })
                 .collect();
-            assert_eq!((ours.room(), theirs.filled()), (4, 0));
+            assert_eq!((ours.free_slots(), theirs.filled()), (4, 0));
             pieces.iter().for_each(|&piece| ours.put_piece(piece));
-            assert_eq!((ours.room(), theirs.filled()), (0, 0), "not told yet");
+            assert_eq!((ours.free_slots(), theirs.filled()), (0, 0), "not told yet");
             ours.publish();
             assert_eq!((theirs.filled(), theirs.peek(3)), (4, pieces[3]));
-            let taken: Vec<Piece> = (0..SIZE).map(|_| theirs.take_piece()).collect();
+            let taken: Vec<Descriptor> = (0..SIZE).map(|_| theirs.take_piece()).collect();
             assert_eq!((taken, ours.waiting()), (pieces, 4));
             theirs.release();
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_without_flags_is_always_told() {
+    fn ring_without_flags_always_needs_a_call() {
         let memory = Region::new("ring", 4096).expect("memory");
         let at = XdpRingOffset { flags: None, ..AT };
         let ring = Ring::map(memory.file().expect("its file"), 0, at, SIZE, ADDRESS);

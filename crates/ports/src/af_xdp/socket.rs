@@ -1,13 +1,13 @@
 //! A socket of one queue, with its memory and its rings: the end that receives and the end that sends, which may belong
 //! to two workers.
 
-use super::ring::{ADDRESS, PIECE, Piece, Ring};
+use super::ring::{ADDRESS, DESCRIPTOR_BYTES, Descriptor, Ring};
 use super::sys;
 use crate::counts::Counts;
-use crate::end::Given;
 use crate::region::Region;
+use crate::ring_handover::QueueResource;
 use engine::packet::{Batch, Packet};
-use engine::port::{Fate, offer_each};
+use engine::port::{TxOutcome, offer_each};
 use rustix::net::sockopt;
 use rustix::net::xdp::{
     SocketAddrXdp, SocketAddrXdpFlags, XDP_PGOFF_RX_RING, XDP_PGOFF_TX_RING,
@@ -30,12 +30,13 @@ pub(super) const TX_TOO_LONG: usize = 0;
 pub(super) const TX_LINK_DOWN: usize = 1;
 pub(super) const TX_ERRORS: usize = 2;
 
-/// Number of frames whose bytes are fetched ahead.
-const AHEAD: u32 = 4;
-/// Number of unsuccessful calls for one batch after which the watcher sends the rest when the device has room.
-const TRIES: usize = 64;
+/// Number of frames whose bytes are prefetched.
+const PREFETCH_FRAMES: u32 = 4;
+/// Number of failed send calls for one batch, after which the watcher sends the remaining frames when the device has
+/// room.
+const SEND_TRIES: usize = 64;
 /// Shortest frame: its header (IEEE 802.3 without the padding).
-const SHORTEST: usize = 14;
+const FRAME_LEN_MIN: usize = 14;
 
 /// State shared by both ends and control.
 pub(super) struct Socket {
@@ -58,7 +59,7 @@ impl Socket {
 
 /// Parameters of a socket.
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct SocketConfig {
     pub(super) interface: i32,
     pub(super) queue: u32,
     /// Number of frames of each ring, a power of two.
@@ -70,34 +71,34 @@ pub(super) struct Wish {
 }
 
 /// The receiving end of a socket.
-pub(super) struct Intake {
+pub(super) struct RxSide {
     pub(super) socket: Arc<Socket>,
-    filled: Ring,
-    empty: Ring,
-    /// True if no buffer was free last time: frames then wait in the ring.
-    short: bool,
+    rx_ring: Ring,
+    fill_ring: Ring,
+    /// True if no buffer was free in the last poll: frames then wait in the ring.
+    no_buffers: bool,
 }
 
 /// The sending end of a socket.
-pub(super) struct Outlet {
+pub(super) struct TxSide {
     pub(super) socket: Arc<Socket>,
-    full: Ring,
-    sent: Ring,
-    free: Vec<u64>,
+    tx_ring: Ring,
+    completion_ring: Ring,
+    free_buffers: Vec<u64>,
 }
 
 /// A socket with the ends that were wished.
 pub(super) struct Ends {
     pub(super) socket: Arc<Socket>,
-    pub(super) intake: Option<Intake>,
-    pub(super) outlet: Option<Outlet>,
+    pub(super) rx: Option<RxSide>,
+    pub(super) tx: Option<TxSide>,
 }
 
 /// Opens a socket.
 ///
 /// # Errors
 /// The kernel refuses the socket, its memory or its rings.
-pub(super) fn open(wish: Wish) -> io::Result<Ends> {
+pub(super) fn open(wish: SocketConfig) -> io::Result<Ends> {
     // Kernels before 6.6 do not support frames in several parts here.
     let whole = SocketAddrXdpFlags::XDP_USE_NEED_WAKEUP;
     if wish.takes_parts
@@ -108,7 +109,7 @@ pub(super) fn open(wish: Wish) -> io::Result<Ends> {
     open_as(wish, whole)
 }
 
-fn open_as(wish: Wish, flags: SocketAddrXdpFlags) -> io::Result<Ends> {
+fn open_as(wish: SocketConfig, flags: SocketAddrXdpFlags) -> io::Result<Ends> {
     let takes_parts = flags.contains(SocketAddrXdpFlags::XDP_USE_SG);
     // The kernel keeps room before a frame (XDP_PACKET_HEADROOM), 256 bytes, and a buffer is at most a page.
     let bytes = if takes_parts { 2048 } else { 4096 };
@@ -146,14 +147,14 @@ fn open_as(wish: Wish, flags: SocketAddrXdpFlags) -> io::Result<Ends> {
         ADDRESS,
     )?;
     let ring = |wished, from, at| match wished {
-        true => Ring::map(&fd, from, at, frames, PIECE).map(Some),
+        true => Ring::map(&fd, from, at, frames, DESCRIPTOR_BYTES).map(Some),
         false => Ok(None),
     };
     let filled = ring(wish.receives, XDP_PGOFF_RX_RING, places.rx)?;
     let full = ring(wish.sends, XDP_PGOFF_TX_RING, places.tx)?;
     let buffers = |from: usize| (from..from + count).map(move |i| (i * bytes) as u64);
     if wish.receives {
-        buffers(0).for_each(|address| empty.put(address));
+        buffers(0).for_each(|address| empty.push(address));
         empty.publish();
     }
     bind(
@@ -168,66 +169,62 @@ fn open_as(wish: Wish, flags: SocketAddrXdpFlags) -> io::Result<Ends> {
         takes_parts,
         receives_in_polls: AtomicBool::new(false),
     });
-    let intake = filled.map(|filled| Intake {
+    let rx = filled.map(|filled| RxSide {
         socket: Arc::clone(&socket),
-        filled,
-        empty,
-        short: false,
+        rx_ring: filled,
+        fill_ring: empty,
+        no_buffers: false,
     });
-    let outlet = full.map(|full| Outlet {
-        free: buffers(count).collect(),
+    let tx = full.map(|full| TxSide {
+        free_buffers: buffers(count).collect(),
         socket: Arc::clone(&socket),
-        full,
-        sent,
+        tx_ring: full,
+        completion_ring: sent,
     });
-    Ok(Ends {
-        socket,
-        intake,
-        outlet,
-    })
+    Ok(Ends { socket, rx, tx })
 }
 
-impl Given for Intake {
-    fn bell(&self) -> RawFd {
+impl QueueResource for RxSide {
+    fn wake_fd(&self) -> RawFd {
         self.socket.fd.as_raw_fd()
     }
 }
 
-impl Given for Outlet {
-    fn bell(&self) -> RawFd {
+impl QueueResource for TxSide {
+    fn wake_fd(&self) -> RawFd {
         self.socket.fd.as_raw_fd()
     }
 }
 
-impl Intake {
-    /// Receives at most `max` packets; how many.
+impl RxSide {
+    /// Receives at most `max` packets. Returns the number of packets.
     pub(super) fn receive(&mut self, into: &mut Batch, max: usize, counts: &Counts<2>) -> usize {
-        let mut filled = self.filled.filled();
+        let mut filled = self.rx_ring.filled();
         if filled == 0 {
-            if !self.receives_in_polls() && !self.empty.needs_call() {
+            if !self.receives_in_polls() && !self.fill_ring.needs_call() {
                 return 0;
             }
             sys::ask(&self.socket.fd);
-            filled = self.filled.filled();
+            filled = self.rx_ring.filled();
             if filled == 0 {
                 return 0;
             }
         }
         let before = into.len();
-        for ahead in 0..AHEAD.min(filled) {
+        for ahead in 0..PREFETCH_FRAMES.min(filled) {
             self.fetch(ahead);
         }
         while filled > 0 && into.len() - before < max {
             let Some(packet) = Packet::new() else {
-                if !self.short {
+                if !self.no_buffers {
                     counts.at(NO_BUFFER).add(1);
                 }
-                self.short = true;
+                self.no_buffers = true;
                 break;
             };
-            self.short = false;
-            if filled > AHEAD {
-                self.fetch(AHEAD);
+            self.no_buffers = false;
+            if filled > PREFETCH_FRAMES {
+                self.fetch(PREFETCH_FRAMES);
             }
             let (packet, pieces) = self.take(packet, filled);
             filled -= pieces;
@@ -236,8 +233,8 @@ impl Intake {
                 None => counts.at(TOO_LONG).add(1),
             }
         }
-        self.filled.release();
-        self.empty.publish();
+        self.rx_ring.release();
+        self.fill_ring.publish();
         into.len() - before
     }
 
@@ -248,11 +245,11 @@ impl Intake {
 
     /// Fill level of the ring, 0 to 1.
     pub(super) fn fill(&self) -> f64 {
-        f64::from(self.filled.filled()) / f64::from(self.filled.size())
+        f64::from(self.rx_ring.filled()) / f64::from(self.rx_ring.size())
     }
 
     fn fetch(&self, ahead: u32) {
-        let piece = self.filled.peek(ahead);
+        let piece = self.rx_ring.peek(ahead);
         self.socket.memory.prefetch(piece.address as usize);
     }
 
@@ -262,7 +259,7 @@ impl Intake {
         let mut pieces = 0;
         let mut fits = true;
         loop {
-            let piece = self.filled.take_piece();
+            let piece = self.rx_ring.take_piece();
             pieces += 1;
             let at = packet.len();
             fits = fits && piece.bytes <= packet.tailroom();
@@ -273,17 +270,18 @@ impl Intake {
             }
             // The piece has been copied, so its buffer is free again.
             let buffer = piece.address & !(self.socket.bytes as u64 - 1);
-            self.empty.put(buffer);
+            self.fill_ring.push(buffer);
             // The kernel puts in all parts of a frame or none.
-            if !piece.goes_on || pieces == filled {
+            if !piece.continued || pieces == filled {
                 return (fits.then_some(packet), pieces);
             }
         }
     }
 }
 
-impl Outlet {
-    /// Sends packets from the front of a batch, frames of at most `longest` bytes; how many were taken.
+impl TxSide {
+    /// Sends packets from the front of a batch, in frames of at most `longest` bytes. Returns the number of sent
+    /// packets.
     pub(super) fn send(
         &mut self,
         batch: &mut Batch,
@@ -297,7 +295,7 @@ impl Outlet {
             let before = batch.len();
             sent += offer_each(batch, refused, |packet| {
                 let frame = packet.data();
-                let drop_as = if frame.len() < SHORTEST {
+                let drop_as = if frame.len() < FRAME_LEN_MIN {
                     Some(TX_ERRORS)
                 } else if frame.len() > longest || !self.may_be(frame.len()) {
                     Some(TX_TOO_LONG)
@@ -307,13 +305,13 @@ impl Outlet {
                 match drop_as {
                     Some(counter) => {
                         counts.at(counter).add(1);
-                        Fate::Refused
+                        TxOutcome::Refused
                     }
-                    None if self.put(frame) => Fate::Sent,
-                    None => Fate::Stays,
+                    None if self.push_frame(frame) => TxOutcome::Sent,
+                    None => TxOutcome::NoRoom,
                 }
             });
-            self.full.publish();
+            self.tx_ring.publish();
             let moved = self.call();
             if batch.len() == before && !moved {
                 break;
@@ -326,24 +324,24 @@ impl Outlet {
         bytes <= self.socket.bytes || self.socket.takes_parts
     }
 
-    /// Puts a frame in; false if there is no room.
+    /// Adds a frame to the ring. Returns false if there is no room.
     #[inline]
-    fn put(&mut self, frame: &[u8]) -> bool {
+    fn push_frame(&mut self, frame: &[u8]) -> bool {
         let parts = frame.len().div_ceil(self.socket.bytes);
-        if parts > self.free.len() || parts > self.full.room() {
+        if parts > self.free_buffers.len() || parts > self.tx_ring.free_slots() {
             return false;
         }
         let mut left = parts;
         for part in frame.chunks(self.socket.bytes) {
-            let Some(address) = self.free.pop() else {
+            let Some(address) = self.free_buffers.pop() else {
                 return false;
             };
             left -= 1;
             self.socket.memory.write(address as usize, part);
-            self.full.put_piece(Piece {
+            self.tx_ring.put_piece(Descriptor {
                 address,
                 bytes: part.len(),
-                goes_on: left > 0,
+                continued: left > 0,
             });
         }
         true
@@ -352,27 +350,27 @@ impl Outlet {
     /// Takes back the buffers of sent frames.
     #[inline]
     fn reclaim(&mut self) {
-        let sent = self.sent.filled();
+        let sent = self.completion_ring.filled();
         if sent > 0 {
             for _ in 0..sent {
-                let address = self.sent.take();
-                self.free.push(address);
+                let address = self.completion_ring.take();
+                self.free_buffers.push(address);
             }
-            self.sent.release();
+            self.completion_ring.release();
         }
     }
 
     /// Makes the kernel send waiting frames; returns true if it took some.
     fn call(&mut self) -> bool {
-        let before = self.full.waiting();
+        let before = self.tx_ring.waiting();
         if before == 0 {
             return false;
         }
         let mut waiting = before;
-        let mut tries = TRIES;
-        while waiting > 0 && self.full.needs_call() && tries > 0 {
+        let mut tries = SEND_TRIES;
+        while waiting > 0 && self.tx_ring.needs_call() && tries > 0 {
             let result = sys::send(&self.socket.fd);
-            let now = self.full.waiting();
+            let now = self.tx_ring.waiting();
             match result {
                 Ok(()) => break,
                 Err(e) => match e.raw_os_error() {
@@ -387,11 +385,11 @@ impl Outlet {
             }
             waiting = now;
         }
-        self.full.waiting() < before
+        self.tx_ring.waiting() < before
     }
 
-    /// True if something waits that the device had no room for.
+    /// True if frames wait because the device had no room for them.
     pub(super) fn is_late(&self) -> bool {
-        self.full.needs_call() && self.full.waiting() > 0
+        self.tx_ring.needs_call() && self.tx_ring.waiting() > 0
     }
 }

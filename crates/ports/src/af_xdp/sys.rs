@@ -24,8 +24,8 @@ const HAS_FRAGS: u32 = 1 << 5;
 /// Flag for drivers without XDP (linux/if_link.h).
 const SKB_MODE: u32 = 1 << 1;
 
-/// Addresses that an interface may have in the kernel.
-const ADDRESSES: u32 = 4096;
+/// Maximum number of kernel addresses of an interface.
+const ADDRESSES_MAX: u32 = 4096;
 
 fn bpf<T>(command: c_int, attributes: &T) -> io::Result<c_int> {
     let pointer = std::ptr::from_ref(attributes);
@@ -125,13 +125,13 @@ pub(super) struct Filter {
     program: OwnedFd,
     addresses: OwnedFd,
     sockets: OwnedFd,
-    /// True if frames may have several parts, as where they are longer than a page.
+    /// True if frames may have several descriptors, as frames longer than a page do.
     pub(super) takes_parts: bool,
     /// The kernel's addresses that the map contains.
-    known: BTreeSet<IpAddr>,
+    kernel_addresses: BTreeSet<IpAddr>,
 }
 
-/// The program at an interface; it is taken off when this is dropped, and when the process ends.
+/// The attached program of an interface. It is detached when this value is dropped or the process ends.
 pub(super) struct Attached(#[expect(dead_code, reason = "held open")] OwnedFd);
 
 impl Filter {
@@ -140,7 +140,7 @@ impl Filter {
     /// # Errors
     /// The kernel refuses a map or the program.
     pub(super) fn new(queues: usize) -> io::Result<Filter> {
-        let addresses = map(MAP_HASH, program::KEY, ADDRESSES, NO_PREALLOC)?;
+        let addresses = map(MAP_HASH, program::KEY_BYTES, ADDRESSES_MAX, NO_PREALLOC)?;
         let sockets = map(MAP_XSK, 4, queues as u32, 0)?;
         let text = program::text(addresses.as_raw_fd(), sockets.as_raw_fd());
         let mut attributes = NewProgram {
@@ -164,7 +164,7 @@ impl Filter {
             addresses,
             sockets,
             takes_parts,
-            known: BTreeSet::new(),
+            kernel_addresses: BTreeSet::new(),
         })
     }
 
@@ -207,15 +207,22 @@ impl Filter {
     /// # Errors
     /// There are more addresses than the kernel's map holds.
     pub(super) fn leave(&mut self, addresses: &BTreeSet<IpAddr>) -> io::Result<()> {
-        let old: Vec<IpAddr> = self.known.difference(addresses).copied().collect();
+        let old: Vec<IpAddr> = self
+            .kernel_addresses
+            .difference(addresses)
+            .copied()
+            .collect();
         for address in old {
             delete(&self.addresses, &program::key(address))?;
-            self.known.remove(&address);
+            self.kernel_addresses.remove(&address);
         }
-        let new: Vec<IpAddr> = addresses.difference(&self.known).copied().collect();
+        let new: Vec<IpAddr> = addresses
+            .difference(&self.kernel_addresses)
+            .copied()
+            .collect();
         for address in new {
             set(&self.addresses, &program::key(address), 1)?;
-            self.known.insert(address);
+            self.kernel_addresses.insert(address);
         }
         Ok(())
     }

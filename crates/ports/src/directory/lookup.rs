@@ -1,8 +1,8 @@
 //! Meaning of a port's name: a shared port or link, a name that was given to a device, or a scheme.
 
 use super::Directory;
-use crate::joint::Joint;
-use crate::scheme::{Inner, Parts, Scheme, Site};
+use crate::scheme::{Inner, Parts, PortContext, Scheme};
+use crate::shared_port::SharedPart;
 use engine::port::{PortInfo, PortRequest};
 
 /// Look-up of names in a directory. A name may be given to a device around the port of the same name, as in
@@ -17,7 +17,7 @@ pub(super) struct Lookup<'d> {
 }
 
 /// A port that was found by its name.
-pub(super) struct Found<'n> {
+pub(super) struct FoundPort<'n> {
     /// Name of the device.
     pub(super) name: &'n str,
     pub(super) scheme: &'n dyn Scheme,
@@ -27,10 +27,10 @@ pub(super) struct Found<'n> {
     inner: Lookup<'n>,
 }
 
-impl Found<'_> {
-    fn site(&self) -> Site<'_> {
+impl FoundPort<'_> {
+    fn context(&self) -> PortContext<'_> {
         let directory = self.inner.directory;
-        Site {
+        PortContext {
             events: &directory.events,
             namespace: directory.namespace(),
             inner: &self.inner,
@@ -47,16 +47,16 @@ impl<'d> Lookup<'d> {
         }
     }
 
-    fn without_joints(self) -> Lookup<'d> {
+    fn without_shared_ports(self) -> Lookup<'d> {
         Lookup {
             has_joints: false,
             ..self
         }
     }
 
-    fn joint(&self, name: &str) -> Result<Option<Joint>, String> {
+    fn shared_part(&self, name: &str) -> Result<Option<SharedPart>, String> {
         match self.has_joints {
-            true => self.directory.joint(name),
+            true => self.directory.shared_part(name),
             false => Ok(None),
         }
     }
@@ -65,7 +65,7 @@ impl<'d> Lookup<'d> {
     ///
     /// # Errors
     /// The name's scheme is unknown; a sentence.
-    fn device<'n>(self, name: &'n str) -> Result<Found<'n>, String>
+    fn device<'n>(self, name: &'n str) -> Result<FoundPort<'n>, String>
     where
         'd: 'n,
     {
@@ -78,7 +78,7 @@ impl<'d> Lookup<'d> {
             device = given;
         }
         if let Some(devargs) = self.directory.vdevs.get(device) {
-            return Ok(Found {
+            return Ok(FoundPort {
                 name: device,
                 scheme: &self.directory.dpdk,
                 rest: devargs,
@@ -88,15 +88,15 @@ impl<'d> Lookup<'d> {
         let schemes = self.directory.schemes();
         let found = schemes
             .iter()
-            .find_map(|scheme| Some((*scheme, scheme.rest(device)?)));
+            .find_map(|scheme| Some((*scheme, scheme.strip_scheme(device)?)));
         let Some((scheme, rest)) = found else {
-            let forms: Vec<&str> = schemes.iter().map(|scheme| scheme.form()).collect();
+            let forms: Vec<&str> = schemes.iter().map(|scheme| scheme.name_syntax()).collect();
             return Err(format!(
                 "no kind of port has names such as {device}: there are {}",
                 forms.join(", ")
             ));
         };
-        Ok(Found {
+        Ok(FoundPort {
             name: device,
             scheme,
             rest,
@@ -106,15 +106,15 @@ impl<'d> Lookup<'d> {
 
     /// The port that uses a resource: for a port around another one, the inner port. `None` for a shared port, a link,
     /// or an unknown scheme.
-    pub(super) fn innermost<'n>(self, name: &'n str) -> Option<Found<'n>>
+    pub(super) fn innermost<'n>(self, name: &'n str) -> Option<FoundPort<'n>>
     where
         'd: 'n,
     {
-        let Ok(None) = self.joint(name) else {
+        let Ok(None) = self.shared_part(name) else {
             return None;
         };
         let found = self.device(name).ok()?;
-        match found.scheme.inside(found.rest) {
+        match found.scheme.inner_name(found.rest) {
             Some(inside) => found.inner.innermost(inside),
             None => Some(found),
         }
@@ -122,36 +122,40 @@ impl<'d> Lookup<'d> {
 
     /// True if the port keeps annotations with the packets sent to it.
     pub(super) fn keeps_annotations(self, name: &str) -> bool {
-        if let Ok(Some(Joint::Link(_))) = self.joint(name) {
+        if let Ok(Some(SharedPart::Link(_))) = self.shared_part(name) {
             return true; // packets count the links that they cross
         }
         let Ok(found) = self.device(name) else {
             return false;
         };
-        let inside = found.scheme.inside(found.rest);
+        let inside = found.scheme.inner_name(found.rest);
         found.scheme.keeps_annotations()
             || inside.is_some_and(|inside| found.inner.keeps_annotations(inside))
     }
 
     fn probe_device(self, name: &str) -> Result<PortInfo, String> {
         let found = self.device(name)?;
-        found.scheme.probe(found.rest, &found.site())
+        found.scheme.probe(found.rest, &found.context())
     }
 }
 
 impl Inner for Lookup<'_> {
     fn probe(&self, name: &str) -> Result<PortInfo, String> {
-        match self.joint(name)? {
-            Some(joint) => joint.probe(|device| self.without_joints().probe_device(device)),
+        match self.shared_part(name)? {
+            Some(shared_part) => {
+                shared_part.probe(|device| self.without_shared_ports().probe_device(device))
+            }
             None => self.probe_device(name),
         }
     }
 
     fn open(&self, name: &str, request: &PortRequest) -> Result<Parts, String> {
-        if let Some(joint) = self.joint(name)? {
-            return joint.open(request, |device| self.without_joints().probe_device(device));
+        if let Some(shared_part) = self.shared_part(name)? {
+            return shared_part.open(request, |device| {
+                self.without_shared_ports().probe_device(device)
+            });
         }
         let found = self.device(name)?;
-        found.scheme.open(found.rest, request, &found.site())
+        found.scheme.open(found.rest, request, &found.context())
     }
 }

@@ -30,7 +30,7 @@ fn a_device_has_one_identity_whatever_it_is_called() {
 }
 
 #[test]
-fn a_name_means_the_device_that_it_was_given() {
+fn name_resolves_to_its_assigned_device() {
     let names = [("wan", "null:64"), ("null:64", "wan")];
     let names = names.map(|(name, device)| (name.to_owned(), device.to_owned()));
     let directory = Directory::new().with_names(names.into());
@@ -71,7 +71,7 @@ fn a_name_means_the_device_that_it_was_given() {
 fn a_claim_lasts_as_long_as_its_device_is_open_by_any_name() {
     let device = format!("no-such-{}", std::process::id());
     let directory = Directory::new().with_claims();
-    let is_free = || matches!(claim::device(&device), Ok(Claimed::Now(_)));
+    let is_free = || matches!(claim::device(&device), Ok(ClaimResult::Granted(_)));
     let claim = |name: &str| directory.claim_device(name).expect("nobody has it");
     claim(&device);
     // A reload opens what the new text names before it closes the old one.
@@ -87,7 +87,7 @@ fn a_claim_lasts_as_long_as_its_device_is_open_by_any_name() {
 }
 
 #[test]
-fn a_name_means_a_resource_of_the_machine() {
+fn name_resolves_to_a_resource_of_the_machine() {
     let directory = Directory::new();
     for (name, what) in [
         ("0000:01:00.0", Resource::Card("0000:01:00.0".into())),
@@ -118,9 +118,9 @@ fn a_port_belongs_to_one_router_until_it_is_given_back() {
         refused,
         "router `red` has eth0, and a port belongs to one router"
     );
-    red.leave("eth0");
+    red.release("eth0");
     assert!(blue.take("eth0").is_err(), "red has it by another name");
-    red.leave("af_xdp:eth0");
+    red.release("af_xdp:eth0");
     blue.take("eth0").expect("nobody has it");
     // A port that fails to open is given back.
     let request = PortRequest {
@@ -130,7 +130,7 @@ fn a_port_belongs_to_one_router_until_it_is_given_back() {
         promiscuous: false,
     };
     assert!(red.open("pcap:/no/such/folder/a.pcap", &request).is_err());
-    assert_eq!(process.taken.lock().len(), 1);
+    assert_eq!(process.open_devices.lock().len(), 1);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! An open device, which may be unplugged and come back while its port is open.
 
-use super::door::Door;
+use super::device_access::DeviceAccess;
 use super::flow::Rules;
 use super::sys::{Device, Facts};
 use super::{Count, attach};
@@ -13,9 +13,9 @@ use std::sync::atomic::{
 use sync::Lock;
 
 /// Default number of descriptors per queue.
-const DESCRIPTORS: u16 = 1024;
+const DESCRIPTORS_DEFAULT: u16 = 1024;
 
-/// A device as EAL has it; taken away from EAL when this is dropped.
+/// A device that EAL has probed. It is removed from EAL when this value is dropped.
 struct Present {
     device: Device,
     facts: Facts,
@@ -32,45 +32,45 @@ impl Drop for Present {
     }
 }
 
-/// Description of a device that is away, and its counts from all times when it was present.
+/// Description of an unplugged device, and the sum of its counters over all times when it was present.
 #[derive(Default)]
-struct Last {
+struct UnpluggedState {
     mac: [u8; 6],
     mtu: usize,
     table: Vec<u16>,
-    counted: BTreeMap<&'static str, u64>,
+    former_counts: BTreeMap<&'static str, u64>,
 }
 
 /// Address and MTU that were set on the device while its port was open; they are set again when the device comes back.
 #[derive(Clone, Copy, Default)]
-struct Given {
+struct SetValues {
     mac: Option<[u8; 6]>,
     mtu: Option<usize>,
 }
 
-/// An open device; the last queue or port that holds it takes it away from EAL.
+/// An open device. The last queue or port that is dropped removes it from EAL.
 pub(super) struct Card {
     devargs: String,
     request: Lock<PortRequest>,
     driver: String,
-    pub(super) door: Arc<Door>,
+    pub(super) access: Arc<DeviceAccess>,
     present: Lock<Option<Present>>,
-    last: Lock<Last>,
+    last: Lock<UnpluggedState>,
     /// Descriptors of a receive queue.
     descriptors: AtomicU16,
     pub(super) too_long: Count,
     /// Number of frames that were to be sent while the device was away.
     pub(super) not_there: Count,
-    given: Lock<Given>,
-    /// Held while the device is taken away from EAL, or given back.
-    moving: Lock<()>,
+    set_values: Lock<SetValues>,
+    /// Lock for removal of the device from EAL, and its return.
+    attach_lock: Lock<()>,
     /// The hash key of the device, once it was set.
-    key: Lock<Option<[u8; 40]>>,
+    hash_key: Lock<Option<[u8; 40]>>,
     key_changes: AtomicU64,
 }
 
-/// Attaches a device and starts it; how many descriptors a receive queue has, too. Without an `mtu` it has its
-/// driver's.
+/// Attaches and starts a device. Also returns the number of descriptors of a receive queue. `None` as `mtu` keeps the
+/// driver's MTU.
 fn start(
     devargs: &str,
     request: &PortRequest,
@@ -89,7 +89,7 @@ fn start(
         request.tx_queues.max(1) as u16,
     );
     let descriptors = match request.descriptors {
-        0 => DESCRIPTORS,
+        0 => DESCRIPTORS_DEFAULT,
         n => n.min(usize::from(u16::MAX)) as u16,
     };
     let facts = &present.facts;
@@ -113,15 +113,15 @@ impl Card {
             devargs: devargs.to_owned(),
             request: Lock::new(request.clone()),
             driver: present.facts.driver.clone(),
-            door: Arc::new(Door::to(present.device)),
+            access: Arc::new(DeviceAccess::to(present.device)),
             present: Lock::new(Some(present)),
             last: Lock::default(),
             descriptors: AtomicU16::new(descriptors),
             too_long: Count::default(),
             not_there: Count::default(),
-            given: Lock::default(),
-            moving: Lock::default(),
-            key: Lock::default(),
+            set_values: Lock::default(),
+            attach_lock: Lock::default(),
+            hash_key: Lock::default(),
             key_changes: AtomicU64::new(0),
         })
     }
@@ -136,23 +136,23 @@ impl Card {
 
     /// Takes the device away from workers and from EAL, so that the kernel can release it. Returns false if this kernel
     /// lacks the memory barrier for this.
-    pub(super) fn leave(&self) -> bool {
-        let _moving = self.moving.lock();
+    pub(super) fn detach(&self) -> bool {
+        let _moving = self.attach_lock.lock();
         self.take_away()
     }
 
     fn take_away(&self) -> bool {
-        let Some((device, facts)) = self.ask(|p| (p.device, p.facts.reta)) else {
+        let Some((device, facts)) = self.with_present(|p| (p.device, p.facts.reta)) else {
             return true;
         };
-        if !self.door.shut() {
+        if !self.access.revoke() {
             return false;
         }
-        let last = Last {
+        let last = UnpluggedState {
             mac: device.mac(),
             mtu: device.mtu(),
             table: device.reta(facts),
-            counted: self.counted(),
+            former_counts: self.counted(),
         };
         // Between the two steps, counters would be added twice.
         let mut present = self.present.lock();
@@ -164,12 +164,12 @@ impl Card {
         true
     }
 
-    /// Takes the device up again.
+    /// Attaches and starts the device again.
     ///
     /// # Errors
     /// The device cannot be attached or started; a sentence.
-    pub(super) fn come_back(&self) -> Result<(), String> {
-        let _moving = self.moving.lock();
+    pub(super) fn reattach(&self) -> Result<(), String> {
+        let _moving = self.attach_lock.lock();
         match self.is_there() {
             true => Ok(()),
             false => self.take_up(),
@@ -177,28 +177,28 @@ impl Card {
     }
 
     fn take_up(&self) -> Result<(), String> {
-        let given = *self.given.lock();
+        let given = *self.set_values.lock();
         let mtu = given.mtu.or(crate::mtu());
         let (present, descriptors) = start(&self.devargs, &self.request.lock(), mtu)?;
         let (device, table) = (present.device, self.last.lock().table.clone());
         // The same card accepted this address before; if it does not now, `info` shows it.
         let _ = given.mac.map(|mac| device.set_mac(mac));
-        let key = self.key.lock().take();
+        let key = self.hash_key.lock().take();
         if let Some(key) = key {
             let spread = device.set_reta(&table);
             let hashed = spread.and_then(|()| device.set_hash_key(&present.facts, &key));
-            *self.key.lock() = hashed.is_ok().then_some(key);
+            *self.hash_key.lock() = hashed.is_ok().then_some(key);
             self.key_changes.fetch_add(1, Release);
         }
         self.descriptors.store(descriptors, Relaxed);
         *self.present.lock() = Some(present);
-        self.door.open(device);
+        self.access.open(device);
         Ok(())
     }
 
-    /// Asks the device, if it is present.
-    fn ask<T>(&self, what: impl FnOnce(&Present) -> T) -> Option<T> {
-        self.present.lock().as_ref().map(what)
+    /// Runs `job` on the device if it is present.
+    fn with_present<T>(&self, job: impl FnOnce(&Present) -> T) -> Option<T> {
+        self.present.lock().as_ref().map(job)
     }
 
     pub(super) fn descriptors(&self) -> u16 {
@@ -207,7 +207,7 @@ impl Card {
 
     /// Returns `info` with the Ethernet address and the MTU that the device has now, or had when it was last present.
     pub(super) fn info(&self, info: &PortInfo) -> PortInfo {
-        let now = self.ask(|p| (p.device.mac(), p.device.mtu()));
+        let now = self.with_present(|p| (p.device.mac(), p.device.mtu()));
         let (mac, mtu) = now.unwrap_or_else(|| {
             let last = self.last.lock();
             (last.mac, last.mtu)
@@ -220,7 +220,7 @@ impl Card {
     }
 
     pub(super) fn link_up(&self) -> bool {
-        self.ask(|p| p.device.link_up()).unwrap_or(false)
+        self.with_present(|p| p.device.link_up()).unwrap_or(false)
     }
 
     pub(super) fn set_rss(&self, key: &[u8; 40], queues: &[u16]) -> Result<(), String> {
@@ -246,7 +246,7 @@ impl Card {
             let _ = device.set_reta(&before);
             refused("the key", why)
         })?;
-        *self.key.lock() = Some(*key);
+        *self.hash_key.lock() = Some(*key);
         // A worker that sees the new count also sees the new key.
         self.key_changes.fetch_add(1, Release);
         Ok(())
@@ -254,15 +254,15 @@ impl Card {
 
     /// Sets the card's Ethernet address, also for the time after it is plugged in again.
     pub(super) fn set_mac(&self, mac: [u8; 6]) -> Result<(), String> {
-        let set = self.ask(|p| p.device.set_mac(mac));
+        let set = self.with_present(|p| p.device.set_mac(mac));
         let set = set.ok_or_else(|| self.unplugged())?;
         set.map_err(|why| format!("dpdk {} refuses the address: {why}", self.driver))?;
-        self.given.lock().mac = Some(mac);
+        self.set_values.lock().mac = Some(mac);
         Ok(())
     }
 
-    /// Sets the card's MTU, also for when it comes back. The card restarts: most drivers change the MTU of a stopped
-    /// device only, and net_vmxnet3 restarts a running one under its pollers.
+    /// Sets the card's MTU, also for the time after it is plugged in again. The card restarts: most drivers change the
+    /// MTU of a stopped device only, and net_vmxnet3 restarts a running one under its pollers.
     pub(super) fn set_mtu(&self, mtu: usize) -> Result<(), String> {
         if !super::is_pci(&self.devargs) {
             return Err("it is no network card".into());
@@ -273,21 +273,24 @@ impl Card {
                 "buffers hold packets of {room} bytes; start the router with larger --frame-bytes"
             ));
         }
-        let _moving = self.moving.lock();
-        let most = self.ask(|p| p.facts.max_mtu);
-        let most = most.ok_or_else(|| self.unplugged())?;
-        if mtu > most {
-            return Err(format!("dpdk {} takes {most} bytes at most", self.driver));
+        let _moving = self.attach_lock.lock();
+        let mtu_max = self.with_present(|p| p.facts.max_mtu);
+        let mtu_max = mtu_max.ok_or_else(|| self.unplugged())?;
+        if mtu > mtu_max {
+            return Err(format!(
+                "dpdk {} takes {mtu_max} bytes at most",
+                self.driver
+            ));
         }
         if !self.take_away() {
             return Err("this kernel has no membarrier".into());
         }
-        let before = self.given.lock().mtu.replace(mtu);
+        let before = self.set_values.lock().mtu.replace(mtu);
         let done = self.take_up();
         if done.is_err() {
-            self.given.lock().mtu = before;
+            self.set_values.lock().mtu = before;
             // Probe the device again, as if it had been plugged in.
-            super::plug::look_at(super::name_of(&self.devargs));
+            super::hotplug::look_at(super::name_of(&self.devargs));
         }
         done
     }
@@ -296,22 +299,22 @@ impl Card {
         format!("{} is unplugged", self.devargs)
     }
 
-    /// Switches the reception of frames for other stations on or off, also for when the card comes back.
+    /// Switches promiscuous mode on or off, also for the time after the card is plugged in again.
     pub(super) fn set_promiscuous(&self, promiscuous: bool) {
         let mut request = self.request.lock();
         if request.promiscuous != promiscuous {
             request.promiscuous = promiscuous;
-            self.ask(|p| p.device.set_promiscuous(promiscuous));
+            self.with_present(|p| p.device.set_promiscuous(promiscuous));
         }
     }
 
-    pub(super) fn spreading(&self) -> Vec<u16> {
-        let now = self.ask(|p| p.device.reta(p.facts.reta));
+    pub(super) fn redirection_table(&self) -> Vec<u16> {
+        let now = self.with_present(|p| p.device.reta(p.facts.reta));
         now.unwrap_or_else(|| self.last.lock().table.clone())
     }
 
     pub(super) fn hash_key(&self) -> Option<[u8; 40]> {
-        *self.key.lock()
+        *self.hash_key.lock()
     }
 
     pub(super) fn hash_changes(&self) -> u64 {
@@ -319,17 +322,17 @@ impl Card {
     }
 
     pub(super) fn direct(&self, rules: &[(Match, Option<u16>)], all: bool) {
-        self.ask(|p| p.rules.as_ref().map(|own| own.direct(rules, all)));
+        self.with_present(|p| p.rules.as_ref().map(|own| own.direct(rules, all)));
     }
 
     pub(super) fn directed(&self) -> Option<Directed> {
-        self.ask(|p| p.rules.as_ref().map(Rules::directed))?
+        self.with_present(|p| p.rules.as_ref().map(Rules::directed))?
     }
 
-    /// Counts of the device from all times that it was present.
+    /// Sum of the device's counters over all times when it was present.
     fn counted(&self) -> BTreeMap<&'static str, u64> {
         let present = self.present.lock();
-        let mut all = self.last.lock().counted.clone();
+        let mut all = self.last.lock().former_counts.clone();
         let now = present
             .as_ref()
             .map(|p| (p.device.counters(), p.device.own_counters(&p.own_names)));

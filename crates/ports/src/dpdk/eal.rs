@@ -38,7 +38,7 @@ impl DpdkSizes {
 }
 
 impl Default for DpdkSizes {
-    /// 65 535 buffers (a power of two less one wastes least) and 512 MiB.
+    /// 65,535 buffers (mempools of a power of two less one waste least memory) and 512 MiB.
     fn default() -> DpdkSizes {
         DpdkSizes::with_buffers(65_535)
     }
@@ -52,13 +52,13 @@ fn bytes_of(buffers: usize) -> usize {
 /// Result of the first start: remarks, or the reason why there is no DPDK.
 static STARTED: Lock<Option<Result<Vec<String>, String>>> = Lock::new(None);
 
-/// Starts DPDK unless it runs; gives remarks that every DPDK port shall carry.
+/// Starts DPDK unless it runs. Returns remarks for the description of every DPDK port.
 ///
 /// # Errors
 /// A sentence; the same one each time, since DPDK cannot be started twice.
 pub(super) fn start(sizes: DpdkSizes) -> Result<Vec<String>, String> {
     let mut started = STARTED.lock();
-    if started.is_none() && pool::made() > 0 {
+    if started.is_none() && pool::heap_buffers() > 0 {
         // Do not store this error: EAL was not started.
         return Err(
             "packets from the heap are in use already, and DPDK needs all packets to be \

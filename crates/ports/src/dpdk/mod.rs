@@ -5,22 +5,22 @@
 
 mod buffers;
 mod card;
-mod door;
+mod device_access;
 mod eal;
 mod flow;
-mod plug;
+mod hotplug;
 mod sys;
 mod vhost;
 
 use crate::counts::Count;
 use crate::events::Events;
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use card::Card;
-use door::Visitor;
+use device_access::QueueAccess;
 use engine::packet::Batch;
 use engine::packet::anno::PacketType;
 use engine::port::{Directed, Match, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use plug::Watcher;
+use hotplug::Watcher;
 use std::sync::Arc;
 use sys::{Device, Facts};
 use vhost::Socket;
@@ -33,11 +33,11 @@ pub(crate) use vhost::Vhost;
 pub(crate) struct Devices(pub(crate) DpdkSizes);
 
 impl Scheme for Devices {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "dpdk:DEVICE"
     }
 
-    fn rest<'n>(&self, name: &'n str) -> Option<&'n str> {
+    fn strip_scheme<'n>(&self, name: &'n str) -> Option<&'n str> {
         if name.starts_with("net_") || is_pci(name) {
             return Some(name);
         }
@@ -52,11 +52,16 @@ impl Scheme for Devices {
         }
     }
 
-    fn probe(&self, devargs: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, devargs: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         probe(devargs, self.0)
     }
 
-    fn open(&self, devargs: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        devargs: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         open(devargs, request, self.0, site.events())
     }
 }
@@ -93,8 +98,8 @@ impl Port for Dpdk {
         self.card.set_rss(key, queues)
     }
 
-    fn spreading(&self) -> Vec<u16> {
-        self.card.spreading()
+    fn redirection_table(&self) -> Vec<u16> {
+        self.card.redirection_table()
     }
 
     fn hash_key(&self) -> Option<[u8; 40]> {
@@ -120,7 +125,7 @@ impl Port for Dpdk {
 
 struct Rx {
     card: Arc<Card>,
-    visitor: Visitor,
+    access: QueueAccess,
     queue: u16,
     /// True if packets arrive in the sender's buffers, with the hash that the sender has noted.
     hands_over: bool,
@@ -145,8 +150,10 @@ impl RxQueue for Rx {
     }
 
     fn fill(&self) -> Option<f64> {
-        let waiting = self.visitor.visit(|device| device.waiting(self.queue))??;
-        // Drivers may report an error by a number that is no number of packets.
+        let waiting = self
+            .access
+            .with_device(|device| device.waiting(self.queue))??;
+        // A driver may return an error code, which is greater than the number of descriptors.
         let fill = waiting as f64 / f64::from(self.card.descriptors().max(1));
         Some(fill).filter(|fill| *fill <= 1.0)
     }
@@ -162,8 +169,8 @@ impl Rx {
     fn burst(&self, into: &mut Batch, max: usize) {
         sys::register_thread();
         let queue = self.queue;
-        self.visitor
-            .visit(|device| device.receive(queue, into, max));
+        self.access
+            .with_device(|device| device.receive(queue, into, max));
     }
 
     /// Returns the number of packets after the first `before`. Frames of several buffers are dropped first.
@@ -171,25 +178,25 @@ impl Rx {
     fn check(&self, into: &mut Batch, before: usize) -> usize {
         match into.count_arrived() {
             true => into.len() - before,
-            false => self.take_out_long(into, before),
+            false => self.drop_segmented(into, before),
         }
     }
 
     /// Drops frames of several segments, which are longer than a packet buffer.
     #[cold]
-    fn take_out_long(&self, into: &mut Batch, before: usize) -> usize {
+    fn drop_segmented(&self, into: &mut Batch, before: usize) -> usize {
         let mut late = into.split_off(before);
-        let came = late.len();
+        let received = late.len();
         into.extend(late.drain().filter(|packet| packet.segments() == 1));
         let kept = into.len() - before;
-        self.card.too_long.add_shared((came - kept) as u64);
+        self.card.too_long.add_shared((received - kept) as u64);
         kept
     }
 }
 
 struct Tx {
     card: Arc<Card>,
-    visitor: Visitor,
+    access: QueueAccess,
     queue: u16,
 }
 
@@ -198,7 +205,7 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         sys::register_thread();
         let queue = self.queue;
-        let sent = self.visitor.visit(|device| device.send(queue, batch));
+        let sent = self.access.with_device(|device| device.send(queue, batch));
         sent.unwrap_or_else(|| self.refuse_all(batch, refused))
     }
 }
@@ -291,7 +298,7 @@ pub(crate) fn open(
     let card = Arc::new(card);
     let rx = (0..request.rx_queues as u16).map(|queue| {
         Box::new(Rx {
-            visitor: card.door.visitor(),
+            access: card.access.queue_access(),
             queue,
             hands_over: card.driver() == "net_ring",
             card: Arc::clone(&card),
@@ -299,7 +306,7 @@ pub(crate) fn open(
     });
     let tx = (0..request.tx_queues as u16).map(|queue| {
         Box::new(Tx {
-            visitor: card.door.visitor(),
+            access: card.access.queue_access(),
             queue,
             card: Arc::clone(&card),
         }) as Box<dyn TxQueue>
@@ -321,7 +328,7 @@ pub(crate) fn open(
     })
 }
 
-/// A device's name, before its settings.
+/// Name of a device: the part of its devargs before the first comma.
 fn name_of(devargs: &str) -> &str {
     devargs.split(',').next().unwrap_or(devargs)
 }

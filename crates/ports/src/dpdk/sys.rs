@@ -10,8 +10,8 @@ use std::ptr;
 use std::sync::OnceLock;
 use sync::Lock;
 
-/// Number of bytes of a frame beside its packet.
-const ETHERNET: usize = 18;
+/// Ethernet header and checksum of a frame, in bytes.
+const ETHERNET_OVERHEAD: usize = 18;
 
 /// DPDK's text for an error number, of either sign.
 pub(super) fn reason(code: c_int) -> String {
@@ -188,19 +188,21 @@ impl Device {
                 // Some drivers report only the longest frame (net_e1000_em), others no limit.
                 max_mtu: match info.max_rx_pktlen as usize {
                     0 => info.max_mtu.into(),
-                    longest => longest.saturating_sub(ETHERNET).min(info.max_mtu.into()),
+                    longest => longest
+                        .saturating_sub(ETHERNET_OVERHEAD)
+                        .min(info.max_mtu.into()),
                 },
                 device: info.device,
             })
         }
     }
 
-    /// The device of a number.
+    /// Device with EAL's port number.
     pub(super) fn of(number: u16) -> Device {
         Device(number)
     }
 
-    /// EAL's number of the device.
+    /// EAL's port number of the device.
     pub(super) fn number(self) -> u16 {
         self.0
     }
@@ -242,7 +244,7 @@ impl Device {
         }
     }
 
-    /// Sets the queues up and starts the device; says how many descriptors a receive queue has.
+    /// Configures the queues and starts the device. Returns the number of descriptors of a receive queue.
     pub(super) fn start(
         self,
         facts: &Facts,
@@ -307,8 +309,7 @@ impl Device {
     }
 
     /// The functions that move bursts, and their queues: what DPDK's inline functions call, here without a C function
-    /// around them. Callbacks for bursts are not looked for: nothing in this process adds any, and it lets no other
-    /// process in.
+    /// around them. Burst callbacks are not called: this process registers none, and no other process can attach.
     #[inline]
     fn fast_path(self) -> &'static c::rte_eth_fp_ops {
         // SAFETY: DPDK's own table, one entry for each port number. It changes while a device starts or stops,

@@ -6,7 +6,7 @@
 //! `chown`.
 
 use super::DpdkSizes;
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::sys;
 use engine::port::{PortInfo, PortRequest};
 use std::io::ErrorKind;
@@ -30,7 +30,7 @@ fn devargs(rest: &str) -> String {
 }
 
 impl Scheme for Vhost {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "vhost:SOCKET"
     }
 
@@ -38,11 +38,16 @@ impl Scheme for Vhost {
         Resource::Dpdk(format!("vhost:{}", super::name_of(rest)))
     }
 
-    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, rest: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         super::probe(&devargs(rest), self.0)
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         super::open(&devargs(rest), request, self.0, site.events())
     }
 }
@@ -127,7 +132,8 @@ impl Socket {
         if self.is_client {
             return open();
         }
-        sys::privately(open).map_err(|e| format!("its socket cannot be kept to this user: {e}"))?
+        sys::with_private_umask(open)
+            .map_err(|e| format!("its socket cannot be kept to this user: {e}"))?
     }
 }
 
@@ -137,7 +143,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_socket_that_is_left_over_goes_and_one_in_use_stays() {
+    fn stale_socket_is_removed_and_a_live_one_stays() {
         let folder = std::env::temp_dir().join(format!("ashlar-vhost-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("temporary folders can be made");
         let path = folder.join("vm.sock");

@@ -1,9 +1,9 @@
 //! The thread of a port that connects, and then waits for the end of the connection.
 
 use super::Shared;
+use super::config::MemifConfig;
 use super::ring::Ring;
-use super::session::{self, Heard, Made, Rings, Talk};
-use super::words::Words;
+use super::session::{self, ClientMemory, Connection, Heard, Rings};
 use crate::sys as system;
 use rustix::fs::{Mode, fchmod};
 use rustix::net::{
@@ -18,12 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Minimum pause between two attempts to connect. It grows to `PAUSE_MAX` while connections end before `SETTLED`.
-const PAUSE: Duration = Duration::from_millis(100);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
-const SETTLED: Duration = Duration::from_secs(1);
-/// Time-out of waits that need none.
-const LONG: Duration = Duration::from_secs(3600);
+/// Minimum pause between two attempts to connect. It grows to `RECONNECT_DELAY_MAX` while connections end before
+/// `STABLE_AFTER`.
+const RECONNECT_DELAY_MIN: Duration = Duration::from_millis(100);
+const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
+const STABLE_AFTER: Duration = Duration::from_secs(1);
+/// Timeout of waits without a deadline.
+const NO_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// A socket at which clients connect. Its file is removed on drop.
 pub(super) struct Listener {
@@ -62,11 +63,11 @@ pub(super) fn seqpacket() -> rustix::io::Result<OwnedFd> {
 ///
 /// # Errors
 /// The path is invalid or in use, or the socket cannot be opened; a sentence.
-pub(super) fn listener(words: &Words) -> Result<Option<Listener>, String> {
-    if !words.is_server {
+pub(super) fn listener(config: &MemifConfig) -> Result<Option<Listener>, String> {
+    if !config.is_server {
         return Ok(None);
     }
-    let path = &words.socket;
+    let path = &config.socket;
     let shown = path.display();
     let address = SocketAddrUnix::new(path).map_err(|e| format!("{shown}: {e}"))?;
     if let Ok(seen) = path.symlink_metadata() {
@@ -104,9 +105,9 @@ pub(super) struct Connector {
     stop: Arc<OwnedFd>,
     listener: Option<Listener>,
     /// A client's memory.
-    made: Made,
+    client_memory: ClientMemory,
     /// Last reported reason why there is no connection.
-    said: String,
+    last_reason: String,
 }
 
 impl Connector {
@@ -119,34 +120,34 @@ impl Connector {
             shared: Arc::clone(shared),
             stop: Arc::clone(stop),
             listener,
-            made: Made::default(),
-            said: String::new(),
+            client_memory: ClientMemory::default(),
+            last_reason: String::new(),
         }
     }
 
     pub(super) fn run(mut self) {
-        let mut pause = PAUSE;
+        let mut pause = RECONNECT_DELAY_MIN;
         loop {
             if self.shared.is_held.load(Ordering::SeqCst) {
-                let fds = [self.stop.as_raw_fd(), self.shared.told.as_raw_fd()];
-                let [stopped, _] = system::poll(fds, LONG);
+                let fds = [self.stop.as_raw_fd(), self.shared.wake_fd.as_raw_fd()];
+                let [stopped, _] = system::poll(fds, NO_TIMEOUT);
                 if stopped {
                     return;
                 }
-                system::clear(&self.shared.told);
+                system::clear(&self.shared.wake_fd);
                 continue;
             }
             let socket = match &self.listener {
-                Some(listener) => self.accept(listener, LONG),
+                Some(listener) => self.accept(listener, NO_TIMEOUT),
                 None => self.connect(),
             };
             if let Some(socket) = socket {
                 let begun = Instant::now();
                 let ended = self.session(&socket);
-                self.complain(&ended);
-                pause = match begun.elapsed() < SETTLED {
-                    true => (pause * 2).min(PAUSE_MAX),
-                    false => PAUSE,
+                self.report(&ended);
+                pause = match begun.elapsed() < STABLE_AFTER {
+                    true => (pause * 2).min(RECONNECT_DELAY_MAX),
+                    false => RECONNECT_DELAY_MIN,
                 };
             }
             // A listener waits for clients anyway.
@@ -158,27 +159,27 @@ impl Connector {
         }
     }
 
-    /// Logs why there is no connection, once until something else happens.
-    fn complain(&mut self, why: &str) {
-        if self.said != why {
-            self.shared.say(why);
-            why.clone_into(&mut self.said);
+    /// Logs why there is no connection, unless this reason was logged last.
+    fn report(&mut self, why: &str) {
+        if self.last_reason != why {
+            self.shared.log(why);
+            why.clone_into(&mut self.last_reason);
         }
     }
 
-    fn accept(&self, listener: &Listener, at_most: Duration) -> Option<OwnedFd> {
+    fn accept(&self, listener: &Listener, timeout: Duration) -> Option<OwnedFd> {
         let fds = [listener.socket.as_raw_fd(), self.stop.as_raw_fd()];
-        let [came, _] = system::poll(fds, at_most);
+        let [came, _] = system::poll(fds, timeout);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         came.then(|| accept_with(&listener.socket, flags).ok())?
     }
 
     fn connect(&mut self) -> Option<OwnedFd> {
-        let words = &self.shared.words;
-        let path = words.socket.display();
-        let why = match to(&words.socket) {
+        let config = &self.shared.config;
+        let path = config.socket.display();
+        let why = match to(&config.socket) {
             Err(e) => format!("no server at {path}: {e}; it tries again"),
-            Ok(socket) => match (words.peer, system::peer(&socket)) {
+            Ok(socket) => match (config.peer, system::peer(&socket)) {
                 (Some(user), Ok((_, found))) if found != user => {
                     format!("user {found} listens at {path}, not user {user}; it tries again")
                 }
@@ -186,52 +187,52 @@ impl Connector {
                 _ => return Some(socket),
             },
         };
-        self.complain(&why);
+        self.report(&why);
         None
     }
 
     /// Runs a connection while it lasts; returns the reason why it ended.
     fn session(&mut self, socket: &OwnedFd) -> String {
         let stop = Arc::clone(&self.stop);
-        let talk = Talk {
+        let connection = Connection {
             socket,
             stop: &stop,
         };
-        let (words, queues) = (&self.shared.words, self.shared.queues);
-        let rings = match words.is_server {
-            true => session::server(&talk, words, queues),
-            false => session::client(&talk, words, queues, &mut self.made),
+        let (config, queues) = (&self.shared.config, self.shared.queues);
+        let rings = match config.is_server {
+            true => session::server(&connection, config, queues),
+            false => session::client(&connection, config, queues, &mut self.client_memory),
         };
         match rings {
-            Ok(rings) => self.give(rings),
+            Ok(rings) => self.distribute(rings),
             Err(why) => return format!("not connected: {why}"),
         }
         self.shared.is_connected.store(true, Ordering::Relaxed);
         self.shared.was_connected.store(true, Ordering::Relaxed);
-        self.said.clear();
+        self.last_reason.clear();
         let why = loop {
-            if let Some(mistake) = self.shared.mistake.lock().take() {
-                self.shared.mistakes.add(1);
-                talk.end(mistake);
+            if let Some(mistake) = self.shared.violation.lock().take() {
+                self.shared.violations.add(1);
+                connection.end(mistake);
                 break format!("the other end {mistake}, and is disconnected");
             }
             let listens = self.listener.as_ref().map_or(-1, |l| l.socket.as_raw_fd());
             let fds = [
-                talk.socket.as_raw_fd(),
+                connection.socket.as_raw_fd(),
                 stop.as_raw_fd(),
-                self.shared.told.as_raw_fd(),
+                self.shared.wake_fd.as_raw_fd(),
                 listens,
             ];
-            let [spoke, stopped, told, another] = system::poll(fds, LONG);
+            let [spoke, stopped, told, another] = system::poll(fds, NO_TIMEOUT);
             if stopped {
-                talk.end("closed");
+                connection.end("closed");
                 break "closed".into();
             }
             if told {
-                system::clear(&self.shared.told);
+                system::clear(&self.shared.wake_fd);
             }
             if self.shared.is_held.load(Ordering::SeqCst) {
-                talk.end("its link is down");
+                connection.end("its link is down");
                 break "its link is to be down".into();
             }
             if another
@@ -240,32 +241,32 @@ impl Connector {
                     .as_ref()
                     .and_then(|l| self.accept(l, Duration::ZERO))
             {
-                let second = Talk {
+                let second = Connection {
                     socket: &second,
                     stop: &stop,
                 };
                 second.end("another client is connected");
             }
             if spoke {
-                match talk.hear(Duration::ZERO) {
+                match connection.receive(Duration::ZERO) {
                     // No message is expected once the peers are connected.
                     Heard::Message(..) => {
                         break "the other end keeps sending, and is disconnected".into();
                     }
                     Heard::End(why) => break why,
-                    Heard::Nothing => {}
+                    Heard::Timeout => {}
                 }
             }
         };
-        self.give(Rings::default());
+        self.distribute(Rings::default());
         self.shared.is_connected.store(false, Ordering::Relaxed);
         // A mistake in the old rings does not affect the next ones.
-        self.shared.mistake.lock().take();
+        self.shared.violation.lock().take();
         format!("disconnected: {why}")
     }
 
-    /// Deals the rings out to the queues.
-    fn give(&self, rings: Rings) {
+    /// Distributes the rings over the queues.
+    fn distribute(&self, rings: Rings) {
         let shared = &self.shared;
         let mut rx: Vec<Vec<Ring>> = shared.rx.iter().map(|_| Vec::new()).collect();
         for (number, ring) in rings.rx.into_iter().enumerate() {
@@ -278,8 +279,8 @@ impl Connector {
             .rx
             .iter()
             .zip(rx)
-            .for_each(|(end, rings)| end.give(rings));
+            .for_each(|(end, rings)| end.replace_rings(rings));
         let tx = shared.tx.iter().map(|end| (end, tx.next()));
-        tx.for_each(|(end, ring)| end.give(ring.into_iter().collect()));
+        tx.for_each(|(end, ring)| end.replace_rings(ring.into_iter().collect()));
     }
 }

@@ -1,9 +1,9 @@
 //! The messages by which the two ends of a memif agree, 128 bytes each; numbers are in the machine's order.
 
-use super::words::Id;
+use super::config::Id;
 
 /// Length of a message in bytes.
-pub(super) const BYTES: usize = 128;
+pub(super) const MESSAGE_BYTES: usize = 128;
 /// The version that both ends must speak: 2.0.
 pub(super) const VERSION: u16 = 0x200;
 
@@ -72,7 +72,7 @@ pub(crate) enum Message {
 }
 
 struct Writer {
-    bytes: [u8; BYTES],
+    bytes: [u8; MESSAGE_BYTES],
     at: usize,
 }
 
@@ -116,9 +116,9 @@ impl Reader<'_> {
 
 impl Message {
     /// Encodes the message.
-    pub(crate) fn bytes(&self) -> [u8; BYTES] {
+    pub(crate) fn bytes(&self) -> [u8; MESSAGE_BYTES] {
         let mut w = Writer {
-            bytes: [0; BYTES],
+            bytes: [0; MESSAGE_BYTES],
             at: 0,
         };
         match self {
@@ -131,7 +131,7 @@ impl Message {
                 w.put(&2u16.to_ne_bytes()).text("ashlar", NAME);
                 w.put(&versions.0.to_ne_bytes());
                 w.put(&versions.1.to_ne_bytes());
-                w.put(&(super::REGIONS as u16 - 1).to_ne_bytes());
+                w.put(&(super::REGIONS_MAX as u16 - 1).to_ne_bytes());
                 w.put(&last_rings.0.to_ne_bytes());
                 w.put(&last_rings.1.to_ne_bytes()).put(&[*ring_size])
             }
@@ -172,7 +172,7 @@ impl Message {
 
     /// Decodes a message; `None` if the bytes are not one.
     pub(crate) fn read(bytes: &[u8]) -> Option<Message> {
-        let mut r = Reader(bytes.get(..BYTES)?);
+        let mut r = Reader(bytes.get(..MESSAGE_BYTES)?);
         let message = match r.short()? {
             1 => Message::Ack,
             2 => {
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// Places of fields, by the protocol's header (memif 2.0, little-endian).
+    /// Offsets of fields in the protocol's header file (memif 2.0, little-endian).
     #[cfg(target_endian = "little")]
     #[test]
     fn fields_are_where_others_look_for_them() {
@@ -296,9 +296,9 @@ mod tests {
     #[test]
     fn invalid_messages_are_refused_and_reasons_fit_a_line() {
         assert_eq!(Message::read(&[1, 0]), None);
-        assert_eq!(Message::read(&[0; BYTES]), None);
-        assert_eq!(Message::read(&[0xff; BYTES]), None);
-        let mut bytes = [0xff; BYTES];
+        assert_eq!(Message::read(&[0; MESSAGE_BYTES]), None);
+        assert_eq!(Message::read(&[0xff; MESSAGE_BYTES]), None);
+        let mut bytes = [0xff; MESSAGE_BYTES];
         bytes[..2].copy_from_slice(&8u16.to_ne_bytes());
         bytes[6..8].copy_from_slice(b"a\n");
         let Some(Message::Disconnect { why }) = Message::read(&bytes) else {

@@ -9,22 +9,23 @@
 //!
 //! After a lost connection, a client connects again until a server answers, and a server waits for the next client.
 
+mod config;
 mod connector;
 mod message;
 mod ring;
 mod session;
 mod sys;
-mod words;
 
 use crate::counts::{Count, Counts};
-use crate::end::{Current, End, Given};
 use crate::events::Events;
-use crate::scheme::{Parts, Scheme, Site};
+use crate::ring_handover::{Current, End, QueueResource};
+use crate::scheme::{Parts, PortContext, Scheme};
 use crate::sys as system;
+use config::MemifConfig;
 use connector::Connector;
 use engine::packet::Batch;
 use engine::port::{Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
-use ring::{Budget, Mistake, Ring};
+use ring::{Budget, ProtocolViolation, Ring};
 use session::Queues;
 use std::cell::Cell;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -33,23 +34,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use sync::Lock;
-use words::Words;
 
 /// Regions of memory that a client may have.
-const REGIONS: usize = 256;
+const REGIONS_MAX: usize = 256;
 /// Maximum size of all regions in bytes. Descriptors count 32 bits, and a hole in a file becomes memory of the reader.
 const MEMORY_MAX: usize = 1 << 30;
 /// Maximum number of queues in each direction.
 const QUEUES_MAX: usize = 64;
 /// Time that a new port waits for its other end before its link counts as down.
-const SETTLES: Duration = Duration::from_secs(1);
+const SETTLING_TIME: Duration = Duration::from_secs(1);
 /// Maximum number of frames in a ring, as a logarithm to base 2, unless more are asked for.
-const RING: u8 = 10;
+const RING_SIZE_LOG2: u8 = 10;
 
 /// State shared by the queues and the connecting thread.
 struct Shared {
     name: String,
-    words: Words,
+    config: MemifConfig,
     events: Events,
     queues: Queues,
     /// A transmit queue has one ring, a receive queue several if the other end has more queues.
@@ -59,30 +59,30 @@ struct Shared {
     /// Set by the first connection.
     was_connected: AtomicBool,
     opened: Instant,
-    /// True if the port must not connect; `told` wakes the thread when this changes.
+    /// True if the port must not connect; `wake_fd` wakes the thread when this changes.
     is_held: AtomicBool,
-    mistakes: Count,
-    /// Protocol violation of the other end, for the thread, which `told` wakes.
-    mistake: Lock<Option<Mistake>>,
-    told: OwnedFd,
+    violations: Count,
+    /// Protocol violation of the other end, for the thread, which `wake_fd` wakes.
+    violation: Lock<Option<ProtocolViolation>>,
+    wake_fd: OwnedFd,
 }
 
 impl Shared {
     /// Reports a protocol violation of the other end to the thread.
     #[cold]
-    fn tell(&self, mistake: Mistake) {
-        *self.mistake.lock() = Some(mistake);
-        system::signal(&self.told);
+    fn report_violation(&self, mistake: ProtocolViolation) {
+        *self.violation.lock() = Some(mistake);
+        system::signal(&self.wake_fd);
     }
 
-    fn say(&self, text: &str) {
-        self.events.say(format!("{}: {text}", self.name));
+    fn log(&self, text: &str) {
+        self.events.add(format!("{}: {text}", self.name));
     }
 }
 
-impl Given for Ring {
-    fn bell(&self) -> RawFd {
-        self.bell().fd().as_raw_fd()
+impl QueueResource for Ring {
+    fn wake_fd(&self) -> RawFd {
+        self.doorbell().fd().as_raw_fd()
     }
 }
 
@@ -90,43 +90,43 @@ struct Rx {
     current: Current<Ring>,
     shared: Arc<Shared>,
     counts: Arc<Counts<2>>,
-    /// The worker is to be woken.
-    sleeps: Cell<bool>,
-    /// The ring that was looked at last.
-    turn: usize,
+    /// True if the worker asks to be woken.
+    wants_wakeup: Cell<bool>,
+    /// Index of the ring that was polled last.
+    last_ring: usize,
 }
 
 impl Rx {
     #[cold]
     fn awake(&self) {
-        self.sleeps.set(false);
-        system::clear(&self.current.end.kick);
-        self.current.all.iter().for_each(Ring::look);
+        self.wants_wakeup.set(false);
+        system::clear(&self.current.end.change_event);
+        self.current.all.iter().for_each(Ring::decline_wakeups);
     }
 }
 
 impl RxQueue for Rx {
     fn receive(&mut self, into: &mut Batch, max: usize) -> usize {
-        if self.sleeps.get() {
+        if self.wants_wakeup.get() {
             self.awake();
         }
         if self.current.follow()
             && let Err(e) = self.current.listen()
         {
             let text = format!("packets are looked for every now and then: {e}");
-            self.shared.say(&text);
+            self.shared.log(&text);
         }
         let rings = self.current.all.len();
         let mut received = 0;
         let mut budget = Budget::of(max);
         for _ in 0..rings {
             // The ring after the last one that filled a burst is first in the next poll.
-            self.turn = (self.turn + 1) % rings;
-            match self.current.all[self.turn].receive(into, &mut budget, &self.counts) {
+            self.last_ring = (self.last_ring + 1) % rings;
+            match self.current.all[self.last_ring].receive(into, &mut budget, &self.counts) {
                 Ok(more) => received += more,
                 Err(mistake) => {
-                    self.current.leave();
-                    self.shared.tell(mistake);
+                    self.current.release_regions();
+                    self.shared.report_violation(mistake);
                     break;
                 }
             }
@@ -138,12 +138,12 @@ impl RxQueue for Rx {
     }
 
     fn wait_fd(&self) -> Option<RawFd> {
-        if !self.sleeps.replace(true) {
+        if !self.wants_wakeup.replace(true) {
             let end = &self.current.end;
             let rings = &self.current.all;
             rings.iter().for_each(Ring::wake_me);
             if self.current.is_behind() || rings.iter().any(Ring::has_frames) {
-                system::signal(&end.kick);
+                system::signal(&end.change_event);
             }
         }
         Some(self.current.end.set.as_raw_fd())
@@ -173,8 +173,8 @@ impl TxQueue for Tx {
         match ring.send(batch, refused, &self.counts) {
             Ok(sent) => sent,
             Err(mistake) => {
-                self.current.leave();
-                self.shared.tell(mistake);
+                self.current.release_regions();
+                self.shared.report_violation(mistake);
                 0
             }
         }
@@ -202,17 +202,17 @@ impl Port for Memif {
 
     fn is_settling(&self) -> bool {
         let shared = &self.shared;
-        !shared.was_connected.load(Ordering::Relaxed) && shared.opened.elapsed() < SETTLES
+        !shared.was_connected.load(Ordering::Relaxed) && shared.opened.elapsed() < SETTLING_TIME
     }
 
     fn hold_down(&self, down: bool) {
         if self.shared.is_held.swap(down, Ordering::SeqCst) != down {
-            system::signal(&self.shared.told);
+            system::signal(&self.shared.wake_fd);
         }
     }
 
     fn counters(&self) -> Vec<PortCounter> {
-        let mut all = vec![("peer_mistakes", None, self.shared.mistakes.get())];
+        let mut all = vec![("peer_mistakes", None, self.shared.violations.get())];
         for counts in [&self.rx_counts, &self.tx_counts] {
             let each = counts.iter().enumerate();
             each.for_each(|(queue, counts)| counts.report(queue, &mut all));
@@ -234,7 +234,7 @@ impl Drop for Memif {
 pub(crate) struct SharedMemory;
 
 impl Scheme for SharedMemory {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "memif:WORDS"
     }
 
@@ -242,36 +242,40 @@ impl Scheme for SharedMemory {
         true
     }
 
-    fn probe(&self, text: &str, _: &Site<'_>) -> Result<PortInfo, String> {
-        Ok(info(&words::read(text)?))
+    fn probe(&self, text: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
+        Ok(info(&config::read(text)?))
     }
 
-    fn open(&self, text: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        text: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         open(text, request, site.events())
     }
 }
 
-fn info(words: &Words) -> PortInfo {
+fn info(config: &MemifConfig) -> PortInfo {
     PortInfo {
-        mac: words.mac,
-        mtu: words.mtu.or_else(crate::mtu).unwrap_or(1500),
+        mac: config.mac,
+        mtu: config.mtu.or_else(crate::mtu).unwrap_or(1500),
         ..PortInfo::of_process("memif", QUEUES_MAX)
     }
 }
 
 /// Opens the port: the other end need not be there yet.
 ///
-/// # Errors
-/// A sentence: a wrong word, no room for the server's socket, no descriptors left.
+/// # Errors A sentence: an invalid argument, no room for the server's socket, or no descriptors left.
 fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
-    let words = words::read(text)?;
-    let info = info(&words);
+    let config = config::read(text)?;
+    let info = info(&config);
     let name = format!("memif:{text}");
     let failed = |e: std::io::Error| format!("cannot open {name}: {e}");
-    let listener = connector::listener(&words).map_err(|why| format!("{name}: {why}"))?;
+    let listener = connector::listener(&config).map_err(|why| format!("{name}: {why}"))?;
     let asked = request.descriptors.next_power_of_two().clamp(32, 1 << 14);
-    let ring = match (words.ring, request.descriptors) {
-        (0, 0) => RING,
+    let ring = match (config.ring, request.descriptors) {
+        (0, 0) => RING_SIZE_LOG2,
         (0, _) => asked.ilog2() as u8,
         (log, _) => log,
     };
@@ -291,10 +295,10 @@ fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, Str
         was_connected: AtomicBool::new(false),
         opened: Instant::now(),
         is_held: AtomicBool::new(false),
-        mistakes: Count::default(),
-        mistake: Lock::default(),
-        told: system::eventfd().map_err(failed)?,
-        words,
+        violations: Count::default(),
+        violation: Lock::default(),
+        wake_fd: system::eventfd().map_err(failed)?,
+        config,
         name: name.clone(),
     });
     let counts = |names, queues: usize| -> Vec<Arc<Counts<2>>> {
@@ -307,8 +311,8 @@ fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, Str
             current: Current::new(end),
             shared: Arc::clone(&shared),
             counts: Arc::clone(counts),
-            sleeps: Cell::new(false),
-            turn: 0,
+            wants_wakeup: Cell::new(false),
+            last_ring: 0,
         }) as Box<dyn RxQueue>
     });
     let tx = shared.tx.iter().zip(&tx_counts).map(|(end, counts)| {

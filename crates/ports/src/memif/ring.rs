@@ -32,12 +32,11 @@ const DESCRIPTOR: usize = 16;
 /// Descriptor flag: the frame continues in the next descriptor.
 const NEXT: u16 = 1;
 /// Number of descriptors that a buffer is prefetched ahead of its turn.
-const AHEAD: u16 = 4;
+const PREFETCH_DESCRIPTORS: u16 = 4;
 /// Maximum number of buffers of a frame: 64 KiB in the smallest ones.
-const FRAME_BUFFERS: usize = 512;
-/// Number of buffers that are looked at in a burst, for each frame that it may have: enough for long frames in buffers
-/// of 2 KiB.
-const BUFFERS: usize = 8;
+const FRAME_BUFFERS_MAX: usize = 512;
+/// Maximum number of buffers read per frame of a burst: enough for long frames in buffers of 2 KiB.
+const BUFFERS_PER_FRAME: usize = 8;
 
 /// Names of a receive queue's counters.
 pub(super) const RX_NAMES: [&str; 2] = ["rx_no_buffer", "too_long"];
@@ -48,11 +47,11 @@ pub(super) const TX_NAMES: [&str; 2] = ["tx_link_down", "tx_too_long"];
 pub(super) const LINK_DOWN: usize = 0;
 const TX_TOO_LONG: usize = 1;
 
-/// Protocol violation of the other end; a few words after "it".
-pub(super) type Mistake = &'static str;
+/// Protocol violation of the other end, as a predicate of a sentence.
+pub(super) type ProtocolViolation = &'static str;
 
 /// Wake-up of a ring's receiver by its sender.
-pub(super) enum Bell {
+pub(super) enum Doorbell {
     /// An eventfd that the client made.
     Event(OwnedFd),
     /// A pair of sockets, of which the client keeps one: the server cannot block the client through its own socket. The
@@ -60,20 +59,20 @@ pub(super) enum Bell {
     Pair(OwnedFd),
 }
 
-impl Bell {
+impl Doorbell {
     fn ring(&self) {
         match self {
-            Bell::Event(fd) => system::signal(fd),
-            Bell::Pair(fd) => sys::nudge(fd),
+            Doorbell::Event(fd) => system::signal(fd),
+            Doorbell::Pair(fd) => sys::send_wake_up(fd),
         }
     }
 
-    /// Reads pending wake-ups once only, because the other end could ring for ever. Wake-ups left over wake the sleeper
-    /// again.
-    fn silence(&self) {
+    /// Reads pending wake-ups once only, because the other end could send them for ever. Wake-ups left over wake the
+    /// sleeper again.
+    fn drain(&self) {
         match self {
-            Bell::Pair(fd) => sys::drain(fd),
-            Bell::Event(fd) => {
+            Doorbell::Pair(fd) => sys::drain(fd),
+            Doorbell::Event(fd) => {
                 // Reading an empty descriptor might block.
                 if let [true] = system::poll([fd.as_raw_fd()], Duration::ZERO) {
                     system::read(fd.as_raw_fd(), &mut [0; 8]);
@@ -85,7 +84,7 @@ impl Bell {
     /// Descriptor on which a sleeper waits.
     pub(super) fn fd(&self) -> &OwnedFd {
         match self {
-            Bell::Event(fd) | Bell::Pair(fd) => fd,
+            Doorbell::Event(fd) | Doorbell::Pair(fd) => fd,
         }
     }
 }
@@ -101,7 +100,7 @@ impl Budget {
     pub(super) fn of(frames: usize) -> Budget {
         Budget {
             frames,
-            buffers: frames.saturating_mul(BUFFERS),
+            buffers: frames.saturating_mul(BUFFERS_PER_FRAME),
         }
     }
 
@@ -130,7 +129,7 @@ pub(super) struct Ring {
     memory: Memory,
     /// The next descriptor of this end; it wraps around.
     next: u16,
-    bell: Bell,
+    doorbell: Doorbell,
 }
 
 /// Size in bytes of a ring with `size` descriptors.
@@ -156,8 +155,8 @@ impl Ring {
         (region, at): (usize, usize),
         log_size: u8,
         memory: Memory,
-        bell: Bell,
-    ) -> Result<Ring, Mistake> {
+        doorbell: Doorbell,
+    ) -> Result<Ring, ProtocolViolation> {
         let size = match log_size {
             0..=14 => 1u16 << log_size,
             _ => return Err("has a ring of more than 16,384 buffers"),
@@ -173,48 +172,52 @@ impl Ring {
             size,
             memory,
             next: 0,
-            bell,
+            doorbell,
         };
         Ok(ring)
     }
 
-    /// Writes the first content of a new ring, where an older one may have been. `gives`: the other end sends, and gets
-    /// all buffers.
+    /// Writes the first content of a new ring, where an older one may have been. If `gives` is true, the other end
+    /// sends and gets all buffers.
     pub(super) fn set_up(&self, gives: bool) {
-        self.here().short(self.at + TAIL).store(0, Relaxed);
+        self.ring_region().short(self.at + TAIL).store(0, Relaxed);
         for slot in 0..self.size {
-            self.offer(slot);
+            self.offer_buffer(slot);
         }
         let flags = if gives { u64::from(MASKED) } else { 0 };
         let head = if gives { u64::from(self.size) } else { 0 };
         let first = u64::from(COOKIE) | flags << 32 | head << 48;
-        self.here().long(self.at).store(first, Release);
+        self.ring_region().long(self.at).store(first, Release);
     }
 
     /// Begins reception after both ends have connected: this end polls, so it masks wake-ups. A client offers its
     /// buffers again, because DPDK's server sets the indices to zero before it is connected.
     pub(super) fn begin(&self) {
-        if self.own().is_some() {
-            self.here().short(self.at + HEAD).store(self.size, Release);
+        if self.own_memory().is_some() {
+            self.ring_region()
+                .short(self.at + HEAD)
+                .store(self.size, Release);
         }
-        self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
+        self.ring_region()
+            .short(self.at + FLAGS)
+            .store(MASKED, Relaxed);
     }
 
-    /// True if the peer's memory holds a valid ring.
+    /// True if the memory holds a valid ring.
     pub(super) fn is_one(&self) -> bool {
-        self.here().long(self.at).load(Acquire) as u32 == COOKIE
+        self.ring_region().long(self.at).load(Acquire) as u32 == COOKIE
     }
 
     /// Wake-up of the ring's receiver.
-    pub(super) fn bell(&self) -> &Bell {
-        &self.bell
+    pub(super) fn doorbell(&self) -> &Doorbell {
+        &self.doorbell
     }
 
-    fn here(&self) -> &Region {
+    fn ring_region(&self) -> &Region {
         &self.regions[self.region]
     }
 
-    fn own(&self) -> Option<(usize, usize)> {
+    fn own_memory(&self) -> Option<(usize, usize)> {
         match self.memory {
             Memory::Own { buffers, bytes } => Some((buffers, bytes)),
             Memory::Peers => None,
@@ -226,29 +229,33 @@ impl Ring {
     }
 
     /// Index of the other end: the other end has filled or taken all entries before this index.
-    fn there(&self, counter: usize) -> u16 {
-        self.here().short(self.at + counter).load(Acquire)
+    fn peer_index(&self, counter: usize) -> u16 {
+        self.ring_region().short(self.at + counter).load(Acquire)
     }
 
     /// Number of filled entries of a ring from which this end receives. The other end's index is the head if the client
     /// sends, and the tail if the server does.
-    fn filled(&self) -> Result<u16, Mistake> {
-        let counter = if self.own().is_some() { TAIL } else { HEAD };
-        let filled = self.there(counter).wrapping_sub(self.next);
+    fn filled(&self) -> Result<u16, ProtocolViolation> {
+        let counter = if self.own_memory().is_some() {
+            TAIL
+        } else {
+            HEAD
+        };
+        let filled = self.peer_index(counter).wrapping_sub(self.next);
         match filled <= self.size {
             true => Ok(filled),
             false => Err("has put the index of a ring where it cannot be"),
         }
     }
 
-    fn free(&self) -> Result<u16, Mistake> {
-        let free = match self.own() {
+    fn free(&self) -> Result<u16, ProtocolViolation> {
+        let free = match self.own_memory() {
             Some(_) => {
-                let waiting = self.next.wrapping_sub(self.there(TAIL));
+                let waiting = self.next.wrapping_sub(self.peer_index(TAIL));
                 self.size.checked_sub(waiting)
             }
             None => {
-                let free = self.there(HEAD).wrapping_sub(self.next);
+                let free = self.peer_index(HEAD).wrapping_sub(self.next);
                 (free <= self.size).then_some(free)
             }
         };
@@ -256,12 +263,12 @@ impl Ring {
     }
 
     /// The buffer of a slot, within bounds.
-    fn buffer(&self, slot: u16) -> Result<Buffer, Mistake> {
+    fn buffer(&self, slot: u16) -> Result<Buffer, ProtocolViolation> {
         let at = self.descriptor(slot);
-        let first = self.here().long(at).load(Relaxed);
+        let first = self.ring_region().long(at).load(Relaxed);
         let bytes = (first >> 32) as usize;
         let goes_on = first as u16 & NEXT != 0;
-        if let Some((buffers, own)) = self.own() {
+        if let Some((buffers, own)) = self.own_memory() {
             let offset = buffers + usize::from(slot & (self.size - 1)) * own;
             let region = self.region;
             return match bytes <= own {
@@ -275,7 +282,7 @@ impl Ring {
             };
         }
         let region = usize::from((first >> 16) as u16);
-        let offset = self.here().long(at + 8).load(Relaxed) as u32 as usize;
+        let offset = self.ring_region().long(at + 8).load(Relaxed) as u32 as usize;
         match self.regions.get(region) {
             Some(memory) if memory.has(offset, bytes) => Ok(Buffer {
                 region,
@@ -288,8 +295,8 @@ impl Ring {
     }
 
     /// Describes this end's own buffer as empty.
-    fn offer(&self, slot: u16) {
-        if let Some((_, bytes)) = self.own() {
+    fn offer_buffer(&self, slot: u16) {
+        if let Some((_, bytes)) = self.own_memory() {
             self.describe(slot, self.region, bytes, false);
         }
     }
@@ -298,18 +305,20 @@ impl Ring {
         let at = self.descriptor(slot);
         let flags = if goes_on { u64::from(NEXT) } else { 0 };
         let first = flags | (region as u64) << 16 | (bytes as u64) << 32;
-        self.here().long(at).store(first, Relaxed);
-        if let Some((buffers, own)) = self.own() {
+        self.ring_region().long(at).store(first, Relaxed);
+        if let Some((buffers, own)) = self.own_memory() {
             let offset = buffers + usize::from(slot & (self.size - 1)) * own;
-            self.here().long(at + 8).store(offset as u64, Relaxed);
+            self.ring_region()
+                .long(at + 8)
+                .store(offset as u64, Relaxed);
         }
     }
 
     /// Prefetches the buffer of a slot's descriptor, which is not trusted yet.
     fn prefetch(&self, slot: u16) {
-        match self.own() {
+        match self.own_memory() {
             Some((buffers, bytes)) => self
-                .here()
+                .ring_region()
                 .prefetch(buffers + usize::from(slot & (self.size - 1)) * bytes),
             None => {
                 if let Ok(buffer) = self.buffer(slot) {
@@ -328,14 +337,14 @@ impl Ring {
         into: &mut Batch,
         budget: &mut Budget,
         counts: &Counts<2>,
-    ) -> Result<usize, Mistake> {
+    ) -> Result<usize, ProtocolViolation> {
         let filled = self.filled()?;
         if filled == 0 {
             return Ok(0);
         }
         let (first, before) = (self.next, into.len());
         let end = first.wrapping_add(filled);
-        (0..AHEAD.min(filled)).for_each(|n| self.prefetch(first.wrapping_add(n)));
+        (0..PREFETCH_DESCRIPTORS.min(filled)).for_each(|n| self.prefetch(first.wrapping_add(n)));
         while self.next != end && !budget.is_spent() {
             let Some(packet) = Packet::new() else {
                 counts.at(NO_BUFFER).add(1);
@@ -352,38 +361,42 @@ impl Ring {
             }
         }
         if self.next != first {
-            match self.own() {
+            match self.own_memory() {
                 Some(_) => {
                     let mut slot = first;
                     while slot != self.next {
-                        self.offer(slot);
+                        self.offer_buffer(slot);
                         slot = slot.wrapping_add(1);
                     }
                     let head = self.next.wrapping_add(self.size);
-                    self.here().short(self.at + HEAD).store(head, Release);
+                    self.ring_region()
+                        .short(self.at + HEAD)
+                        .store(head, Release);
                 }
                 None => {
                     let tail = self.next;
-                    self.here().short(self.at + TAIL).store(tail, Release);
+                    self.ring_region()
+                        .short(self.at + TAIL)
+                        .store(tail, Release);
                 }
             }
         }
         Ok(into.len() - before)
     }
 
-    /// Takes a frame out, whose buffers end before `end`; `None` if it is too long.
-    fn take(&mut self, mut packet: Packet, end: u16) -> Result<Option<Packet>, Mistake> {
+    /// Takes a frame whose buffers end before index `end`. Returns `None` if the frame is too long.
+    fn take(&mut self, mut packet: Packet, end: u16) -> Result<Option<Packet>, ProtocolViolation> {
         let mut fits = true;
         let first = self.next;
         loop {
             if self.next == end {
                 return Err("has begun a frame that has no end");
             }
-            if usize::from(self.next.wrapping_sub(first)) == FRAME_BUFFERS {
+            if usize::from(self.next.wrapping_sub(first)) == FRAME_BUFFERS_MAX {
                 return Err("has a frame of more than 512 buffers");
             }
             let buffer = self.buffer(self.next)?;
-            let ahead = self.next.wrapping_add(AHEAD);
+            let ahead = self.next.wrapping_add(PREFETCH_DESCRIPTORS);
             if end.wrapping_sub(ahead) < self.size {
                 self.prefetch(ahead);
             }
@@ -412,14 +425,14 @@ impl Ring {
         batch: &mut Batch,
         refused: &mut Batch,
         counts: &Counts<2>,
-    ) -> Result<usize, Mistake> {
+    ) -> Result<usize, ProtocolViolation> {
         let free = self.free()?;
         let first = self.next;
         let end = first.wrapping_add(free);
         let mut sent = 0;
         while let Some(packet) = batch.iter().nth(sent) {
             let before = self.next;
-            if self.put(packet.data(), end)? {
+            if self.write_frame(packet.data(), end)? {
                 sent += 1;
                 continue;
             }
@@ -432,14 +445,18 @@ impl Ring {
             refused.extend(batch.drain_front(1));
         }
         if self.next != first {
-            let counter = if self.own().is_some() { HEAD } else { TAIL };
-            let (here, at) = (self.here(), self.at);
+            let counter = if self.own_memory().is_some() {
+                HEAD
+            } else {
+                TAIL
+            };
+            let (here, at) = (self.ring_region(), self.at);
             here.short(at + counter).store(self.next, Release);
             // Either the receiver sees the frames before it sleeps, or this end sees that the receiver is about to
             // sleep.
             fence(SeqCst);
             if here.short(at + FLAGS).load(Relaxed) & MASKED == 0 {
-                self.bell.ring();
+                self.doorbell.ring();
             }
         }
         drop(batch.drain_front(sent));
@@ -447,13 +464,13 @@ impl Ring {
     }
 
     /// Writes a frame into buffers before `end`; false if they do not suffice.
-    fn put(&mut self, mut frame: &[u8], end: u16) -> Result<bool, Mistake> {
+    fn write_frame(&mut self, mut frame: &[u8], end: u16) -> Result<bool, ProtocolViolation> {
         loop {
             if self.next == end {
                 return Ok(false);
             }
             let slot = self.next;
-            let (region, offset, room) = match self.own() {
+            let (region, offset, room) = match self.own_memory() {
                 Some((buffers, bytes)) => {
                     let offset = buffers + usize::from(slot & (self.size - 1)) * bytes;
                     (self.region, offset, bytes)
@@ -490,7 +507,7 @@ impl Ring {
     /// Memory of the ring, which tests corrupt.
     #[cfg(test)]
     pub(super) fn memory(&self) -> &Region {
-        self.here()
+        self.ring_region()
     }
 
     /// Offset in this memory of a part of the ring.
@@ -501,13 +518,15 @@ impl Ring {
 
     /// Requests wake-ups from the other end from now on.
     pub(super) fn wake_me(&self) {
-        self.here().short(self.at + FLAGS).store(0, Relaxed);
+        self.ring_region().short(self.at + FLAGS).store(0, Relaxed);
         fence(SeqCst);
     }
 
     /// Declines wake-ups: this end polls again.
-    pub(super) fn look(&self) {
-        self.here().short(self.at + FLAGS).store(MASKED, Relaxed);
-        self.bell.silence();
+    pub(super) fn decline_wakeups(&self) {
+        self.ring_region()
+            .short(self.at + FLAGS)
+            .store(MASKED, Relaxed);
+        self.doorbell.drain();
     }
 }

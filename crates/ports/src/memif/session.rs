@@ -1,9 +1,9 @@
 //! Agreement of the two ends of a memif on memory and rings (memif 2.0).
 
-use super::message::{BYTES, Message, VERSION};
-use super::ring::{self, Bell, Memory, Ring};
-use super::words::Words;
-use super::{MEMORY_MAX, QUEUES_MAX, REGIONS};
+use super::config::MemifConfig;
+use super::message::{MESSAGE_BYTES, Message, VERSION};
+use super::ring::{self, Doorbell, Memory, Ring};
+use super::{MEMORY_MAX, QUEUES_MAX, REGIONS_MAX};
 use crate::region::Region;
 use crate::sys;
 use rustix::io::Errno;
@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time limit for all messages of the other end until both are connected.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum length of the other end's rings, as a base-2 logarithm.
-const LONGEST_RING: u8 = 14;
+const RING_SIZE_LOG2_MAX: u8 = 14;
 
 /// The rings of a connection, by queues of the port.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(super) struct Rings {
 }
 
 /// A connection's socket, and the reasons to end it early.
-pub(super) struct Talk<'a> {
+pub(super) struct Connection<'a> {
     pub(super) socket: &'a OwnedFd,
     pub(super) stop: &'a OwnedFd,
 }
@@ -41,28 +41,28 @@ pub(super) enum Heard {
     /// End of the connection, or no message of memif.
     End(String),
     /// No message arrived within the given time.
-    Nothing,
+    Timeout,
 }
 
-impl Talk<'_> {
+impl Connection<'_> {
     /// Waits for a message.
-    pub(super) fn hear(&self, at_most: Duration) -> Heard {
+    pub(super) fn receive(&self, timeout: Duration) -> Heard {
         let fds = [self.socket.as_raw_fd(), self.stop.as_raw_fd()];
-        let [spoken, stopped] = sys::poll(fds, at_most);
+        let [spoken, stopped] = sys::poll(fds, timeout);
         if stopped {
             return Heard::End("this end was closed".into());
         }
         if !spoken {
-            return Heard::Nothing;
+            return Heard::Timeout;
         }
-        let mut bytes = [0; BYTES];
+        let mut bytes = [0; MESSAGE_BYTES];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let parts = &mut [IoSliceMut::new(&mut bytes)];
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
         let got = match recvmsg(self.socket, parts, &mut control, flags) {
             Ok(got) => got.bytes,
-            Err(Errno::AGAIN | Errno::INTR) => return Heard::Nothing,
+            Err(Errno::AGAIN | Errno::INTR) => return Heard::Timeout,
             Err(e) => return Heard::End(e.to_string()),
         };
         let mut files = control.drain().flat_map(|message| match message {
@@ -83,7 +83,7 @@ impl Talk<'_> {
     }
 
     /// Sends a message, with a descriptor. If the other end does not take it at once, the connection ends.
-    pub(super) fn say(&self, message: &Message, file: Option<BorrowedFd>) -> Result<(), String> {
+    pub(super) fn send(&self, message: &Message, file: Option<BorrowedFd>) -> Result<(), String> {
         let bytes = message.bytes();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -99,20 +99,20 @@ impl Talk<'_> {
     /// Ends the connection, with the reason.
     pub(super) fn end(&self, why: &str) {
         // The peer may have closed the connection.
-        let _ = self.say(&Message::Disconnect { why: why.into() }, None);
+        let _ = self.send(&Message::Disconnect { why: why.into() }, None);
     }
 
     /// The next message until `end`. The error is a sentence.
     fn next(&self, end: Instant) -> Result<(Message, Option<OwnedFd>), String> {
         loop {
-            let left = end.saturating_duration_since(Instant::now());
-            match self.hear(left) {
+            let remaining = end.saturating_duration_since(Instant::now());
+            match self.receive(remaining) {
                 Heard::Message(message, file) => return Ok((message, file)),
                 Heard::End(why) => return Err(why),
-                Heard::Nothing if left.is_zero() => {
+                Heard::Timeout if remaining.is_zero() => {
                     return Err("the other end takes longer than 5 seconds to connect".into());
                 }
-                Heard::Nothing => {}
+                Heard::Timeout => {}
             }
         }
     }
@@ -136,18 +136,18 @@ pub(super) struct Queues {
 /// Memory allocated for a client's regions. It is reused for later connections: a peer may keep its mappings, so that a
 /// new region for each connection could exhaust memory.
 #[derive(Default)]
-pub(super) struct Made {
+pub(super) struct ClientMemory {
     /// User of the program that has seen the memory.
     user: Option<u32>,
     regions: Vec<Arc<[Region]>>,
 }
 
-impl Made {
+impl ClientMemory {
     /// Memory of `bytes` bytes for a connection with a user's process; it is not in use.
     fn free(&mut self, user: Option<u32>, bytes: usize) -> std::io::Result<Arc<[Region]>> {
         if user.is_none() || self.user != user {
             // Memory that one user has seen must not be given to another user.
-            *self = Made {
+            *self = ClientMemory {
                 user,
                 regions: Vec::new(),
             };
@@ -169,12 +169,12 @@ impl Made {
 /// # Errors
 /// The server refuses, does not answer in time, or there is no memory; a sentence.
 pub(super) fn client(
-    talk: &Talk,
-    words: &Words,
+    connection: &Connection,
+    config: &MemifConfig,
     queues: Queues,
-    made: &mut Made,
+    made: &mut ClientMemory,
 ) -> Result<Rings, String> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + HANDSHAKE_TIMEOUT;
     let (
         Message::Hello {
             versions,
@@ -182,7 +182,7 @@ pub(super) fn client(
             ring_size,
         },
         _,
-    ) = talk.next(end)?
+    ) = connection.next(end)?
     else {
         return Err("the other end does not begin as a server of memif".into());
     };
@@ -193,11 +193,11 @@ pub(super) fn client(
     // has a ring to send by, as far as this port requests that many: each ring takes memory, and is polled in each
     // turn.
     let [last_to_client, last_to_server] = [last_rings.0, last_rings.1].map(usize::from);
-    let most = match words.rings {
+    let rings_max = match config.rings {
         0 => queues.rx.max(1),
         rings => rings,
     };
-    let (to_server, to_client) = (queues.tx.max(1), most.min(last_to_client + 1));
+    let (to_server, to_client) = (queues.tx.max(1), rings_max.min(last_to_client + 1));
     if to_server > last_to_server + 1 {
         return Err(format!(
             "the other end receives by {} queues at most, and {to_server} send: use fewer workers",
@@ -205,39 +205,40 @@ pub(super) fn client(
         ));
     }
     let ring = queues.ring.min(ring_size);
-    talk.say(
+    connection.send(
         &Message::Init {
             version: VERSION,
-            id: words.id,
+            id: config.id,
             is_ethernet: true,
-            secret: words.secret,
+            secret: config.secret,
         },
         None,
     )?;
-    talk.acknowledged(end)?;
+    connection.acknowledged(end)?;
     let failed = |e: std::io::Error| format!("no memory for its rings: {e}");
     let each = ring::bytes(1 << ring).next_multiple_of(64);
     let count = to_server + to_client;
-    let buffers = words.buffer << ring;
+    let buffers = config.buffer << ring;
     let begin = (each * count).next_multiple_of(4096);
     // The memory is checked for the maximum number of rings that any server may request, so the next server is
     // accepted, too.
-    let most = to_server + most;
-    let bytes = (ring::bytes(1 << queues.ring).next_multiple_of(64) * most).next_multiple_of(4096)
-        + (words.buffer << queues.ring) * most;
+    let rings_max = to_server + rings_max;
+    let bytes = (ring::bytes(1 << queues.ring).next_multiple_of(64) * rings_max)
+        .next_multiple_of(4096)
+        + (config.buffer << queues.ring) * rings_max;
     if bytes > MEMORY_MAX {
         return Err(format!(
             "its rings would need {bytes} bytes: say a smaller bsize or rsize"
         ));
     }
-    let user = sys::peer(talk.socket).ok().map(|(_, user)| user);
+    let user = sys::peer(connection.socket).ok().map(|(_, user)| user);
     let regions = made.free(user, bytes).map_err(failed)?;
     let message = Message::AddRegion {
         index: 0,
         bytes: bytes as u64,
     };
-    talk.say(&message, regions[0].file().map(AsFd::as_fd))?;
-    talk.acknowledged(end)?;
+    connection.send(&message, regions[0].file().map(AsFd::as_fd))?;
+    connection.acknowledged(end)?;
     let mut rings = Rings {
         rx: Vec::new(),
         tx: Vec::new(),
@@ -254,9 +255,15 @@ pub(super) fn client(
         let (ours, theirs) = pair.map_err(|e| failed(e.into()))?;
         let memory = Memory::Own {
             buffers: begin + number * buffers,
-            bytes: words.buffer,
+            bytes: config.buffer,
         };
-        let made = Ring::new(&regions, (0, number * each), ring, memory, Bell::Pair(ours))?;
+        let made = Ring::new(
+            &regions,
+            (0, number * each),
+            ring,
+            memory,
+            Doorbell::Pair(ours),
+        )?;
         made.set_up(!is_to_server);
         let message = Message::AddRing {
             to_server: is_to_server,
@@ -265,8 +272,8 @@ pub(super) fn client(
             offset: (number * each) as u32,
             size: ring,
         };
-        talk.say(&message, Some(theirs.as_fd()))?;
-        talk.acknowledged(end)?;
+        connection.send(&message, Some(theirs.as_fd()))?;
+        connection.acknowledged(end)?;
         let list = if is_to_server {
             &mut rings.tx
         } else {
@@ -274,8 +281,8 @@ pub(super) fn client(
         };
         list.push(made);
     }
-    talk.say(&Message::Connect, None)?;
-    match talk.next(end)? {
+    connection.send(&Message::Connect, None)?;
+    match connection.next(end)? {
         (Message::Connected, _) => {
             rings.rx.iter().for_each(Ring::begin);
             Ok(rings)
@@ -285,7 +292,7 @@ pub(super) fn client(
 }
 
 /// A ring that a client has announced.
-struct Told {
+struct AnnouncedRing {
     place: (usize, usize),
     size: u8,
     bell: OwnedFd,
@@ -295,20 +302,24 @@ struct Told {
 ///
 /// # Errors
 /// The client's request is not valid; a sentence says why, and the client gets it, too.
-pub(super) fn server(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
-    let done = serve(talk, words, queues);
-    done.inspect_err(|why| talk.end(why))
+pub(super) fn server(
+    connection: &Connection,
+    config: &MemifConfig,
+    queues: Queues,
+) -> Result<Rings, String> {
+    let done = serve(connection, config, queues);
+    done.inspect_err(|why| connection.end(why))
 }
 
-fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
-    let end = Instant::now() + PATIENCE;
+fn serve(connection: &Connection, config: &MemifConfig, queues: Queues) -> Result<Rings, String> {
+    let end = Instant::now() + HANDSHAKE_TIMEOUT;
     let last = |queues: usize| queues.saturating_sub(1) as u16;
-    talk.say(
+    connection.send(
         &Message::Hello {
             versions: (VERSION, VERSION),
             // A queue receives from as many rings as there are.
             last_rings: (last(queues.tx), QUEUES_MAX as u16 - 1),
-            ring_size: LONGEST_RING,
+            ring_size: RING_SIZE_LOG2_MAX,
         },
         None,
     )?;
@@ -320,26 +331,27 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
             secret,
         },
         _,
-    ) = talk.next(end)?
+    ) = connection.next(end)?
     else {
         return Err("the client does not begin as one of memif".into());
     };
     if version != VERSION || !is_ethernet {
         return Err("memif 2.0 with Ethernet frames only".into());
     }
-    if id != words.id {
-        return Err(format!("there is no id {id}, only {}", words.id));
+    if id != config.id {
+        return Err(format!("there is no id {id}, only {}", config.id));
     }
-    if secret != words.secret {
+    if secret != config.secret {
         return Err("it has another secret".into());
     }
-    talk.say(&Message::Ack, None)?;
+    connection.send(&Message::Ack, None)?;
     let mut regions: Vec<Region> = Vec::new();
-    let (mut to_server, mut to_client): (Vec<Told>, Vec<Told>) = Default::default();
+    let (mut to_server, mut to_client): (Vec<AnnouncedRing>, Vec<AnnouncedRing>) =
+        Default::default();
     loop {
-        match talk.next(end)? {
+        match connection.next(end)? {
             (Message::AddRegion { index, bytes }, Some(file)) => {
-                if usize::from(index) != regions.len() || regions.len() == REGIONS {
+                if usize::from(index) != regions.len() || regions.len() == REGIONS_MAX {
                     return Err("its regions are not numbered from 0 to 255".into());
                 }
                 let all: usize = regions.iter().map(Region::bytes).sum();
@@ -369,7 +381,7 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
                 if list.len() == QUEUES_MAX {
                     return Err(format!("it has more than {QUEUES_MAX} rings"));
                 }
-                list.push(Told {
+                list.push(AnnouncedRing {
                     place: (region.into(), offset as usize),
                     size,
                     bell,
@@ -378,7 +390,7 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
             (Message::Connect, _) => break,
             _ => return Err("it sent a message that is not allowed here".into()),
         }
-        talk.say(&Message::Ack, None)?;
+        connection.send(&Message::Ack, None)?;
     }
     if to_client.len() < queues.tx {
         return Err(format!(
@@ -388,21 +400,21 @@ fn serve(talk: &Talk, words: &Words, queues: Queues) -> Result<Rings, String> {
         ));
     }
     let regions: Arc<[Region]> = regions.into();
-    let open = |told: Told| {
-        let bell = Bell::Event(told.bell);
+    let open = |told: AnnouncedRing| {
+        let bell = Doorbell::Event(told.bell);
         let ring = Ring::new(&regions, told.place, told.size, Memory::Peers, bell)?;
         match ring.is_one() {
             true => Ok(ring),
             false => Err("has a ring that does not begin as one"),
         }
     };
-    let both: Result<_, ring::Mistake> = (|| {
+    let both: Result<_, ring::ProtocolViolation> = (|| {
         let rx: Result<Vec<Ring>, _> = to_server.into_iter().map(open).collect();
         let tx: Result<Vec<Ring>, _> = to_client.into_iter().map(open).collect();
         Ok((rx?, tx?))
     })();
     let (rx, tx) = both.map_err(|mistake| format!("it {mistake}"))?;
     rx.iter().for_each(Ring::begin);
-    talk.say(&Message::Connected, None)?;
+    connection.send(&Message::Connected, None)?;
     Ok(Rings { rx, tx })
 }

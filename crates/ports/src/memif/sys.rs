@@ -3,8 +3,8 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// Sends a few bytes, or none if there is no room: it never waits, whatever the other end does with its descriptor.
-pub(super) fn nudge(socket: &OwnedFd) {
+/// Sends a few bytes, or none if there is no room. It never blocks, whatever the other end does with its descriptor.
+pub(super) fn send_wake_up(socket: &OwnedFd) {
     let one = 1u64.to_ne_bytes();
     // SAFETY: pointer and length describe `one`.
     unsafe {
@@ -19,12 +19,12 @@ pub(super) fn nudge(socket: &OwnedFd) {
 
 /// Maximum number of messages read in one call. A sender waits for answers, so it needs no more; a hostile one could
 /// send without end.
-const MESSAGES: usize = 4;
+const MESSAGES_MAX: usize = 4;
 
 /// Reads pending messages, a few at most; it never waits.
 pub(super) fn drain(socket: &OwnedFd) {
     let mut bytes = [0u8; 64];
-    for _ in 0..MESSAGES {
+    for _ in 0..MESSAGES_MAX {
         // SAFETY: pointer and length describe `bytes`.
         let got = unsafe {
             libc::recv(

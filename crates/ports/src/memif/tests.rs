@@ -1,9 +1,9 @@
 mod hostile;
 
 use super::connector::seqpacket;
-use super::session::{self, Made, Queues, Rings, Talk};
-use super::{sys as doorbells, words};
-use crate::waiter::{Waiter, Woken};
+use super::session::{self, ClientMemory, Connection, Queues, Rings};
+use super::{config, sys as doorbells};
+use crate::waiter::{Waiter, WakeReason};
 use crate::{Directory, sys};
 use engine::packet::{Batch, Packet, pool};
 use engine::port::{OpenPort, PortDirectory, PortRequest};
@@ -11,7 +11,7 @@ use rustix::net::{SocketAddrUnix, accept, bind, connect, listen};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
-use testkit::until;
+use testkit::wait_until;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -70,7 +70,7 @@ fn pair(directory: &Directory, folder: &Folder, more: &str) -> [OpenPort; 2] {
         let name = folder.port(&format!("role={role}{more}"));
         directory.open(&name, &request(1)).unwrap()
     });
-    until("both ends to connect", || {
+    wait_until("both ends to connect", || {
         ends.iter().all(|end| end.port.link_up())
     });
     ends
@@ -79,7 +79,7 @@ fn pair(directory: &Directory, folder: &Folder, more: &str) -> [OpenPort; 2] {
 fn send(port: &OpenPort, frames: &[Vec<u8>]) -> usize {
     let mut tx = port.tx[0].take().unwrap();
     let sent = tx.transmit(&mut batch(frames), &mut Batch::new());
-    port.tx[0].give(tx);
+    port.tx[0].put_back(tx);
     sent
 }
 
@@ -87,7 +87,7 @@ fn receive(port: &OpenPort) -> Vec<Vec<u8>> {
     let mut rx = port.rx[0].take().unwrap();
     let mut got = Batch::new();
     while rx.receive(&mut got, 7) > 0 {}
-    port.rx[0].give(rx);
+    port.rx[0].put_back(rx);
     got.drain().map(|packet| packet.data().to_vec()).collect()
 }
 
@@ -117,18 +117,18 @@ fn frames_cross_both_ways_in_order_and_more_than_a_ring_holds_wait() {
 }
 
 #[test]
-fn an_end_that_is_held_down_is_down_at_both_until_it_is_let_go() {
+fn link_held_down_at_one_end_is_down_at_both() {
     let (folder, directory) = (Folder::new("held"), Directory::new());
     let ends = pair(&directory, &folder, "");
     for held in [&ends[1], &ends[0]] {
         held.port.hold_down(true);
-        until("both ends to be down", || {
+        wait_until("both ends to be down", || {
             !ends.iter().any(|end| end.port.link_up())
         });
         held.port.hold_down(true);
         assert!(!held.port.link_up());
         held.port.hold_down(false);
-        until("both ends to connect again", || {
+        wait_until("both ends to connect again", || {
             ends.iter().all(|end| end.port.link_up())
         });
         let all = frames(0, 5);
@@ -185,7 +185,7 @@ fn frames_that_no_buffer_or_ring_can_hold_are_counted() {
         assert_eq!(tx.transmit(&mut all, &mut Batch::new()), 1);
         assert_eq!(receive(&ends[to]), Vec::<Vec<u8>>::new());
         assert_eq!(counter(&ends[to], "too_long"), 1);
-        ends[from].tx[0].give(tx);
+        ends[from].tx[0].put_back(tx);
     }
 }
 
@@ -209,7 +209,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
             let sender = (round % 2 != 0)
                 .then(|| std::thread::spawn(move || send(&other, &frames(round, 1))));
             while got.is_empty() {
-                assert_eq!(waiter.wait(LONG), Woken::Ready);
+                assert_eq!(waiter.wait(LONG), WakeReason::Ready);
                 rx.receive(&mut got, 32);
                 rx.wait_fd();
             }
@@ -217,7 +217,7 @@ fn frames_wake_a_worker_that_sleeps_and_polling_needs_no_bell() {
             sender.map(|sender| sender.join().unwrap());
             // Needless wake-ups end soon.
             let mut wakes = 0;
-            while waiter.wait(Duration::ZERO) == Woken::Ready {
+            while waiter.wait(Duration::ZERO) == WakeReason::Ready {
                 rx.receive(&mut got, 32);
                 rx.wait_fd();
                 wakes += 1;
@@ -235,10 +235,10 @@ fn a_peer_that_closes_and_opens_again_is_connected_again() {
     drop(client);
     for _ in 0..3 {
         directory.close(&name);
-        until("the server to see it", || !server.port.link_up());
+        wait_until("the server to see it", || !server.port.link_up());
         assert_eq!(send(&server, &frames(0, 3)), 0);
         let client = directory.open(&name, &request(1)).unwrap();
-        until("both to connect", || {
+        wait_until("both to connect", || {
             client.port.link_up() && server.port.link_up()
         });
         assert_eq!(receive(&client), Vec::<Vec<u8>>::new());
@@ -251,14 +251,14 @@ fn a_peer_that_closes_and_opens_again_is_connected_again() {
     drop(server);
     directory.close(&named);
     let client = directory.open(&name, &request(1)).unwrap();
-    until("it to be told", || {
+    wait_until("it to be told", || {
         directory
             .events()
             .iter()
             .any(|e| e.contains("it tries again"))
     });
     let server = directory.open(&named, &request(1)).unwrap();
-    until("both to connect", || {
+    wait_until("both to connect", || {
         client.port.link_up() && server.port.link_up()
     });
 }
@@ -280,7 +280,7 @@ fn an_end_that_does_not_fit_is_told_why() {
         let name = folder.port(words);
         let client = directory.open(&name, &request(queues)).unwrap();
         let mut said = Vec::new();
-        until(why, || {
+        wait_until(why, || {
             said.extend(directory.events());
             let mine = |text: &&String| text.starts_with(&name);
             said.iter().filter(mine).any(|text| text.contains(why))
@@ -308,7 +308,7 @@ fn ends_with_different_numbers_of_queues_carry_all_frames() {
             let name = folder.port(&format!("role={role}{rings}"));
             ends.push(directory.open(&name, &request(own)).unwrap());
         }
-        until("both ends to connect", || {
+        wait_until("both ends to connect", || {
             ends.iter().all(|end| end.port.link_up())
         });
         for (from, to) in [(0, 1), (1, 0)] {
@@ -317,14 +317,14 @@ fn ends_with_different_numbers_of_queues_carry_all_frames() {
                 let all = frames(10 * queue, 5);
                 let mut owned = tx.take().unwrap();
                 assert_eq!(owned.transmit(&mut batch(&all), &mut Batch::new()), 5);
-                tx.give(owned);
+                tx.put_back(owned);
                 sent.extend(all);
             }
             let mut got = Batch::new();
             for rx in &ends[to].rx {
                 let mut owned = rx.take().unwrap();
                 while owned.receive(&mut got, 4) > 0 {}
-                rx.give(owned);
+                rx.put_back(owned);
             }
             let mut got: Vec<_> = got.drain().map(|packet| packet.data().to_vec()).collect();
             got.sort();

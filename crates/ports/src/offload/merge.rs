@@ -11,20 +11,20 @@ use wire::tcp::{ACK, CWR, PSH};
 use wire::{checksum, ether};
 
 /// Ethernet, IPv6, and TCP with all its options.
-const MAX_HEADERS: usize = ether::LEN + 40 + 60;
+const HEADER_BYTES_MAX: usize = ether::LEN + 40 + 60;
 /// The longest IP packet, and the greatest payload length of IPv6.
-const MAX_LEN: usize = 65_535;
+const PACKET_LEN_MAX: usize = 65_535;
 
 /// Bytes before the payloads of a super-frame: a virtio-net header and the frame's headers.
 pub(crate) struct Head {
-    bytes: [u8; VNET_LEN + MAX_HEADERS],
+    bytes: [u8; VNET_LEN + HEADER_BYTES_MAX],
     len: usize,
 }
 
 impl Head {
     /// Head of frames that are sent unchanged.
     pub(crate) const PLAIN: Head = Head {
-        bytes: [0; VNET_LEN + MAX_HEADERS],
+        bytes: [0; VNET_LEN + HEADER_BYTES_MAX],
         len: VNET_LEN,
     };
 
@@ -45,7 +45,7 @@ impl Head {
         let Some(first) = frames.next().and_then(Segment::of) else {
             return 0;
         };
-        let room = MAX_LEN - (first.payload - ether::LEN);
+        let room = PACKET_LEN_MAX - (first.payload - ether::LEN);
         let (mut n, mut len, mut pushes, mut short) = (1, first.len(), first.pushes(), false);
         while !(pushes || short)
             && let Some(next) = frames.next().and_then(Segment::of)
@@ -209,7 +209,7 @@ impl<'a> Segment<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{fold, unfold};
+    use super::super::{merge_frames, segment_frame};
     use super::VNET_LEN;
     use testkit::Rng;
     use wire::checksum;
@@ -255,7 +255,7 @@ mod tests {
     fn cut_again(sent: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let packets = sent.iter().flat_map(|message| {
             let (vnet, frame) = message.split_first_chunk::<VNET_LEN>().unwrap();
-            unfold(vnet, frame, 2000)
+            segment_frame(vnet, frame, 2000)
         });
         packets.map(|packet| packet.data().to_vec()).collect()
     }
@@ -270,7 +270,7 @@ mod tests {
     fn a_stream_becomes_super_frames_of_at_most_64_kib() {
         for (v6, len) in [(false, 1448), (true, 1428), (false, 100), (false, 9)] {
             let frames = stream(v6, 100, len);
-            let sent = fold(&frames);
+            let sent = merge_frames(&frames);
             assert_eq!(cut_again(&sent), frames);
             assert_eq!(sent.len(), (100 * len).div_ceil(65_000).max(1));
         }
@@ -283,7 +283,7 @@ mod tests {
             frames[2] = segment(v6, 1, 2, 2000, 1000, 0x18);
             frames[5] = segment(v6, 1, 5, 5000, 7, 0x10);
             frames.push(segment(v6, 1, 6, 5007, 7, 0x10));
-            let sent = fold(&frames);
+            let sent = merge_frames(&frames);
             assert_eq!(sent.len(), 3);
             assert_eq!(cut_again(&sent), frames);
         }
@@ -307,7 +307,7 @@ mod tests {
                         }
                         finish(&mut frames[1], if v6 { 54 } else { 34 });
                     }
-                    assert_eq!(cut_again(&fold(&frames)), frames, "bit {bit}");
+                    assert_eq!(cut_again(&merge_frames(&frames)), frames, "bit {bit}");
                 }
             }
         }
@@ -343,7 +343,7 @@ mod tests {
                 at = at.wrapping_add(len as u32);
                 number = number.wrapping_add(1);
             }
-            assert_eq!(cut_again(&fold(&frames)), frames);
+            assert_eq!(cut_again(&merge_frames(&frames)), frames);
         }
     }
 }

@@ -55,7 +55,7 @@ fn check_cut(v6: bool, tcp: bool, payload: usize, size: u16, head_len: usize) {
     };
     let (head, tail) = f.split_at(head_len.min(f.len()));
     let mut out = Vec::new();
-    cut(&vnet(kind, size, transport, offset), head, tail, |p| {
+    segment(&vnet(kind, size, transport, offset), head, tail, |p| {
         out.push(p.data().to_vec())
     })
     .unwrap();
@@ -131,7 +131,7 @@ fn an_unfinished_checksum_is_completed_and_others_are_left_alone() {
 fn headers_that_lie_outside_the_frame_are_refused() {
     let (f, transport) = frame(false, true, 0, 100);
     for len in 0..transport + 32 {
-        let r = cut(
+        let r = segment(
             &vnet(GSO_TCPV4, 50, transport, TCP_CSUM),
             &f[..len],
             &[0; 99],
@@ -140,10 +140,10 @@ fn headers_that_lie_outside_the_frame_are_refused() {
         assert_eq!(r, Err(CutError::Unknown), "head of {len} bytes");
     }
     for kind in [GSO_TCPV6, 3, 99] {
-        let r = cut(&vnet(kind, 50, transport, TCP_CSUM), &f, &[], |_| ());
+        let r = segment(&vnet(kind, 50, transport, TCP_CSUM), &f, &[], |_| ());
         assert_eq!(r, Err(CutError::Unknown));
     }
-    assert!(cut(&vnet(GSO_TCPV4, 0, transport, TCP_CSUM), &f, &[], |_| ()).is_err());
+    assert!(segment(&vnet(GSO_TCPV4, 0, transport, TCP_CSUM), &f, &[], |_| ()).is_err());
     for start in 80..200 {
         let h = vnet(GSO_NONE, 0, start, 16);
         assert_eq!(h.complete(&mut f.clone()), start + 18 <= f.len());
@@ -151,7 +151,7 @@ fn headers_that_lie_outside_the_frame_are_refused() {
 }
 
 #[test]
-fn a_tag_goes_behind_the_addresses() {
+fn vlan_tag_is_inserted_after_the_addresses() {
     let mut p = Packet::from_bytes(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 8, 0, 9, 9]).unwrap();
     assert!(insert_tag(&mut p, 0x8100, 0x2064));
     assert_eq!(
@@ -169,7 +169,7 @@ fn a_tag_goes_behind_the_addresses() {
 
 /// A super-frame that is carried whole leaves with its original header.
 #[test]
-fn a_super_frame_that_is_carried_leaves_as_it_came() {
+fn carried_super_frame_is_sent_unchanged() {
     for v6 in [false, true] {
         for (flags, payload, size) in [(0x10, 64_000, 1448), (0x99, 2001, 1000), (0x18, 101, 100)] {
             let (mut f, transport) = frame(v6, true, flags, payload);
@@ -178,7 +178,7 @@ fn a_super_frame_that_is_carried_leaves_as_it_came() {
             let kind = if v6 { GSO_TCPV6 } else { GSO_TCPV4 };
             let came = vnet(kind, size, transport, TCP_CSUM);
             let head = &f[..120.min(f.len())];
-            let shape = whole(&came, head, f.len(), 2048).expect("it can be carried");
+            let shape = super_frame_shape(&came, head, f.len(), 2048).expect("it can be carried");
             let mut packet = Packet::large(f.len()).expect("there is a buffer");
             packet.put(f.len()).expect("it fits").copy_from_slice(&f);
             packet.set_super_frame(&shape, size);
@@ -195,7 +195,8 @@ fn a_super_frame_that_is_carried_leaves_as_it_came() {
                 shape.payload
             );
             // Super-frames that do not match their segments, and frames that are not super-frames.
-            let other = |vnet: VnetHeader, room| whole(&vnet, head, f.len(), room).is_none();
+            let other =
+                |vnet: VnetHeader, room| super_frame_shape(&vnet, head, f.len(), room).is_none();
             assert!(other(came, shape.payload + usize::from(size) - 1));
             assert!(other(
                 VnetHeader {
@@ -220,7 +221,7 @@ fn a_super_frame_that_is_carried_leaves_as_it_came() {
                 },
                 2048
             ));
-            assert!(whole(&came, head, f.len() - 1, 2048).is_none());
+            assert!(super_frame_shape(&came, head, f.len() - 1, 2048).is_none());
             packet.truncate(shape.payload);
             assert!(!left.carry(&packet, longest), "it is no longer sound");
         }
@@ -244,7 +245,7 @@ fn any_frame_is_refused_or_can_be_cut() {
         let kind = *rng.pick(&[GSO_TCPV4, GSO_TCPV6]);
         let vnet = vnet(kind, rng.range(1..2000) as u16, transport, TCP_CSUM);
         let head = &f[..rng.range(14..f.len() + 1)];
-        let Some(shape) = whole(&vnet, head, f.len(), 2048) else {
+        let Some(shape) = super_frame_shape(&vnet, head, f.len(), 2048) else {
             continue;
         };
         carried += 1;
@@ -254,7 +255,7 @@ fn any_frame_is_refused_or_can_be_cut() {
         let mut batch = engine::packet::Batch::from(vec![packet]);
         engine::packet::super_frame::cut_all(&mut batch, |_| panic!("it can be cut"));
         let mut segments = Vec::new();
-        cut(&vnet, &f, &[], |segment| {
+        segment(&vnet, &f, &[], |segment| {
             segments.push(segment.data().to_vec())
         })
         .expect("as before");
@@ -403,8 +404,8 @@ fn super_frames_in_tunnels_are_cut_with_all_headers_right() {
                 let (head, tail) = whole.split_at(headers.max(200).min(whole.len()));
                 let mut seen: Vec<u8> = Vec::new();
                 let came = vnet(kind, 1448, transport, offset);
-                assert!(super::whole(&came, head, whole.len(), 2048).is_none());
-                cut(&came, head, tail, |segment| {
+                assert!(super::super_frame_shape(&came, head, whole.len(), 2048).is_none());
+                segment(&came, head, tail, |segment| {
                     let (header, data) = unwrapped(&segment.data()[14..]);
                     if tcp {
                         let seq = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
@@ -434,6 +435,6 @@ fn tunnels_that_are_not_known_are_refused() {
     for tunnel in [numbered, esp] {
         let whole = [&[2; 12], &[8, 0][..], &tunnel].concat();
         let came = vnet(GSO_TCPV4, 1448, whole.len() - 3000 - 32, TCP_CSUM);
-        assert_eq!(cut(&came, &whole, &[], |_| ()), Err(CutError::Unknown));
+        assert_eq!(segment(&came, &whole, &[], |_| ()), Err(CutError::Unknown));
     }
 }

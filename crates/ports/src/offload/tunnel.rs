@@ -39,7 +39,7 @@ impl Tunnel {
         network: usize,
         (start, protocol): (usize, u8),
     ) -> Option<(Tunnel, usize)> {
-        let inner = inside(head, len, start, protocol)?;
+        let inner = inner_header(head, len, start, protocol)?;
         let (mut tunnel, mut count, mut at) = (Tunnel::default(), 0, network);
         let mut add = |header| {
             *tunnel.headers.get_mut(count)? = Some(header);
@@ -104,7 +104,7 @@ impl Tunnel {
 }
 
 /// Offset of the IP header before the start of the unfinished checksum, if its packet ends with the frame.
-fn inside(head: &[u8], len: usize, start: usize, protocol: u8) -> Option<usize> {
+fn inner_header(head: &[u8], len: usize, start: usize, protocol: u8) -> Option<usize> {
     let word = |at: usize| {
         Some(usize::from(u16::from_be_bytes([
             *head.get(at)?,

@@ -5,10 +5,12 @@ pub use captures as format;
 
 use crate::counts::Count;
 use crate::events::Events;
-use crate::scheme::{Parts, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Scheme};
 use engine::packet::anno::PacketType;
 use engine::packet::{Batch, Packet};
-use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
+use engine::port::{
+    Port, PortCounter, PortInfo, PortRequest, RxQueue, TxOutcome, TxQueue, offer_each,
+};
 use format::{ETHERNET, Reader, Writer};
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Size of the file buffer in bytes.
-const BUFFER: usize = 256 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
 
 #[derive(Default)]
 struct Counters {
@@ -84,7 +86,7 @@ impl Rx {
                 Ok(None) => self.reader = None,
                 Err(e) => {
                     self.events
-                        .say(format!("pcap:{}: {e}; reading ends here", self.path));
+                        .add(format!("pcap:{}: {e}; reading ends here", self.path));
                     self.reader = None;
                 }
             }
@@ -126,7 +128,7 @@ struct Tx {
 
 impl Tx {
     fn fail(&mut self, e: &std::io::Error) {
-        self.events.say(format!(
+        self.events.add(format!(
             "pcap:{}: cannot be written: {e}; writing ends here",
             self.path
         ));
@@ -142,18 +144,18 @@ impl TxQueue for Tx {
         offer_each(batch, refused, |packet| {
             let Some(writer) = &mut self.writer else {
                 self.counts.tx_errors.add(1);
-                return Fate::Refused;
+                return TxOutcome::Refused;
             };
             let timestamp = match packet.cold().timestamp {
                 0 => now,
                 arrived => arrived,
             };
             match writer.write(timestamp, packet.data()) {
-                Ok(()) => Fate::Sent,
+                Ok(()) => TxOutcome::Sent,
                 Err(e) => {
                     self.counts.tx_errors.add(1);
                     self.fail(&e);
-                    Fate::Refused
+                    TxOutcome::Refused
                 }
             }
         })
@@ -180,7 +182,7 @@ fn files(rest: &str) -> (&str, &str) {
 pub(crate) struct Files;
 
 impl Scheme for Files {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "pcap:FILE"
     }
 
@@ -189,7 +191,7 @@ impl Scheme for Files {
     }
 
     /// Describes the port: one queue each way.
-    fn probe(&self, rest: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, rest: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         if rest.is_empty() {
             return Err("pcap: needs a file: pcap:FILE, or pcap:IN,OUT".into());
         }
@@ -199,7 +201,12 @@ impl Scheme for Files {
         })
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         open(rest, self.probe(rest, site)?, request, site.events())
     }
 }
@@ -235,7 +242,7 @@ fn open(
     }
     if request.tx_queues > 0 {
         let file = File::create(output)
-            .and_then(|file| Writer::new(BufWriter::with_capacity(BUFFER, file)));
+            .and_then(|file| Writer::new(BufWriter::with_capacity(BUFFER_BYTES, file)));
         let writer = file.map_err(|e| format!("cannot write {output}: {e}"))?;
         let queue = Tx {
             path: output.to_string(),
@@ -254,7 +261,7 @@ fn open(
 
 fn reader(path: &str) -> Result<Reader<BufReader<File>>, String> {
     let file = File::open(Path::new(path)).map_err(|e| format!("cannot read {path}: {e}"))?;
-    let reader = Reader::new(BufReader::with_capacity(BUFFER, file))
+    let reader = Reader::new(BufReader::with_capacity(BUFFER_BYTES, file))
         .map_err(|e| format!("cannot read {path}: {e}"))?;
     match reader.link() {
         Some(link) if link != ETHERNET => Err(format!(

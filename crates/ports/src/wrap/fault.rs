@@ -3,7 +3,7 @@
 
 use super::{Wrapped, split};
 use crate::counts::Count;
-use crate::scheme::{Parts, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Scheme};
 use engine::packet::{Batch, Packet};
 use engine::port::{PortCounter, PortInfo, PortRequest, RxQueue, TxQueue};
 use std::os::fd::RawFd;
@@ -15,27 +15,32 @@ pub(crate) struct Fault;
 impl Fault {
     /// The settings, and the inner port.
     fn parse<'n>(&self, rest: &'n str) -> Result<(Rates, &'n str), String> {
-        let (rates, port) = split(rest, "/", self.form())?;
+        let (rates, port) = split(rest, "/", self.name_syntax())?;
         Ok((Rates::parse(rates)?, port))
     }
 }
 
 impl Scheme for Fault {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "fault:loss=0.01,dup=0.01,corrupt=0.01,seed=7/PORT"
     }
 
-    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
+    fn inner_name<'n>(&self, rest: &'n str) -> Option<&'n str> {
         Some(rest.split_once('/')?.1)
     }
 
-    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, rest: &str, site: &PortContext<'_>) -> Result<PortInfo, String> {
         site.probe(self.parse(rest)?.1)
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let (rates, port) = self.parse(rest)?;
-        Ok(around(rates, site.open(port, request)?))
+        Ok(wrap(rates, site.open(port, request)?))
     }
 }
 
@@ -83,13 +88,13 @@ struct Counters {
 }
 
 /// Random decisions about frames.
-struct Dice {
+struct FaultGenerator {
     rates: Rates,
     state: u64,
     counts: Arc<Counters>,
 }
 
-impl Dice {
+impl FaultGenerator {
     /// SplitMix64.
     fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -99,21 +104,21 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    fn falls(&mut self, share: f64) -> bool {
+    fn occurs(&mut self, share: f64) -> bool {
         ((self.next() >> 11) as f64) < share * (1u64 << 53) as f64
     }
 
     /// Delivers a frame not at all, once, or twice.
-    fn roll(&mut self, mut packet: Packet, deliver: &mut impl FnMut(Packet)) {
-        if self.falls(self.rates.loss) {
+    fn apply(&mut self, mut packet: Packet, deliver: &mut impl FnMut(Packet)) {
+        if self.occurs(self.rates.loss) {
             return self.counts.lost.add_shared(1);
         }
-        if self.falls(self.rates.corrupt) && packet.len() > 0 {
+        if self.occurs(self.rates.corrupt) && packet.len() > 0 {
             let bit = self.next() as usize % (packet.len() * 8);
             packet.data_mut()[bit / 8] ^= 1 << (bit % 8);
             self.counts.damaged.add_shared(1);
         }
-        if self.falls(self.rates.dup)
+        if self.occurs(self.rates.dup)
             && let Some(copy) = packet.copy()
         {
             deliver(copy);
@@ -125,7 +130,7 @@ impl Dice {
 
 struct Rx {
     inner: Box<dyn RxQueue>,
-    dice: Dice,
+    faults: FaultGenerator,
 }
 
 impl RxQueue for Rx {
@@ -135,7 +140,7 @@ impl RxQueue for Rx {
         // Each frame may become two.
         self.inner.receive(&mut batch, max.div_ceil(2));
         for packet in batch.drain() {
-            self.dice.roll(packet, &mut |packet| {
+            self.faults.apply(packet, &mut |packet| {
                 if into.len() - before < max {
                     into.push(packet);
                 }
@@ -159,21 +164,22 @@ impl RxQueue for Rx {
 
 struct Tx {
     inner: Box<dyn TxQueue>,
-    dice: Dice,
-    /// Number of frames that the port had no room for last time, which go first now: their faults are already chosen.
-    rolled: usize,
+    faults: FaultGenerator,
+    /// Number of frames at the front of the batch that the port had no room for in the last call: their faults are
+    /// already chosen.
+    decided: usize,
 }
 
 impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         let refused_before = refused.len();
         let asked = batch.len();
-        let mut line: Batch = batch.drain_front(self.rolled).collect();
+        let mut line: Batch = batch.drain_front(self.decided).collect();
         for packet in batch.drain() {
-            self.dice.roll(packet, &mut |packet| line.push(packet));
+            self.faults.apply(packet, &mut |packet| line.push(packet));
         }
         self.inner.transmit(&mut line, refused);
-        self.rolled = line.len();
+        self.decided = line.len();
         batch.append(&mut line);
         // Packets lost at random were sent, as far as the router can know.
         asked.saturating_sub(batch.len() + refused.len() - refused_before)
@@ -181,9 +187,9 @@ impl TxQueue for Tx {
 }
 
 /// Puts the wrapper around a port.
-fn around(rates: Rates, parts: Parts) -> Parts {
+fn wrap(rates: Rates, parts: Parts) -> Parts {
     let counts = Arc::new(Counters::default());
-    let dice = |side: u64, queue: usize| Dice {
+    let dice = |side: u64, queue: usize| FaultGenerator {
         rates,
         state: rates.seed ^ (side << 32 | queue as u64) << 16,
         counts: Arc::clone(&counts),
@@ -191,15 +197,15 @@ fn around(rates: Rates, parts: Parts) -> Parts {
     let rx = parts.rx.into_iter().enumerate().map(|(queue, inner)| {
         Box::new(Rx {
             inner,
-            dice: dice(0, queue),
+            faults: dice(0, queue),
         }) as Box<dyn RxQueue>
     });
     let rx = rx.collect();
     let tx = parts.tx.into_iter().enumerate().map(|(queue, inner)| {
         Box::new(Tx {
             inner,
-            dice: dice(1, queue),
-            rolled: 0,
+            faults: dice(1, queue),
+            decided: 0,
         }) as Box<dyn TxQueue>
     });
     let tx = tx.collect();
@@ -214,7 +220,7 @@ fn around(rates: Rates, parts: Parts) -> Parts {
         port: Arc::new(Wrapped {
             inner: parts.port,
             what: "fault",
-            more,
+            extra_counters: more,
         }),
         rx,
         tx,

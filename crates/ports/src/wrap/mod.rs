@@ -25,7 +25,7 @@ fn split<'n>(rest: &'n str, separator: &str, form: &str) -> Result<(&'n str, &'n
 struct Wrapped<C> {
     inner: Arc<dyn Port>,
     what: &'static str,
-    more: C,
+    extra_counters: C,
 }
 
 impl<C: Fn() -> Vec<PortCounter> + Send + Sync> Port for Wrapped<C> {
@@ -46,7 +46,7 @@ impl<C: Fn() -> Vec<PortCounter> + Send + Sync> Port for Wrapped<C> {
 
     fn counters(&self) -> Vec<PortCounter> {
         let mut all = self.inner.counters();
-        all.extend((self.more)());
+        all.extend((self.extra_counters)());
         all
     }
 }

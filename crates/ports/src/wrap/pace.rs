@@ -1,14 +1,14 @@
 //! `pace:RATE/PORT`: receives no more than RATE packets per second and queue (`100000`, `100k`, `2M`).
 
 use super::{Wrapped, split};
-use crate::scheme::{Parts, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Scheme};
 use engine::packet::Batch;
 use engine::port::{PortInfo, PortRequest, RxQueue};
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Number of packets that may arrive at once after a pause.
-const BURST: f64 = 256.0;
+const BURST_PACKETS: f64 = 256.0;
 
 /// The scheme `pace:`.
 pub(crate) struct Pace;
@@ -16,27 +16,32 @@ pub(crate) struct Pace;
 impl Pace {
     /// The rate in packets per second, and the inner port.
     fn parse<'n>(&self, rest: &'n str) -> Result<(f64, &'n str), String> {
-        let (rate, port) = split(rest, "/", self.form())?;
+        let (rate, port) = split(rest, "/", self.name_syntax())?;
         Ok((parse(rate)?, port))
     }
 }
 
 impl Scheme for Pace {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "pace:PACKETS_PER_SECOND/PORT"
     }
 
-    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
+    fn inner_name<'n>(&self, rest: &'n str) -> Option<&'n str> {
         Some(rest.split_once('/')?.1)
     }
 
-    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, rest: &str, site: &PortContext<'_>) -> Result<PortInfo, String> {
         site.probe(self.parse(rest)?.1)
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let (rate, port) = self.parse(rest)?;
-        Ok(around(rate, site.open(port, request)?))
+        Ok(wrap(rate, site.open(port, request)?))
     }
 }
 
@@ -69,7 +74,7 @@ impl RxQueue for Rx {
             .filled
             .replace(now)
             .map_or(0.0, |then| (now - then).as_secs_f64());
-        self.tokens = (self.tokens + since * self.rate).min(BURST);
+        self.tokens = (self.tokens + since * self.rate).min(BURST_PACKETS);
         let n = self.inner.receive(into, max.min(self.tokens as usize));
         self.tokens -= n as f64;
         n
@@ -87,7 +92,7 @@ impl RxQueue for Rx {
 }
 
 /// Puts the wrapper around a port.
-fn around(rate: f64, parts: Parts) -> Parts {
+fn wrap(rate: f64, parts: Parts) -> Parts {
     let rx = parts.rx.into_iter().map(|inner| {
         Box::new(Rx {
             inner,
@@ -100,7 +105,7 @@ fn around(rate: f64, parts: Parts) -> Parts {
     let port = Arc::new(Wrapped {
         inner: parts.port,
         what: "pace",
-        more: Vec::new,
+        extra_counters: Vec::new,
     });
     Parts {
         port,

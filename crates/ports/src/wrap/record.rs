@@ -1,11 +1,11 @@
-//! `record:FILE.pcap/PORT`: writes what crosses a port, both ways, into a capture file, in the order of
-//! the calls. Queues share the file under a lock: not for measuring.
+//! `record:FILE.pcap/PORT`: writes what crosses a port, both ways, into a capture file, in the order of the calls.
+//! Queues share the file under a lock, so the port is not for measurements.
 
 use super::{Wrapped, split};
 use crate::counts::Count;
 use crate::events::Events;
 use crate::pcap::format::Writer;
-use crate::scheme::{Parts, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Scheme};
 use engine::packet::{Batch, Packet};
 use engine::port::{PortInfo, PortRequest, RxQueue, TxQueue};
 use std::fs::File;
@@ -16,36 +16,41 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sync::Lock;
 
 /// End of a file's name. Paths have slashes too, so it separates the file from the inner port.
-const END: &str = ".pcap/";
+const FILE_END: &str = ".pcap/";
 
 /// The scheme `record:`.
 pub(crate) struct Record;
 
 impl Scheme for Record {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "record:FILE.pcap/PORT"
     }
 
-    fn inside<'n>(&self, rest: &'n str) -> Option<&'n str> {
-        Some(rest.split_once(END)?.1)
+    fn inner_name<'n>(&self, rest: &'n str) -> Option<&'n str> {
+        Some(rest.split_once(FILE_END)?.1)
     }
 
     fn keeps_annotations(&self) -> bool {
         true
     }
 
-    fn probe(&self, rest: &str, site: &Site<'_>) -> Result<PortInfo, String> {
-        site.probe(split(rest, END, self.form())?.1)
+    fn probe(&self, rest: &str, site: &PortContext<'_>) -> Result<PortInfo, String> {
+        site.probe(split(rest, FILE_END, self.name_syntax())?.1)
     }
 
-    fn open(&self, rest: &str, request: &PortRequest, site: &Site<'_>) -> Result<Parts, String> {
-        let (file, port) = split(rest, END, self.form())?;
+    fn open(
+        &self,
+        rest: &str,
+        request: &PortRequest,
+        site: &PortContext<'_>,
+    ) -> Result<Parts, String> {
+        let (file, port) = split(rest, FILE_END, self.name_syntax())?;
         let parts = site.open(port, request)?;
-        around(&format!("{file}.pcap"), parts, site.events())
+        wrap(&format!("{file}.pcap"), parts, site.events())
     }
 }
 
-struct Tape {
+struct Recording {
     name: String,
     /// Writer of the recording; `None` after the first error, which is logged once.
     writer: Lock<Option<Writer<BufWriter<File>>>>,
@@ -53,7 +58,7 @@ struct Tape {
     events: Events,
 }
 
-impl Tape {
+impl Recording {
     fn write<'a>(&self, packets: impl Iterator<Item = &'a Packet>) {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -66,7 +71,7 @@ impl Tape {
             };
             if let Err(e) = file.write(now, packet.data()) {
                 self.events
-                    .say(format!("{}: recording ends: {e}", self.name));
+                    .add(format!("{}: recording ends: {e}", self.name));
                 self.lost.add_shared(1);
                 *writer = None;
             }
@@ -76,7 +81,7 @@ impl Tape {
 
 struct Rx {
     inner: Box<dyn RxQueue>,
-    tape: Arc<Tape>,
+    recording: Arc<Recording>,
 }
 
 impl RxQueue for Rx {
@@ -84,7 +89,7 @@ impl RxQueue for Rx {
         let before = into.len();
         let n = self.inner.receive(into, max);
         if n > 0 {
-            self.tape.write(into.iter().skip(before));
+            self.recording.write(into.iter().skip(before));
         }
         n
     }
@@ -104,7 +109,7 @@ impl RxQueue for Rx {
 
 struct Tx {
     inner: Box<dyn TxQueue>,
-    tape: Arc<Tape>,
+    recording: Arc<Recording>,
 }
 
 impl TxQueue for Tx {
@@ -115,7 +120,7 @@ impl TxQueue for Tx {
             one.extend(batch.drain_front(1));
             let copy = one.iter().next().and_then(Packet::copy);
             if self.inner.transmit(&mut one, refused) > 0 {
-                self.tape.write(copy.iter());
+                self.recording.write(copy.iter());
                 sent += 1;
             }
         }
@@ -129,10 +134,10 @@ impl TxQueue for Tx {
 ///
 /// # Errors
 /// The file cannot be made.
-fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
+fn wrap(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
     let writer = File::create(file).and_then(|made| Writer::new(BufWriter::new(made)));
     let writer = writer.map_err(|e| format!("cannot write {file}: {e}"))?;
-    let tape = Arc::new(Tape {
+    let tape = Arc::new(Recording {
         name: format!("record:{file}"),
         writer: Lock::new(Some(writer)),
         lost: Count::default(),
@@ -141,14 +146,14 @@ fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
     let rx = parts.rx.into_iter().map(|inner| {
         Box::new(Rx {
             inner,
-            tape: Arc::clone(&tape),
+            recording: Arc::clone(&tape),
         }) as Box<dyn RxQueue>
     });
     let rx = rx.collect();
     let tx = parts.tx.into_iter().map(|inner| {
         Box::new(Tx {
             inner,
-            tape: Arc::clone(&tape),
+            recording: Arc::clone(&tape),
         }) as Box<dyn TxQueue>
     });
     let tx = tx.collect();
@@ -157,7 +162,7 @@ fn around(file: &str, parts: Parts, events: &Events) -> Result<Parts, String> {
         port: Arc::new(Wrapped {
             inner: parts.port,
             what: "record",
-            more,
+            extra_counters: more,
         }),
         rx,
         tx,

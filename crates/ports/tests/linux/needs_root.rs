@@ -291,7 +291,7 @@ fn vlan_tags_cross() {
 }
 
 #[test]
-fn an_interface_that_goes_and_comes_back_is_taken_up_again() {
+fn recreated_interface_is_used_again() {
     let net = Net::new();
     let mut bridge = net.bridge("r0", "r1", 2);
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
@@ -374,7 +374,7 @@ fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
     };
     // Interfaces are opened in the namespace of the thread that opens them.
     let port = space
-        .within(move || {
+        .run(move || {
             let directory = ports::Directory::new();
             engine::port::PortDirectory::open(&directory, "r0", &request)
         })
@@ -395,7 +395,7 @@ fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
         );
         let before = count("gso_too_many");
         let mut bytes = Vec::new();
-        testkit::until("the super-frame", || {
+        testkit::wait_until("the super-frame", || {
             let mut batch = engine::packet::Batch::new();
             let got = rx.receive(&mut batch, 7);
             assert_eq!(got, batch.len());

@@ -1,11 +1,11 @@
 //! The routers that one worker runs.
 
 use super::burst::BurstLimit;
-use super::rest::{Rest, Resting};
-use super::share::{Key, Order, Share};
-use super::{BURST_MAX, Idle, LocalRouter, LongAsk, Message, Progress, TURN_NS};
+use super::idle_routers::{IdleRouter, IdleRouters};
+use super::share::{Key, Share, ShareScheduler};
+use super::{BURST_MAX, Idle, LocalRouter, Message, Progress, RepeatedJob, TURN_NS};
 use engine::clock::{Clock, Time};
-use engine::graph::{Graph, Site};
+use engine::graph::{BuildContext, Graph};
 use engine::plan::Plan;
 use engine::publish::{Domain, Reader};
 use engine::wake::Wakers;
@@ -20,42 +20,42 @@ pub struct Routers {
     running: Vec<LocalRouter>,
     /// Routers that only answer.
     halted: Vec<LocalRouter>,
-    /// The worker's reader of published tables. While [`lent`](Self::lent) is true, the graph has it, and this is the
-    /// graph's own.
+    /// Reader of published tables: the worker's own, or the graph's placeholder while
+    /// [`reader_lent`](Self::reader_lent) is true.
     reader: Reader,
-    /// True if a single router runs and has the reader.
-    lent: bool,
-    order: Order,
+    /// True if a single router runs and its graph has the worker's reader.
+    reader_lent: bool,
+    order: ShareScheduler,
     /// Running routers that are not idle, ordered by their keys: the first one runs next.
     ready: BinaryHeap<Reverse<(Key, usize)>>,
-    /// Running routers that had their turn in this round of the worker.
-    asked: Vec<usize>,
-    /// Routers that had no turn yet; kept to reuse its memory.
-    others: Vec<usize>,
-    resting: Resting,
+    /// Indices of the routers that had a turn in this turn of the worker.
+    had_turn: Vec<usize>,
+    /// Indices of routers without a turn so far. The buffer is reused.
+    no_turn_yet: Vec<usize>,
+    idle_routers: IdleRouters,
     turns: u32,
     pub(super) idle: Idle,
     quit: bool,
 }
 
 /// Events for which a sleeping worker waits.
-pub(super) struct Waits {
+pub(super) struct WakeEvents {
     /// Descriptors that become readable when there is work.
     pub(super) fds: Vec<RawFd>,
-    /// True if a task must be polled nevertheless.
+    /// True if some task has no descriptor and must be polled.
     pub(super) must_poll: bool,
     /// The next timer.
     pub(super) timer: Option<Time>,
 }
 
 /// Parameters of a router that is added to a worker.
-pub struct Arrival {
+pub struct AddedRouter {
     /// The router's number, which is unique.
     pub router: u64,
     /// The plan of its graph.
     pub plan: Arc<Plan>,
     /// Parameters of the graph.
-    pub site: Site,
+    pub site: BuildContext,
     /// Share of the worker.
     pub share: Share,
     /// Record of the router's progress.
@@ -80,12 +80,12 @@ impl Routers {
             running: Vec::new(),
             halted: Vec::new(),
             reader,
-            lent: false,
-            order: Order::default(),
+            reader_lent: false,
+            order: ShareScheduler::default(),
             ready: BinaryHeap::new(),
-            asked: Vec::new(),
-            others: Vec::new(),
-            resting: Resting::new(worker, wakers),
+            had_turn: Vec::new(),
+            no_turn_yet: Vec::new(),
+            idle_routers: IdleRouters::new(worker, wakers),
             turns: 0,
             idle: Idle::default(),
             quit: false,
@@ -117,18 +117,18 @@ impl Routers {
         self.change(|routers| messages.for_each(|message| message(routers)));
     }
 
-    /// Runs `what` between turns, as a message does.
-    pub fn change<R>(&mut self, what: impl FnOnce(&mut Routers) -> R) -> R {
-        self.lend(false);
-        let result = what(self);
-        self.settle();
+    /// Runs `job` between turns, as a message does.
+    pub fn change<R>(&mut self, job: impl FnOnce(&mut Routers) -> R) -> R {
+        self.set_reader_lent(false);
+        let result = job(self);
+        self.remove_halted();
         result
     }
 
-    /// Lends the reader to the only router, or takes it back.
-    fn lend(&mut self, lend: bool) {
-        if self.lent != lend {
-            self.lent = lend;
+    /// Lends the reader to the only router's graph, or takes the reader back.
+    fn set_reader_lent(&mut self, lend: bool) {
+        if self.reader_lent != lend {
+            self.reader_lent = lend;
             self.swap_reader(0);
         }
     }
@@ -141,50 +141,51 @@ impl Routers {
 
     /// Removes halted routers from the running ones; a single remaining router gets the reader.
     #[cold]
-    fn settle(&mut self) {
-        self.lend(false);
+    fn remove_halted(&mut self) {
+        self.set_reader_lent(false);
         for mut halted in self.running.extract_if(.., |local| local.halted) {
-            self.resting.end(&mut halted);
+            self.idle_routers.end(&mut halted);
             self.order.close(&mut halted.account);
             halted.progress.end();
             self.halted.push(halted);
         }
         let alone = self.running.len() == 1 && self.halted.is_empty();
         let numbers = self.running.iter().map(|local| local.router);
-        self.resting.places(numbers);
+        self.idle_routers.update_indices(numbers);
         self.ready.clear();
         for at in 0..self.running.len() {
             if alone {
                 let local = &mut self.running[at];
-                self.resting.end(local);
+                self.idle_routers.end(local);
                 local.burst_limit = BurstLimit::none();
                 local.graph().set_burst_limit(BURST_MAX);
             }
             self.enqueue(at);
         }
-        self.lend(alone);
+        self.set_reader_lent(alone);
     }
 
     /// Queues a router for its turn, unless it is idle.
     #[inline]
     fn enqueue(&mut self, at: usize) {
         let local = &self.running[at];
-        if local.rest.is_none() {
-            self.ready.push(Reverse((Order::key(&local.account), at)));
+        if local.idle.is_none() {
+            self.ready
+                .push(Reverse((ShareScheduler::key(&local.account), at)));
         }
     }
 
-    /// The reader, wherever it is now.
+    /// The worker's reader, from here or from the graph that has it.
     pub(super) fn reader_mut(&mut self) -> &mut Reader {
-        match self.lent {
+        match self.reader_lent {
             true => self.running[0].graph().reader_mut(),
             false => &mut self.reader,
         }
     }
 
     /// Adds a router.
-    pub fn add(&mut self, arrival: Arrival) {
-        let Arrival {
+    pub fn add(&mut self, arrival: AddedRouter) {
+        let AddedRouter {
             router,
             plan,
             site,
@@ -197,17 +198,17 @@ impl Routers {
             router,
             graph: Some(graph),
             site,
-            long_asks: Vec::<LongAsk>::new(),
+            long_asks: Vec::<RepeatedJob>::new(),
             progress,
             account: self.order.open(share),
             rounds: 1,
             // The cost of its packets is not known yet.
             burst_limit: BurstLimit::new(),
-            last: (0, false),
+            last_turn: (0, false),
             busy: 0,
             halted: false,
             empty: 0,
-            rest: None,
+            idle: None,
             recorded_wake: None,
         });
     }
@@ -217,7 +218,7 @@ impl Routers {
         let is_it = |local: &mut LocalRouter| local.router == router;
         let running = self.running.extract_if(.., is_it);
         for mut local in running.chain(self.halted.extract_if(.., is_it)) {
-            self.resting.end(&mut local);
+            self.idle_routers.end(&mut local);
             self.order.close(&mut local.account);
             let progress = Arc::clone(&local.progress);
             drop(local);
@@ -227,7 +228,7 @@ impl Routers {
 
     /// Removes all routers.
     pub(super) fn clear(&mut self) {
-        self.lend(false);
+        self.set_reader_lent(false);
         let all: Vec<u64> = self.all().map(|local| local.router).collect();
         all.into_iter().for_each(|router| self.remove(router));
     }
@@ -238,7 +239,7 @@ impl Routers {
 
     /// Runs `work` on the worker's part of a router; `None` if it has no part. To be called only within messages and
     /// [`change`](Self::change).
-    pub fn within<R>(
+    pub fn with_router<R>(
         &mut self,
         router: u64,
         work: impl FnOnce(&mut LocalRouter) -> R,
@@ -246,14 +247,14 @@ impl Routers {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
         let local = all.find(|local| local.router == router)?;
         // The request may give the router work.
-        self.resting.end(local);
+        self.idle_routers.end(local);
         std::mem::swap(local.graph().reader_mut(), &mut self.reader);
         let result = work(local);
         std::mem::swap(local.graph().reader_mut(), &mut self.reader);
         Some(result)
     }
 
-    /// Changes a router's share.
+    /// Sets a router's share.
     pub fn set_share(&mut self, router: u64, share: Share) {
         let mut all = self.running.iter_mut().chain(&mut self.halted);
         if let Some(local) = all.find(|local| local.router == router) {
@@ -272,7 +273,7 @@ impl Routers {
     /// nanoseconds, and true if packets moved. Returns true if packets moved.
     #[inline(always)] // into the packet loop
     pub fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
-        let (true, [only]) = (self.lent, &mut *self.running) else {
+        let (true, [only]) = (self.reader_lent, &mut *self.running) else {
             return self.turn_of_one(clock, now);
         };
         if last.1 {
@@ -280,13 +281,13 @@ impl Routers {
         }
         let worked = only.turn(now, last);
         only.graph().quiescent();
-        if only.note(worked) {
-            self.settle();
+        if only.record_turn(worked) {
+            self.remove_halted();
         }
         worked
     }
 
-    /// Like [`turn`](Self::turn), for several routers, or none.
+    /// Like [`turn`](Self::turn), for any number of routers but one.
     #[inline(never)]
     fn turn_of_one(&mut self, clock: &Clock, now: Time) -> bool {
         self.wake_up(now);
@@ -299,7 +300,7 @@ impl Routers {
                 let end = clock.now();
                 let time = end.since(begin).as_nanos() as u64;
                 let local = &mut self.running[at];
-                local.last = (time, moved);
+                local.last_turn = (time, moved);
                 self.order.charge(&mut local.account, time, moved);
                 stopped |= stops;
                 begin = end;
@@ -307,25 +308,25 @@ impl Routers {
                     local.busy += time;
                     worked = true;
                 }
-                // The router that polls a shared port continues until it has seen all waiting packets, for about as
-                // long as the turns of others. Otherwise packets of others would wait in the port behind those of one
-                // router and be lost.
+                // The router that polls a shared port continues until it has received all waiting packets, for about
+                // the duration of other routers' turns. Otherwise packets for others would wait in the port behind
+                // those for one router, and be lost.
                 let ahead = local.account.share.is_ahead();
                 again =
                     moved && ahead && !stops && end.since(before).as_nanos() < u128::from(TURN_NS);
                 is_over = moved && !ahead;
             }
-            self.asked.push(at);
+            self.had_turn.push(at);
             if is_over {
                 break;
             }
-            // Wakes idle routers that received packets in this turn now, not after the turns of others.
+            // Routers that received packets in this turn resume at once, not after the turns of others.
             self.wake_up(begin);
         }
         worked |= self.serve_others();
-        let mut asked = std::mem::take(&mut self.asked);
+        let mut asked = std::mem::take(&mut self.had_turn);
         asked.drain(..).for_each(|at| self.enqueue(at));
-        self.asked = asked;
+        self.had_turn = asked;
         debug_assert!(
             self.ready.len() <= self.running.len(),
             "each stands in line once"
@@ -333,46 +334,48 @@ impl Routers {
         worked |= self.run_long_asks_of_halted();
         self.reader.quiescent();
         if stopped {
-            self.settle();
+            self.remove_halted();
         }
         worked
     }
 
-    /// Runs a turn of one router. Returns two flags: true if something moved, and true if the router has stopped.
+    /// Runs a turn of one router. Returns true if packets moved, and true if the router has stopped.
     #[inline]
     fn run(&mut self, at: usize, now: Time) -> (bool, bool) {
         self.swap_reader(at);
         let local = &mut self.running[at];
         let mut moved = local.turn_among_others(now);
-        if !moved && self.resting.begin(local, now) {
+        if !moved && self.idle_routers.stop_polling(local, now) {
             // Packets that arrived just before the router became idle cause no wake-up, so the router runs once more.
-            moved = local.turn(now, local.last);
+            moved = local.turn(now, local.last_turn);
             if moved {
-                self.resting.end(local);
+                self.idle_routers.end(local);
             }
         }
         if moved {
             local.empty = 0;
         }
-        let stopped = local.note(moved);
+        let stopped = local.record_turn(moved);
         self.swap_reader(at);
         (moved, stopped)
     }
 
-    /// Serves calls from other workers before a router's turn. With many routers a call may wait for a few turns.
+    /// Serves calls from other workers before a router's turn. With many waiting routers a call may wait for several
+    /// turns.
     fn serve_others(&mut self) -> bool {
         self.turns = self.turns.wrapping_add(1);
         if self.ready.len() > SERVED_EACH_TURN_MAX && !self.turns.is_multiple_of(SERVE_ONE_IN) {
             return false;
         }
         let asked = self
-            .asked
+            .had_turn
             .split_last()
             .map_or(&[][..], |(_, others)| others);
         let waiting = self.ready.iter().map(|Reverse((_, at))| *at);
-        self.others.extend(waiting.chain(asked.iter().copied()));
+        self.no_turn_yet
+            .extend(waiting.chain(asked.iter().copied()));
         let mut worked = false;
-        while let Some(at) = self.others.pop() {
+        while let Some(at) = self.no_turn_yet.pop() {
             let local = &mut self.running[at];
             if local.graph().is_called() || !local.long_asks.is_empty() {
                 self.swap_reader(at);
@@ -385,30 +388,30 @@ impl Routers {
         worked
     }
 
-    /// Makes routers polled again that were woken or whose timer has expired.
+    /// Resumes polling of routers that an event has woken or whose timer has expired.
     #[inline]
     fn wake_up(&mut self, now: Time) {
-        while let Some((at, woken)) = self.resting.next(now) {
+        while let Some((at, woken)) = self.idle_routers.next(now) {
             let local = &mut self.running[at];
-            let is_over = woken || self.resting.is_over(local, now);
-            if is_over && local.rest.is_some() {
-                self.resting.end(local);
+            let is_over = woken || self.idle_routers.is_over(local, now);
+            if is_over && local.idle.is_some() {
+                self.idle_routers.end(local);
                 // Routers that had a turn in this round are enqueued after it.
-                if !self.asked.contains(&at) {
+                if !self.had_turn.contains(&at) {
                     self.enqueue(at);
                 }
             }
         }
     }
 
-    /// Runs one turn of every router that is not idle, before the worker sleeps. Returns true if one had work.
+    /// Runs one turn of every router that is not idle, before the worker sleeps. Returns true if any router had work.
     pub(super) fn check_again_before_sleep(&mut self, now: Time) -> bool {
-        if !self.lent {
+        if !self.reader_lent {
             self.wake_up(now);
         }
         let mut worked = false;
-        self.each(|local| {
-            if local.rest.is_some() {
+        self.for_each(|local| {
+            if local.idle.is_some() {
                 return;
             }
             let moved = local.graph().turn();
@@ -420,29 +423,29 @@ impl Routers {
         worked
     }
 
-    /// Processes a wake-up, which may be meant for any router that has descriptors.
+    /// Processes a wake-up by a descriptor: resumes polling of all routers that have descriptors.
     pub(super) fn has_slept(&mut self) {
-        if self.lent {
+        if self.reader_lent {
             return;
         }
         for at in 0..self.running.len() {
             let local = &mut self.running[at];
-            if local.rest.as_ref().is_some_and(Rest::has_descriptors) {
-                self.resting.end(local);
+            if local.idle.as_ref().is_some_and(IdleRouter::has_descriptors) {
+                self.idle_routers.end(local);
                 self.enqueue(at);
             }
         }
     }
 
     /// Events for which the running routers wait.
-    pub(super) fn waits(&mut self) -> Waits {
-        let mut waits = Waits {
+    pub(super) fn waits(&mut self) -> WakeEvents {
+        let mut waits = WakeEvents {
             fds: Vec::new(),
             must_poll: false,
             timer: None,
         };
-        self.each(|local| {
-            if let Some(rest) = &local.rest {
+        self.for_each(|local| {
+            if let Some(rest) = &local.idle {
                 waits.fds.extend(&rest.descriptors);
                 waits.timer = waits.timer.into_iter().chain(rest.timer).min();
                 return;
@@ -458,8 +461,8 @@ impl Routers {
     }
 
     /// Runs `work` on each running router.
-    fn each(&mut self, mut work: impl FnMut(&mut LocalRouter)) {
-        if self.lent {
+    fn for_each(&mut self, mut work: impl FnMut(&mut LocalRouter)) {
+        if self.reader_lent {
             return work(&mut self.running[0]);
         }
         for at in 0..self.running.len() {
@@ -469,7 +472,7 @@ impl Routers {
         }
     }
 
-    /// Runs the pending long requests of halted routers. Returns true if some are left.
+    /// Runs the repeated jobs of halted routers. Returns true if some are still pending.
     pub(super) fn run_long_asks_of_halted(&mut self) -> bool {
         let mut left = false;
         for at in 0..self.halted.len() {

@@ -1,16 +1,16 @@
 //! Shares of a worker: the choice of the router that runs next, by strict priority, then by stride scheduling on the
-//! used time. Members of a group divide the group's share: the more of them have work, the more each is charged for
-//! its time.
+//! used time. Members of a group divide the group's share: each is charged in proportion to the tickets of all members
+//! that have work.
 
 use std::collections::HashMap;
 
 /// Number of priorities: 0 to 7, as in IEEE 802.1Q.
 pub const PRIORITIES: u8 = 8;
 
-/// Priority of a shared port's router that polls in line: it runs only when no other router has work, so that packets
-/// are processed in order of arrival.
+/// Priority of a shared port's router with `scheme = "inline"`: it runs only when no other router has work, so that
+/// packets are processed in order of arrival.
 pub const IN_LINE: u8 = u8::MAX - 1;
-/// Priority of a shared port's router that polls ahead: it gets a turn before each turn of another router.
+/// Priority of a shared port's router with `scheme = "queues"`: it gets a turn before each turn of another router.
 pub const AHEAD: u8 = u8::MAX;
 const LEVELS: usize = PRIORITIES as usize + 2;
 
@@ -21,7 +21,7 @@ pub struct Share {
     pub tickets: u32,
     /// A router runs only while no router of a greater priority has work. 0 to 7, [`IN_LINE`] or [`AHEAD`].
     pub priority: u8,
-    /// Group whose share is divided by its members' tickets.
+    /// Group of the router; its members divide the group's share by their tickets.
     pub group: Option<Group>,
     /// Maximum number of packets that the router may hold; its sources pause at this number. `None` = no bound.
     pub buffers: Option<u32>,
@@ -61,7 +61,7 @@ impl Share {
     }
 
     /// True if the router polls a shared port.
-    pub(super) fn is_of_port(self) -> bool {
+    pub(super) fn polls_shared_port(self) -> bool {
         self.priority >= IN_LINE
     }
 
@@ -72,42 +72,43 @@ impl Share {
     }
 }
 
-/// Account of a router's time on a worker.
+/// Time account of a router on a worker.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     pub(super) share: Share,
     /// Used time divided by tickets (stride scheduling): the router with the lowest pass runs first.
     pass: u128,
     /// Sequence number of the last run: of two routers with the same pass, the one that ran earlier goes first.
-    ran: u64,
-    /// True if the router counts as active in its group, as it had work in its last turn.
+    run_number: u64,
+    /// True if the router counts as active in its group: it had work in its last turn.
     counted: bool,
 }
 
 /// Sort key of a router: the lowest runs first.
 pub(super) type Key = (std::cmp::Reverse<usize>, u128, u64);
 
-/// Fractional bits of a pass, so that every turn counts, whatever the number of tickets.
-const FRACTION: u32 = 32;
+/// Fractional bits of a pass: even a turn of one nanosecond divided by the maximum number of tickets is not rounded to
+/// zero.
+const PASS_FRACTION_BITS: u32 = 32;
 
 /// The order in which a worker's routers run.
 #[derive(Debug, Default)]
-pub(super) struct Order {
-    /// For each priority, the pass of the router that last had work. A router that was idle starts with this pass,
-    /// and gets no time for the past.
+pub(super) struct ShareScheduler {
+    /// For each priority, the pass of the router that last had work. A router that becomes active again starts with
+    /// this pass, so idle time gives no credit.
     passes: [u128; LEVELS],
     runs: u64,
     /// Tickets of routers that had work in their last turn, by group and level.
     groups: HashMap<(u32, usize), u64>,
 }
 
-impl Order {
+impl ShareScheduler {
     /// Opens the account of a router that is new on this worker.
     pub(super) fn open(&self, share: Share) -> Account {
         Account {
             share,
             pass: self.passes[share.level()],
-            ran: self.runs,
+            run_number: self.runs,
             counted: false,
         }
     }
@@ -153,7 +154,7 @@ impl Order {
     /// Sort key of a router.
     pub(super) fn key(account: &Account) -> Key {
         let level = std::cmp::Reverse(account.share.level());
-        (level, account.pass, account.ran)
+        (level, account.pass, account.run_number)
     }
 
     /// Charges a router for `time` nanoseconds.
@@ -164,10 +165,10 @@ impl Order {
         };
         let at = &mut self.passes[account.share.level()];
         self.runs += 1;
-        account.ran = self.runs;
+        account.run_number = self.runs;
         if worked {
             // Turns too short for the clock's resolution count as one nanosecond.
-            let time = u128::from(time.max(1)) << FRACTION;
+            let time = u128::from(time.max(1)) << PASS_FRACTION_BITS;
             *at = account.pass.max(*at);
             let tickets = u128::from(account.share.tickets.max(1));
             account.pass += match account.share.group {
@@ -186,31 +187,31 @@ impl Order {
 mod tests {
     use super::*;
 
-    /// Time that routers have had after `turns` turns of the worker. Each router is given by its tickets, its
-    /// priority, and the nanoseconds of a turn (0: no work). In each turn they are asked in order until one has work.
+    /// Time used by each router after `turns` turns of the worker. A router is given by tickets, priority and
+    /// nanoseconds per turn (0: no work). Each turn of the worker runs the first router in order that has work.
     fn after(turns: usize, routers: &[(u32, u8, u64)]) -> Vec<u64> {
-        let mut order = Order::default();
+        let mut order = ShareScheduler::default();
         let share = |&(tickets, priority, _): &(u32, u8, u64)| Share {
             tickets,
             priority,
             ..Share::default()
         };
         let mut accounts: Vec<_> = routers.iter().map(|r| order.open(share(r))).collect();
-        let mut had = vec![0; routers.len()];
+        let mut used_ns = vec![0; routers.len()];
         for _ in 0..turns {
-            turn(&mut order, &mut accounts, &mut had, |n| routers[n].2);
+            turn(&mut order, &mut accounts, &mut used_ns, |n| routers[n].2);
         }
-        had
+        used_ns
     }
 
     fn turn(
-        order: &mut Order,
+        order: &mut ShareScheduler,
         accounts: &mut [Account],
         had: &mut [u64],
         time: impl Fn(usize) -> u64,
     ) {
         let mut all: Vec<usize> = (0..accounts.len()).collect();
-        all.sort_by_key(|&n| Order::key(&accounts[n]));
+        all.sort_by_key(|&n| ShareScheduler::key(&accounts[n]));
         for n in all {
             order.charge(&mut accounts[n], time(n), time(n) > 0);
             had[n] += time(n);
@@ -231,20 +232,23 @@ mod tests {
 
     #[test]
     fn routers_share_time_and_not_turns() {
-        let had = after(10_000, &[(1, 0, 8_000), (1, 0, 500)]);
-        assert!(had[0].abs_diff(had[1]) <= 8_000, "{had:?}");
-        let had = after(10_000, &[(1, 0, 8_000), (3, 0, 500)]);
-        assert!((3 * had[0]).abs_diff(had[1]) <= 3 * 8_000, "{had:?}");
+        let used_ns = after(10_000, &[(1, 0, 8_000), (1, 0, 500)]);
+        assert!(used_ns[0].abs_diff(used_ns[1]) <= 8_000, "{used_ns:?}");
+        let used_ns = after(10_000, &[(1, 0, 8_000), (3, 0, 500)]);
+        assert!(
+            (3 * used_ns[0]).abs_diff(used_ns[1]) <= 3 * 8_000,
+            "{used_ns:?}"
+        );
     }
 
     #[test]
     fn tickets_beyond_the_nanoseconds_of_a_turn_count() {
-        let had = after(40_000, &[(1_000_000, 0, 7), (3_000_000, 0, 7)]);
-        assert_eq!(had, [70_000, 210_000]);
+        let used_ns = after(40_000, &[(1_000_000, 0, 7), (3_000_000, 0, 7)]);
+        assert_eq!(used_ns, [70_000, 210_000]);
     }
 
     #[test]
-    fn a_greater_priority_goes_first_and_what_it_leaves_is_shared() {
+    fn greater_priority_runs_first_and_unused_time_is_shared() {
         assert_eq!(after(100, &[(9, 0, 5), (1, 1, 5)]), [0, 500]);
         assert_eq!(
             after(100, &[(1, 0, 5), (3, 0, 5), (1, 7, 0)]),
@@ -254,26 +258,29 @@ mod tests {
 
     #[test]
     fn idle_router_gets_no_time_for_the_past() {
-        let mut order = Order::default();
+        let mut order = ShareScheduler::default();
         let mut accounts = [(); 2].map(|()| order.open(Share::default()));
-        let mut had = [0; 2];
+        let mut used_ns = [0; 2];
         for _ in 0..1000 {
-            turn(&mut order, &mut accounts, &mut had, |n| [10, 0][n]);
+            turn(&mut order, &mut accounts, &mut used_ns, |n| [10, 0][n]);
         }
-        assert_eq!(had, [10_000, 0]);
+        assert_eq!(used_ns, [10_000, 0]);
         for _ in 0..1000 {
-            turn(&mut order, &mut accounts, &mut had, |_| 10);
+            turn(&mut order, &mut accounts, &mut used_ns, |_| 10);
         }
-        assert!(had[0].abs_diff(10_000 + had[1]) <= 20, "{had:?}");
+        assert!(
+            used_ns[0].abs_diff(10_000 + used_ns[1]) <= 20,
+            "{used_ns:?}"
+        );
     }
 
     #[test]
     fn new_or_changed_router_starts_at_the_pass_of_the_others() {
-        let mut order = Order::default();
+        let mut order = ShareScheduler::default();
         let mut accounts = vec![order.open(Share::default())];
-        let mut had = [0; 2];
+        let mut used_ns = [0; 2];
         for _ in 0..1000 {
-            turn(&mut order, &mut accounts, &mut had, |_| 10);
+            turn(&mut order, &mut accounts, &mut used_ns, |_| 10);
         }
         accounts.push(order.open(Share::default()));
         let share = Share {
@@ -282,18 +289,18 @@ mod tests {
         };
         order.change(&mut accounts[1], share);
         for _ in 0..1000 {
-            turn(&mut order, &mut accounts, &mut had, |_| 10);
+            turn(&mut order, &mut accounts, &mut used_ns, |_| 10);
         }
-        assert!(had[1].abs_diff(7_500) <= 30, "{had:?}");
+        assert!(used_ns[1].abs_diff(7_500) <= 30, "{used_ns:?}");
     }
 
-    /// Time that routers have had after several turns of 10 ns, given by their tickets and their groups with tickets.
-    /// `works` returns true if a router has work in a turn.
+    /// Time used by each router after several turns of 10 ns. Routers are given by their tickets and groups; `works`
+    /// tells whether a router, the first argument, has work in a turn, the second one.
     fn in_groups<const N: usize>(
         routers: [(u32, Option<(u32, u32)>); N],
         works: impl Fn(usize, usize) -> bool,
     ) -> [u64; N] {
-        let mut order = Order::default();
+        let mut order = ShareScheduler::default();
         let mut accounts = routers.map(|(tickets, group)| {
             let group = group.map(|(number, tickets)| Group { number, tickets });
             order.open(Share {
@@ -302,15 +309,15 @@ mod tests {
                 ..Share::default()
             })
         });
-        let mut had = [0; N];
+        let mut used_ns = [0; N];
         for now in 0..12_000 {
-            turn(&mut order, &mut accounts, &mut had, |n| {
+            turn(&mut order, &mut accounts, &mut used_ns, |n| {
                 10 * u64::from(works(n, now))
             });
         }
         accounts.iter_mut().for_each(|account| order.close(account));
         assert!(order.groups.is_empty(), "nothing stays of groups");
-        had
+        used_ns
     }
 
     fn is_near<const N: usize>(had: [u64; N], ought: [u64; N]) {
@@ -322,15 +329,15 @@ mod tests {
     }
 
     #[test]
-    fn a_group_has_its_share_however_many_of_its_routers_work() {
+    fn group_share_does_not_depend_on_the_number_of_busy_members() {
         let (gold, iron) = (Some((0, 2)), Some((1, 1)));
         // Gold gets two thirds, which its two members divide 1:3; iron's three members get one third.
         let all = [(1, gold), (3, gold), (1, iron), (1, iron), (1, iron)];
-        let had = in_groups(all, |_, _| true);
-        is_near(had, [20_000, 60_000, 13_333, 13_333, 13_333]);
+        let used_ns = in_groups(all, |_, _| true);
+        is_near(used_ns, [20_000, 60_000, 13_333, 13_333, 13_333]);
         // Unused parts of a share go to other members of the group.
-        let had = in_groups(all, |n, _| n != 1 && n != 4);
-        is_near(had, [80_000, 0, 20_000, 20_000, 0]);
+        let used_ns = in_groups(all, |n, _| n != 1 && n != 4);
+        is_near(used_ns, [80_000, 0, 20_000, 20_000, 0]);
         // If all members of gold are idle, iron gets everything. A router without a group competes with the groups.
         is_near(
             in_groups([(1, gold), (1, iron), (1, iron)], |n, _| n > 0),
@@ -340,10 +347,10 @@ mod tests {
             in_groups([(1, gold), (1, gold), (1, None)], |_, _| true),
             [40_000, 40_000, 40_000],
         );
-        // A member that comes and goes takes no more than its part while it is active.
-        let had = in_groups([(1, gold), (1, gold), (2, None)], |n, now| {
+        // A member that is sometimes idle gets no more than its part while it is active.
+        let used_ns = in_groups([(1, gold), (1, gold), (2, None)], |n, now| {
             n != 1 || now >= 6_000
         });
-        is_near(had, [45_000, 15_000, 60_000]);
+        is_near(used_ns, [45_000, 15_000, 60_000]);
     }
 }

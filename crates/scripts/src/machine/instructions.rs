@@ -4,7 +4,7 @@ use super::{Context, Machine, complaints};
 use crate::expand::{Style, Values, expand, expand_unquoted};
 use crate::host::{Host, NO_PARAMETERS, Sink, Use};
 use crate::number::boolean;
-use crate::program::{Insn, Jump, Target, Text, What, first_word};
+use crate::program::{Insn, Jump, PrintKind, Target, Text, first_word};
 use lang::args::unquote;
 
 /// Next step after an instruction that does not simply continue.
@@ -70,15 +70,15 @@ impl Machine {
     fn print(
         &self,
         to: Option<&Target>,
-        what: &What,
+        what: &PrintKind,
         newline: bool,
         host: &mut dyn Host,
     ) -> Result<(), String> {
         let to = self.sink(to, host)?;
         let before = complaints();
         let mut text = match what {
-            What::Text(text) => self.unquoted(text, host)?,
-            What::Handler(call) => {
+            PrintKind::Text(text) => self.unquoted(text, host)?,
+            PrintKind::Handler(call) => {
                 let (handler, argument) = self.handler(call, host)?;
                 self.read(&handler, &argument, host)?
             }
@@ -105,8 +105,8 @@ impl Machine {
 
     fn show(&self, call: &Text, host: &mut dyn Host) -> Result<(), String> {
         let (handler, argument) = self.handler(call, host)?;
-        let exists = self.offers(&handler, Use::Read) || host.offers(&handler, Use::Read);
-        let context = exists.then(|| calling(&handler, &argument));
+        let exists = self.has_handler(&handler, Use::Read) || host.has_handler(&handler, Use::Read);
+        let context = exists.then(|| handler_context(&handler, &argument));
         match self.read(&handler, &argument, host) {
             Ok(value) => {
                 drop(context);
@@ -127,8 +127,9 @@ impl Machine {
         /// Click's answer of handlers that refuse: C's `EINVAL`.
         const REFUSED: i32 = -22;
         let (handler, value) = self.handler(call, host)?;
-        let exists = self.offers(&handler, Use::Write) || host.offers(&handler, Use::Write);
-        let context = exists.then(|| calling(&handler, &value));
+        let exists =
+            self.has_handler(&handler, Use::Write) || host.has_handler(&handler, Use::Write);
+        let context = exists.then(|| handler_context(&handler, &value));
         let written = match self.own_write(&handler, &value, host) {
             Some(written) => written,
             None => host.write(&handler, &value),
@@ -191,7 +192,8 @@ impl Values for Scope<'_> {
         let text = text.trim_start();
         let (handler, _) = split(text);
         let argument = text[handler.len()..].trim_start();
-        let exists = self.0.offers(&handler, Use::Read) || self.1.offers(&handler, Use::Read);
+        let exists =
+            self.0.has_handler(&handler, Use::Read) || self.1.has_handler(&handler, Use::Read);
         match self.0.read(&handler, argument, self.1) {
             Ok(value) => Some(value),
             Err(wrong) => {
@@ -203,7 +205,7 @@ impl Values for Scope<'_> {
 }
 
 /// Subject of messages while a handler runs.
-fn calling(handler: &str, value: &str) -> Context {
+fn handler_context(handler: &str, value: &str) -> Context {
     let call = format!("{handler} {value}");
     Context::enter(format!("While calling '{}':", call.trim_end()))
 }

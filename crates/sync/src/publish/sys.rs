@@ -73,7 +73,7 @@ struct Padded<T>(T);
 
 type Deferred = Box<dyn FnOnce() + Send>;
 
-/// An epoch: values unlinked before it are unreachable once [`Domain::passed`] returns true for it.
+/// An epoch: values unlinked before it are unreachable once [`Domain::has_passed`] returns true for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(u64);
 
@@ -117,7 +117,7 @@ impl Domain {
     }
 
     /// True if every reader has passed a quiescent point since `epoch` began, or is offline.
-    pub fn passed(&self, epoch: Epoch) -> bool {
+    pub fn has_passed(&self, epoch: Epoch) -> bool {
         self.oldest() >= epoch
     }
 
@@ -404,14 +404,14 @@ mod tests {
         let domain = Domain::new(2);
         let mut reader = domain.register().unwrap();
         let epoch = domain.advance();
-        assert!(!domain.passed(epoch));
+        assert!(!domain.has_passed(epoch));
         let _late = domain.register().unwrap();
         reader.quiescent();
         assert!(
-            domain.passed(epoch),
+            domain.has_passed(epoch),
             "a reader that came later cannot hold what was unlinked before"
         );
-        assert!(!domain.passed(domain.advance()));
+        assert!(!domain.has_passed(domain.advance()));
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Level {
 
     /// True if all items have been popped that were pushed before [`pushed`](Self::pushed) returned this value.
     pub fn is_past(&self, pushed: usize) -> bool {
-        reached(self.0.head.0.load(Ordering::Acquire), pushed)
+        has_reached(self.0.head.0.load(Ordering::Acquire), pushed)
     }
 
     /// Capacity of the ring in items.
@@ -169,7 +169,7 @@ impl Level {
 
 /// True if a wrapping counter has reached a mark that is not far away.
 #[inline]
-pub fn reached(count: usize, mark: usize) -> bool {
+pub fn has_reached(count: usize, mark: usize) -> bool {
     count.wrapping_sub(mark) <= usize::MAX / 2
 }
 
@@ -265,9 +265,10 @@ impl<T: Transfer> Tail<T> {
         n
     }
 
-    /// True if the ring holds at least `items` items. Reads the other end's index only if so many seem to be there.
+    /// True if the ring holds at least `items` items. Reads the other end's index only if the cached one allows that
+    /// many items.
     #[inline]
-    pub fn holds(&mut self, items: usize) -> bool {
+    pub fn holds_at_least(&mut self, items: usize) -> bool {
         if self.tail.wrapping_sub(self.head_seen) < items {
             return false;
         }
@@ -353,7 +354,7 @@ impl<T: Transfer> Head<T> {
     pub fn pop_each(&mut self, max: usize, mut to: impl FnMut(T)) -> usize {
         let n = self.ready(max).min(max);
         if n != 0 {
-            let mut taken = Taken { end: self, n: 0 };
+            let mut taken = PoppedBurst { end: self, n: 0 };
             while taken.n < n {
                 let slot = taken.end.store.slot(taken.end.head.wrapping_add(taken.n));
                 // SAFETY: `ready` has shown that this slot is initialised and belongs to the popper. Counting it
@@ -401,12 +402,12 @@ impl<T: Transfer> Head<T> {
 }
 
 /// Returns the slots of a burst to the pusher when the burst ends, even by a panic.
-struct Taken<'a, T: Transfer> {
+struct PoppedBurst<'a, T: Transfer> {
     end: &'a mut Head<T>,
     n: usize,
 }
 
-impl<T: Transfer> Drop for Taken<'_, T> {
+impl<T: Transfer> Drop for PoppedBurst<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.end.head = self.end.head.wrapping_add(self.n);

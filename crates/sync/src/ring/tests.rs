@@ -155,5 +155,5 @@ fn a_level_tells_when_pushed_items_have_been_popped() {
     assert!(!level.is_past(mark));
     head.pop();
     assert!(level.is_past(mark) && !level.is_past(level.pushed()));
-    assert!(reached(1, usize::MAX) && !reached(usize::MAX, 1));
+    assert!(has_reached(1, usize::MAX) && !has_reached(usize::MAX, 1));
 }

@@ -166,7 +166,7 @@ impl Write<'_> {
                 shared.made.store(self.made, Ordering::Release);
                 retired.push_back((domain().advance(), self.rib.take_limbo()));
                 while let Some((epoch, _)) = retired.front()
-                    && domain().passed(*epoch)
+                    && domain().has_passed(*epoch)
                     && let Some((_, limbo)) = retired.pop_front()
                 {
                     self.rib.release(limbo);
@@ -196,7 +196,7 @@ impl Write<'_> {
         shared.done.store(true, Ordering::Release);
         // The reader has stopped or is about to: nothing needs to wait for the next round.
         for (epoch, limbo) in retired {
-            while !domain().passed(epoch) {
+            while !domain().has_passed(epoch) {
                 std::hint::spin_loop();
             }
             self.rib.release(limbo);

@@ -156,7 +156,7 @@ pub(crate) fn hit(rule: &FiveTuple, random: &mut Random) -> Key {
 
 /// The number of the first rule that a key matches, found by linear search.
 pub(crate) fn naive(rules: &[Rule], key: &Key) -> Option<u32> {
-    let first = rules.iter().position(|r| r.iter().all(|t| t.holds(key)));
+    let first = rules.iter().position(|r| r.iter().all(|t| t.matches(key)));
     first.map(|n| n as u32)
 }
 

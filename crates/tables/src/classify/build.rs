@@ -1,9 +1,9 @@
 //! Builds [`Tree`]s top-down: nodes, leaves, and the division of rules among trees.
 
 use super::choose::choose;
-use super::region::{Entry, Region, Way, covered, weight};
+use super::region::{Decision, Entry, Region, covered, weight};
 use super::{
-    Check, FIELDS, LEAF, MORE_CHECKS, NONE, Node, Part, RANGE, Rule, SPLIT, Test, Tree,
+    Check, FIELDS, LEAF, MORE_CHECKS, NONE, Node, RANGE, RankedTree, Rule, SPLIT, Test, Tree,
     WORDS_PER_CHECK,
 };
 use std::collections::HashMap;
@@ -47,21 +47,21 @@ pub(super) fn build(rules: &[Rule], known: &[Test]) -> Tree {
     };
     let mut parts = Vec::new();
     builder.divide(all, &region, &mut parts, 0);
-    parts.sort_by_key(|p: &Part| p.first);
+    parts.sort_by_key(|p: &RankedTree| p.first);
     Tree {
-        parts,
+        trees: parts,
         nodes: builder.nodes,
         checks: builder.checks,
     }
 }
 
 impl Builder {
-    /// Builds one tree, or divides the rules by the field that tells most of them apart.
+    /// Builds one tree, or divides the rules by the field with the most distinct values.
     fn divide(
         &mut self,
         entries: Vec<Entry>,
         region: &Region,
-        parts: &mut Vec<Part>,
+        parts: &mut Vec<RankedTree>,
         depth: usize,
     ) {
         let Some(first) = entries.first().map(|e| e.rule) else {
@@ -79,7 +79,7 @@ impl Builder {
         }
         let before = (self.nodes.len(), self.checks.len());
         if let Some(root) = self.node(entries.clone(), region, 0) {
-            parts.push(Part { root, first });
+            parts.push(RankedTree { root, first });
             self.copy_weight = copy_weight;
             return;
         }
@@ -140,13 +140,13 @@ impl Builder {
         let next = self.nodes.len() as u32;
         self.nodes.extend(children);
         Some(match way {
-            Way::Cut { field, shift, bits } => Node {
+            Decision::Cut { field, shift, bits } => Node {
                 next,
                 mask: (1 << bits) - 1,
                 at: shift,
                 code: field,
             },
-            Way::Split { field, mask, at } => Node {
+            Decision::Split { field, mask, at } => Node {
                 next,
                 mask,
                 at,
@@ -175,7 +175,7 @@ impl Builder {
 }
 
 /// Groups children by their remaining rules: children with the same rules and the same open tests share a group.
-fn sort(entries: Vec<Entry>, way: Way, regions: &[Region]) -> Vec<(Vec<Entry>, Vec<usize>)> {
+fn sort(entries: Vec<Entry>, way: Decision, regions: &[Region]) -> Vec<(Vec<Entry>, Vec<usize>)> {
     let count = regions.len();
     let mut lists: Vec<Vec<Entry>> = vec![Vec::new(); count];
     for entry in &entries {

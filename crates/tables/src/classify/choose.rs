@@ -1,7 +1,7 @@
 //! Choice of the bits to cut and the ranges to split.
 
 use super::FIELDS;
-use super::region::{Entry, Region, Way, covered};
+use super::region::{Decision, Entry, Region, covered};
 
 /// Number of instructions of one step from a node to its child.
 const STEP_INSTRUCTIONS: f64 = 15.0;
@@ -10,10 +10,10 @@ const CHECK_INSTRUCTIONS: f64 = 14.0;
 /// Estimated number of instructions to halve the number of remaining rules.
 const HALVING_INSTRUCTIONS: f64 = 20.0;
 /// The best decision so far, with its expected number of instructions.
-type Best = (f64, Option<Way>);
+type Best = (f64, Option<Decision>);
 
 /// The best cut or split at a node; `None` if a leaf is cheaper.
-pub(super) fn choose(entries: &[Entry], region: &Region, copy_weight: f64) -> Option<Way> {
+pub(super) fn choose(entries: &[Entry], region: &Region, copy_weight: f64) -> Option<Decision> {
     let open = entries.iter().filter(|e| !e.tests.is_empty()).count();
     if open < 2 {
         return None;
@@ -58,7 +58,12 @@ fn try_cuts(entries: &[Entry], field: u8, asked: u32, copy_weight: f64, best: &m
         windows.sort_by(|a, b| b.0.total_cmp(&a.0));
         windows.truncate(3);
         for (_, shift) in windows {
-            rate(entries, Way::Cut { field, shift, bits }, copy_weight, best);
+            rate(
+                entries,
+                Decision::Cut { field, shift, bits },
+                copy_weight,
+                best,
+            );
         }
     }
 }
@@ -87,12 +92,17 @@ fn try_splits(
     points.sort_unstable();
     points.dedup();
     for at in points {
-        rate(entries, Way::Split { field, mask, at }, copy_weight, best);
+        rate(
+            entries,
+            Decision::Split { field, mask, at },
+            copy_weight,
+            best,
+        );
     }
 }
 
 /// Keeps a decision if its expected number of instructions is less than that of the best so far.
-fn rate(entries: &[Entry], way: Way, copy_weight: f64, best: &mut Best) {
+fn rate(entries: &[Entry], way: Decision, copy_weight: f64, best: &mut Best) {
     let count = way.children();
     // For many rules, a sample suffices.
     let step = entries.len() / 1000 + 1;

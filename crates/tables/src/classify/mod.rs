@@ -42,7 +42,7 @@ pub struct Test {
 impl Test {
     /// True if the tested bits of a key lie in the range.
     #[inline]
-    pub fn holds(&self, key: &Key) -> bool {
+    pub fn matches(&self, key: &Key) -> bool {
         (key[usize::from(self.field) % FIELDS] & self.mask).wrapping_sub(self.lo)
             <= self.hi - self.lo
     }
@@ -90,7 +90,7 @@ const MORE_CHECKS: u32 = u32::MAX - 1;
 
 impl Check {
     #[inline]
-    fn holds(&self, key: &Key) -> bool {
+    fn matches(&self, key: &Key) -> bool {
         let code = usize::from(self.code);
         if code <= FIELDS - WORDS_PER_CHECK {
             let pair = |at: usize| u64::from(key[at]) | u64::from(key[at + 1]) << 32;
@@ -108,7 +108,7 @@ const NONE: u32 = u32::MAX;
 
 /// A tree, and the number of its first rule.
 #[derive(Clone, Debug)]
-struct Part {
+struct RankedTree {
     root: Node,
     first: u32,
 }
@@ -117,7 +117,7 @@ struct Part {
 #[derive(Clone, Debug)]
 pub struct Tree {
     /// Trees, in the order of their first rules.
-    parts: Vec<Part>,
+    trees: Vec<RankedTree>,
     nodes: Vec<Node>,
     checks: Vec<Check>,
 }
@@ -137,7 +137,7 @@ impl Tree {
     #[inline(always)] // a call would cost as much as a rule
     pub fn first(&self, key: &Key) -> Option<u32> {
         let mut found = NONE;
-        for part in &self.parts {
+        for part in &self.trees {
             if part.first > found {
                 break;
             }
@@ -166,7 +166,7 @@ impl Tree {
         let mut at = node.next as usize;
         loop {
             let check = &self.checks[at];
-            if !check.holds(key) {
+            if !check.matches(key) {
                 at += usize::from(check.skip);
             } else if check.rule == MORE_CHECKS {
                 at += 1;
@@ -180,11 +180,11 @@ impl Tree {
     pub fn memory_bytes(&self) -> usize {
         size_of_val(self.nodes.as_slice())
             + size_of_val(self.checks.as_slice())
-            + size_of_val(self.parts.as_slice())
+            + size_of_val(self.trees.as_slice())
     }
 
     /// Number of trees that a look-up may have to search.
-    pub fn parts(&self) -> usize {
-        self.parts.len()
+    pub fn tree_count(&self) -> usize {
+        self.trees.len()
     }
 }

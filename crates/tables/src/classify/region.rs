@@ -71,16 +71,16 @@ impl Region {
         Some(open)
     }
 
-    pub(super) fn child(&self, way: Way, number: u32) -> Region {
+    pub(super) fn child(&self, way: Decision, number: u32) -> Region {
         let mut child = self.clone();
         match way {
-            Way::Cut { field, shift, bits } => {
+            Decision::Cut { field, shift, bits } => {
                 let field = usize::from(field);
                 let mask = ((1u32 << bits) - 1) << shift;
                 child.known[field] |= mask;
                 child.value[field] = child.value[field] & !mask | number << shift;
             }
-            Way::Split { field, mask, at } => {
+            Decision::Split { field, mask, at } => {
                 let (a, b) = self.range(field, mask);
                 child.ranges.retain(|r| (r.0, r.1) != (field, mask));
                 let range = if number == 0 { (a, at - 1) } else { (at, b) };
@@ -93,16 +93,16 @@ impl Region {
 
 /// A decision at a node: how the search continues.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Way {
+pub(super) enum Decision {
     Cut { field: u8, shift: u32, bits: u32 },
     Split { field: u8, mask: u32, at: u32 },
 }
 
-impl Way {
+impl Decision {
     pub(super) fn children(self) -> usize {
         match self {
-            Way::Cut { bits, .. } => 1 << bits,
-            Way::Split { .. } => 2,
+            Decision::Cut { bits, .. } => 1 << bits,
+            Decision::Split { .. } => 2,
         }
     }
 }
@@ -146,9 +146,9 @@ pub(super) fn weight(entry: &Entry, field: u8) -> u32 {
 }
 
 /// Range of children in which a rule can match; `None`: all children.
-pub(super) fn covered(entry: &Entry, way: Way) -> Option<Range<usize>> {
+pub(super) fn covered(entry: &Entry, way: Decision) -> Option<Range<usize>> {
     match way {
-        Way::Cut { field, shift, bits } => {
+        Decision::Cut { field, shift, bits } => {
             let window = ((1u32 << bits) - 1) << shift;
             let of = |t: &&Test| t.field == field && t.mask & window != 0;
             let test = entry
@@ -175,7 +175,7 @@ pub(super) fn covered(entry: &Entry, way: Way) -> Option<Range<usize>> {
             let (lo, hi) = ((test.lo & window) >> shift, (test.hi & window) >> shift);
             Some(lo as usize..hi as usize + 1)
         }
-        Way::Split { field, mask, at } => {
+        Decision::Split { field, mask, at } => {
             let same = |t: &&Test| (t.field, t.mask) == (field, mask);
             let test = entry.tests.iter().find(same)?;
             if test.hi < at {

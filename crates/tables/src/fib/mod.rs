@@ -16,7 +16,7 @@
 //! assert_eq!(fib.lookup(u32::from_be_bytes([11, 1, 4, 9])), 0);
 //! ```
 
-mod default;
+mod default_route;
 mod poptrie;
 mod prefix;
 mod rib;
@@ -54,7 +54,7 @@ pub trait Structure<const N: usize>: Send + Sync + Sized {
 
     /// Like [`lookup`](Self::lookup), but returns a function that keeps the structure's pointers in registers.
     #[inline]
-    fn look<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
+    fn lookup_fn<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
         |address: A| self.lookup(address)
     }
 

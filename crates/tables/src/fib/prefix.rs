@@ -61,7 +61,7 @@ impl<const N: usize> Prefix<N> {
     }
 
     /// Last prefix, in the order of prefixes, that this prefix covers: that of the last address alone.
-    pub fn last(&self) -> Self {
+    pub fn last_covered(&self) -> Self {
         let mut address = self.address;
         for (i, byte) in address.iter_mut().enumerate() {
             let kept = usize::from(self.length).saturating_sub(8 * i).min(8) as u32;
@@ -221,9 +221,9 @@ mod tests {
     #[test]
     fn the_last_prefix_covered_is_the_last_address() {
         let p = |t: &str| Prefix::<4>::from(t.parse::<wire::Prefix4>().unwrap());
-        assert_eq!(p("10.0.0.0/9").last(), p("10.127.255.255/32"));
-        assert_eq!(p("10.1.2.3/32").last(), p("10.1.2.3/32"));
-        assert_eq!(Prefix::<4>::ALL.last(), p("255.255.255.255/32"));
+        assert_eq!(p("10.0.0.0/9").last_covered(), p("10.127.255.255/32"));
+        assert_eq!(p("10.1.2.3/32").last_covered(), p("10.1.2.3/32"));
+        assert_eq!(Prefix::<4>::ALL.last_covered(), p("255.255.255.255/32"));
     }
 
     #[test]

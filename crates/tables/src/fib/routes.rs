@@ -12,7 +12,7 @@ const RUN: usize = 256;
 
 /// A stored route.
 #[derive(Debug, Clone, Copy)]
-struct Kept<const N: usize> {
+struct StoredRoute<const N: usize> {
     prefix: Prefix<N>,
     /// The length of the longest other route that covers this one, or `NONE`.
     cover: u8,
@@ -21,7 +21,7 @@ struct Kept<const N: usize> {
 
 const NONE: u8 = u8::MAX;
 
-impl<const N: usize> Kept<N> {
+impl<const N: usize> StoredRoute<N> {
     fn route(&self) -> Route<N> {
         (self.prefix, self.id)
     }
@@ -33,7 +33,7 @@ impl<const N: usize> Kept<N> {
 #[derive(Debug, Clone)]
 pub struct Routes<const N: usize> {
     /// Sorted runs of routes; none is empty.
-    runs: Vec<Vec<Kept<N>>>,
+    runs: Vec<Vec<StoredRoute<N>>>,
     /// The first prefix of each run.
     firsts: Vec<Prefix<N>>,
     len: usize,
@@ -41,7 +41,7 @@ pub struct Routes<const N: usize> {
 
 /// A position in the order: a run, and an index in it.
 #[derive(Debug, Clone, Copy)]
-struct Place(usize, usize);
+struct Position(usize, usize);
 
 impl<const N: usize> Default for Routes<N> {
     fn default() -> Self {
@@ -57,34 +57,36 @@ impl<const N: usize> Routes<N> {
     /// Adds or changes the route of this prefix; returns its previous id.
     pub fn insert(&mut self, prefix: Prefix<N>, id: NonZeroU16) -> Option<NonZeroU16> {
         let place = match self.find(&prefix) {
-            Ok(Place(run, at)) => return Some(std::mem::replace(&mut self.runs[run][at].id, id)),
+            Ok(Position(run, at)) => {
+                return Some(std::mem::replace(&mut self.runs[run][at].id, id));
+            }
             Err(place) => place,
         };
         let length = prefix.length();
         let cover = self
             .covering_at(place, &prefix)
             .map_or(NONE, |(p, _)| p.length());
-        let at = self.add(place, Kept { prefix, cover, id });
-        self.change_cover(Place(at.0, at.1 + 1), &prefix, cover, length);
+        let at = self.add(place, StoredRoute { prefix, cover, id });
+        self.change_cover(Position(at.0, at.1 + 1), &prefix, cover, length);
         self.len += 1;
         None
     }
 
     /// Inserts a route at its position; returns the resulting position.
-    fn add(&mut self, Place(run, at): Place, route: Kept<N>) -> Place {
+    fn add(&mut self, Position(run, at): Position, route: StoredRoute<N>) -> Position {
         match self.runs.get_mut(run) {
             None => self.add_run(run, vec![route]),
             // Routes added in ascending order fill their runs completely.
             Some(full) if full.len() == RUN && at == RUN => {
                 self.add_run(run + 1, vec![route]);
-                return Place(run + 1, 0);
+                return Position(run + 1, 0);
             }
             Some(full) if full.len() == RUN => {
                 let half = full.split_off(RUN / 2);
                 self.add_run(run + 1, half);
                 return match at.checked_sub(RUN / 2) {
-                    Some(at) => self.add(Place(run + 1, at), route),
-                    None => self.add(Place(run, at), route),
+                    Some(at) => self.add(Position(run + 1, at), route),
+                    None => self.add(Position(run, at), route),
                 };
             }
             Some(routes) => {
@@ -92,11 +94,11 @@ impl<const N: usize> Routes<N> {
                 self.firsts[run] = routes[0].prefix;
             }
         }
-        Place(run, at)
+        Position(run, at)
     }
 
     /// From a position on, changes the cover length `from` to `to` for routes below `prefix`.
-    fn change_cover(&mut self, Place(run, at): Place, prefix: &Prefix<N>, from: u8, to: u8) {
+    fn change_cover(&mut self, Position(run, at): Position, prefix: &Prefix<N>, from: u8, to: u8) {
         let mut at = at;
         for routes in self.runs.iter_mut().skip(run) {
             for route in routes.iter_mut().skip(std::mem::take(&mut at)) {
@@ -110,17 +112,17 @@ impl<const N: usize> Routes<N> {
         }
     }
 
-    fn add_run(&mut self, at: usize, routes: Vec<Kept<N>>) {
+    fn add_run(&mut self, at: usize, routes: Vec<StoredRoute<N>>) {
         self.firsts.insert(at, routes[0].prefix);
         self.runs.insert(at, routes);
     }
 
     /// Removes the route of exactly this prefix; returns its id.
     pub fn remove(&mut self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
-        let Place(run, at) = self.find(prefix).ok()?;
+        let Position(run, at) = self.find(prefix).ok()?;
         self.len -= 1;
-        let Kept { cover, id, .. } = self.runs[run].remove(at);
-        self.change_cover(Place(run, at), prefix, prefix.length(), cover);
+        let StoredRoute { cover, id, .. } = self.runs[run].remove(at);
+        self.change_cover(Position(run, at), prefix, prefix.length(), cover);
         // A run that has become small is appended to the run before it.
         let before = run
             .checked_sub(1)
@@ -138,33 +140,33 @@ impl<const N: usize> Routes<N> {
     }
 
     /// Position of a prefix; the error holds the position at which it would be inserted.
-    fn find(&self, prefix: &Prefix<N>) -> Result<Place, Place> {
+    fn find(&self, prefix: &Prefix<N>) -> Result<Position, Position> {
         let after = self.firsts.partition_point(|first| first <= prefix);
         let run = after.saturating_sub(1);
         let routes = self.runs.get(run).map_or(&[][..], |routes| &routes[..]);
         match routes.binary_search_by(|route| route.prefix.cmp(prefix)) {
-            Ok(at) => Ok(Place(run, at)),
-            Err(at) => Err(Place(run, at)),
+            Ok(at) => Ok(Position(run, at)),
+            Err(at) => Err(Position(run, at)),
         }
     }
 
     /// The route before a position.
-    fn previous(&self, Place(run, at): Place) -> Option<&Kept<N>> {
+    fn previous(&self, Position(run, at): Position) -> Option<&StoredRoute<N>> {
         let here = at.checked_sub(1).map(|at| &self.runs[run][at]);
         here.or_else(|| self.runs.get(run.checked_sub(1)?)?.last())
     }
 
     /// All routes from a position to the end.
-    fn from(&self, Place(run, at): Place) -> impl Iterator<Item = Route<N>> {
+    fn from(&self, Position(run, at): Position) -> impl Iterator<Item = Route<N>> {
         let here = self.runs.get(run).and_then(|routes| routes.get(at..));
         let after = self.runs.get(run + 1..).unwrap_or_default();
         let here = here.unwrap_or_default().iter();
-        here.chain(after.iter().flatten()).map(Kept::route)
+        here.chain(after.iter().flatten()).map(StoredRoute::route)
     }
 
     /// The id of the route of exactly this prefix.
     pub fn get(&self, prefix: &Prefix<N>) -> Option<NonZeroU16> {
-        let Place(run, at) = self.find(prefix).ok()?;
+        let Position(run, at) = self.find(prefix).ok()?;
         Some(self.runs[run][at].id)
     }
 
@@ -176,11 +178,11 @@ impl<const N: usize> Routes<N> {
 
     /// The longest route that covers `prefix`, searched from its position: the previous route either covers `prefix`,
     /// or has the same covering routes.
-    fn covering_at(&self, place: Place, prefix: &Prefix<N>) -> Option<Route<N>> {
+    fn covering_at(&self, place: Position, prefix: &Prefix<N>) -> Option<Route<N>> {
         let mut route = self.previous(place)?;
         while !route.prefix.covers(prefix) {
             let cover = Some(route.cover).filter(|cover| *cover != NONE)?;
-            let Place(run, at) = self
+            let Position(run, at) = self
                 .find(&Prefix::new(route.prefix.address(), cover))
                 .ok()?;
             route = &self.runs[run][at];
@@ -190,11 +192,11 @@ impl<const N: usize> Routes<N> {
 
     /// All routes.
     pub fn iter(&self) -> impl Iterator<Item = Route<N>> {
-        self.runs.iter().flatten().map(Kept::route)
+        self.runs.iter().flatten().map(StoredRoute::route)
     }
 
     /// The routes that `prefix` covers, except its own.
-    pub fn below(&self, prefix: &Prefix<N>) -> impl Iterator<Item = Route<N>> {
+    pub fn more_specifics(&self, prefix: &Prefix<N>) -> impl Iterator<Item = Route<N>> {
         self.around(prefix).1
     }
 
@@ -205,7 +207,7 @@ impl<const N: usize> Routes<N> {
         prefix: &Prefix<N>,
     ) -> (Option<Route<N>>, impl Iterator<Item = Route<N>>) {
         let (route, place) = match self.find(prefix) {
-            Ok(Place(run, at)) => (Some(self.runs[run][at].route()), Place(run, at + 1)),
+            Ok(Position(run, at)) => (Some(self.runs[run][at].route()), Position(run, at + 1)),
             Err(place) => (self.covering_at(place, prefix), place),
         };
         let own = *prefix;
@@ -226,8 +228,8 @@ impl<const N: usize> Routes<N> {
     /// Memory of the routes, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let runs: usize = self.runs.iter().map(Vec::capacity).sum();
-        runs * size_of::<Kept<N>>()
-            + self.runs.capacity() * size_of::<Vec<Kept<N>>>()
+        runs * size_of::<StoredRoute<N>>()
+            + self.runs.capacity() * size_of::<Vec<StoredRoute<N>>>()
             + self.firsts.capacity() * size_of::<Prefix<N>>()
     }
 }
@@ -263,7 +265,11 @@ mod tests {
             if step % 64 == 0 {
                 let wide = Prefix::new(prefix.address(), prefix.length() / 2);
                 let below = map.iter().filter(|(p, _)| wide.covers(p) && **p != wide);
-                assert!(routes.below(&wide).eq(below.map(|(p, id)| (*p, *id))));
+                assert!(
+                    routes
+                        .more_specifics(&wide)
+                        .eq(below.map(|(p, id)| (*p, *id)))
+                );
             }
         }
         assert!(routes.iter().eq(map.iter().map(|(p, id)| (*p, *id))));

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::Structure;
-use super::default::DefaultRoute;
+use super::default_route::DefaultRoute;
 use super::prefix::{Address, Prefix, bits};
 use super::rib::{Full, Limbo, NoMemory, Writer};
 use super::routes::{Route, Routes};
@@ -189,7 +189,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> Structure<N> for Trie<N
     }
 
     #[inline]
-    fn look<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
+    fn lookup_fn<A: Address<N>>(&self) -> impl Fn(A) -> u16 {
         let root = &self.root[..1 << ROOT]; // said once, it need not be looked at for each address
         #[inline(always)]
         move |address: A| {
@@ -230,7 +230,7 @@ pub struct TrieWriter<const N: usize, const ROOT: u32, const STRIDE: u32> {
 
 /// The slot through which a prefix passes at some level: its array and index, and the number of address bits above the
 /// array.
-struct Place {
+struct SlotPosition {
     group: Option<usize>,
     index: usize,
     at: u32,
@@ -239,9 +239,9 @@ struct Place {
 impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STRIDE> {
     /// The slots that lead to the array in which the prefix ends, and its slot there. A missing group is made if
     /// `make` is true; otherwise the path ends there.
-    fn path(&mut self, prefix: &Prefix<N>, make: bool) -> Vec<Place> {
+    fn path(&mut self, prefix: &Prefix<N>, make: bool) -> Vec<SlotPosition> {
         let (address, length) = (prefix.address(), u32::from(prefix.length()));
-        let mut path = vec![Place {
+        let mut path = vec![SlotPosition {
             group: None,
             index: bits(&address, 0, ROOT),
             at: 0,
@@ -252,10 +252,10 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
             let entry = Entry(slot.load(Ordering::Relaxed));
             let group = match entry.group() {
                 Some(group) => group,
-                None if make => self.make(entry, &path[path.len() - 1]),
+                None if make => self.expand_entry(entry, &path[path.len() - 1]),
                 None => return path,
             };
-            path.push(Place {
+            path.push(SlotPosition {
                 group: Some(group),
                 index: bits(&address, end, STRIDE),
                 at: end,
@@ -266,7 +266,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
     }
 
     /// Replaces an entry by a new group with this entry in every slot.
-    fn make(&mut self, entry: Entry, place: &Place) -> usize {
+    fn expand_entry(&mut self, entry: Entry, place: &SlotPosition) -> usize {
         let group = self.free.pop().map_or(self.used, |group| group as usize);
         self.used = self.used.max(group + 1);
         self.fib.used.store(self.used, Ordering::Relaxed);
@@ -278,11 +278,11 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
         group
     }
 
-    fn slot(&self, place: &Place) -> &AtomicU32 {
+    fn slot(&self, place: &SlotPosition) -> &AtomicU32 {
         &self.array(place)[place.index]
     }
 
-    fn array(&self, place: &Place) -> &[AtomicU32] {
+    fn array(&self, place: &SlotPosition) -> &[AtomicU32] {
         place
             .group
             .map_or(&self.fib.root, |group| self.fib.slots(group))
@@ -311,11 +311,11 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
     }
 
     /// Removes the groups of a path in which no route ends and through which none passes.
-    fn prune(&mut self, routes: &Routes<N>, prefix: &Prefix<N>, path: &[Place]) {
+    fn prune(&mut self, routes: &Routes<N>, prefix: &Prefix<N>, path: &[SlotPosition]) {
         for pair in path.windows(2).rev() {
             let [
                 above,
-                Place {
+                SlotPosition {
                     group: Some(group),
                     at,
                     ..
@@ -325,7 +325,7 @@ impl<const N: usize, const ROOT: u32, const STRIDE: u32> TrieWriter<N, ROOT, STR
                 return;
             };
             let whole = Prefix::new(prefix.address(), *at as u8); // the prefix is longer
-            if routes.below(&whole).next().is_some() {
+            if routes.more_specifics(&whole).next().is_some() {
                 return;
             }
             let entry = Entry::of(routes.around(&whole).0);

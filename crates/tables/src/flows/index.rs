@@ -3,12 +3,12 @@
 //! Buckets are split one at a time as numbers are added (linear hashing: W. Litwin, VLDB 1980). No addition moves more
 //! than one bucket, so a table that grows does not stop its worker. Entries include the hash, so a split reads no keys.
 
+use super::chunked_list::Parts;
 use super::equal::{WORDS, equal_words};
-use super::parts::Parts;
 use crate::prefetch;
 
-/// Entries of a bucket.
-const ROOM: usize = WORDS - 1;
+/// Number of entries of a bucket. The last word is the number of the next bucket of the chain.
+const ENTRIES_PER_BUCKET: usize = WORDS - 1;
 /// Entries of two buckets on average, above which a bucket is split. Of 100 entries some 3 are then in a second line.
 const PAIR_MAX: usize = 7;
 
@@ -32,39 +32,39 @@ impl Bucket {
     /// A bit for each entry that may have this hash.
     #[inline(always)]
     fn equal(&self, hash: u32) -> u32 {
-        equal_words(&self.hashes, hash) & ((1 << ROOM) - 1)
+        equal_words(&self.hashes, hash) & ((1 << ENTRIES_PER_BUCKET) - 1)
     }
 
     #[inline(always)]
     fn next(&self) -> u32 {
-        self.numbers[ROOM]
+        self.numbers[ENTRIES_PER_BUCKET]
     }
 
-    fn further(&self) -> Option<At> {
+    fn further(&self) -> Option<ChainPosition> {
         let next = self.next().checked_sub(1)?;
-        Some(At::Further(next as usize))
+        Some(ChainPosition::Further(next as usize))
     }
 
     fn set_next(&mut self, next: u32) {
-        self.numbers[ROOM] = next;
+        self.numbers[ENTRIES_PER_BUCKET] = next;
     }
 
     /// Place of an entry by its number plus 1; of the first free one by 0.
     #[inline(always)]
-    fn place(&self, number: u32) -> Option<usize> {
-        let equal = equal_words(&self.numbers, number) & ((1 << ROOM) - 1);
+    fn position_of(&self, number: u32) -> Option<usize> {
+        let equal = equal_words(&self.numbers, number) & ((1 << ENTRIES_PER_BUCKET) - 1);
         (equal != 0).then(|| equal.trailing_zeros() as usize % WORDS)
     }
 
     #[inline(always)]
     fn len(&self) -> usize {
-        self.place(0).unwrap_or(ROOM)
+        self.position_of(0).unwrap_or(ENTRIES_PER_BUCKET)
     }
 }
 
 /// A bucket of a chain: the first one, or one of those behind it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum At {
+enum ChainPosition {
     First(usize),
     Further(usize),
 }
@@ -81,7 +81,7 @@ pub(super) struct Index {
     /// Number of chains rounded up to a power of two, minus 1.
     mask: usize,
     /// Entries of a bucket that is split.
-    moved: Vec<(u32, u32)>,
+    split_entries: Vec<(u32, u32)>,
 }
 
 impl Index {
@@ -92,7 +92,7 @@ impl Index {
             unused: 0,
             len: 0,
             mask: 0,
-            moved: Vec::new(),
+            split_entries: Vec::new(),
         }
     }
 
@@ -135,23 +135,23 @@ impl Index {
         }
     }
 
-    fn bucket(&self, at: At) -> &Bucket {
+    fn bucket(&self, at: ChainPosition) -> &Bucket {
         match at {
-            At::First(at) => &self.first[at],
-            At::Further(at) => &self.further[at],
+            ChainPosition::First(at) => &self.first[at],
+            ChainPosition::Further(at) => &self.further[at],
         }
     }
 
-    fn bucket_mut(&mut self, at: At) -> &mut Bucket {
+    fn bucket_mut(&mut self, at: ChainPosition) -> &mut Bucket {
         match at {
-            At::First(at) => &mut self.first[at],
-            At::Further(at) => &mut self.further[at],
+            ChainPosition::First(at) => &mut self.first[at],
+            ChainPosition::Further(at) => &mut self.further[at],
         }
     }
 
     /// Adds a number that is not yet in the index. Returns false if there is no memory.
     pub(super) fn add(&mut self, hash: u32, number: u32) -> bool {
-        if self.first.len() == 0 && self.first.push(EMPTY).is_none() || !self.put(hash, number) {
+        if self.first.len() == 0 && self.first.push(EMPTY).is_none() || !self.append(hash, number) {
             return false;
         }
         self.len += 1;
@@ -162,18 +162,18 @@ impl Index {
     }
 
     /// Puts an entry at the end of its chain.
-    fn put(&mut self, hash: u32, number: u32) -> bool {
-        let mut last = At::First(self.chain(hash));
+    fn append(&mut self, hash: u32, number: u32) -> bool {
+        let mut last = ChainPosition::First(self.chain(hash));
         while let Some(next) = self.bucket(last).further() {
             last = next;
         }
         let mut len = self.bucket(last).len();
-        if len == ROOM {
+        if len == ENTRIES_PER_BUCKET {
             let Some(new) = self.take_unused() else {
                 return false;
             };
             self.bucket_mut(last).set_next(new as u32 + 1);
-            (last, len) = (At::Further(new), 0);
+            (last, len) = (ChainPosition::Further(new), 0);
         }
         let bucket = self.bucket_mut(last);
         (bucket.hashes[len], bucket.numbers[len]) = (hash, number + 1);
@@ -203,24 +203,24 @@ impl Index {
             return;
         }
         self.mask = (new + 1).next_power_of_two() - 1;
-        let mut moved = std::mem::take(&mut self.moved);
-        let mut at = Some(At::First(old));
+        let mut moved = std::mem::take(&mut self.split_entries);
+        let mut at = Some(ChainPosition::First(old));
         while let Some(bucket) = at {
             let entries = self.bucket(bucket);
             let numbers = entries.numbers[..entries.len()].iter().map(|n| n - 1);
             moved.extend(entries.hashes.iter().copied().zip(numbers));
             at = entries.further();
-            if let At::Further(place) = bucket {
+            if let ChainPosition::Further(place) = bucket {
                 self.give_back(place);
             }
         }
         self.first[old] = EMPTY;
         for (hash, number) in moved.drain(..) {
             // Both chains together need no more buckets than the one before.
-            let placed = self.put(hash, number);
+            let placed = self.append(hash, number);
             debug_assert!(placed);
         }
-        self.moved = moved;
+        self.split_entries = moved;
     }
 
     /// Removes a number. The last entry of the chain takes its place.
@@ -228,11 +228,11 @@ impl Index {
         if self.first.len() == 0 {
             return;
         }
-        let mut last = At::First(self.chain(hash));
+        let mut last = ChainPosition::First(self.chain(hash));
         let (mut before, mut found) = (last, None);
         loop {
             let bucket = self.bucket(last);
-            if let Some(place) = bucket.place(number + 1) {
+            if let Some(place) = bucket.position_of(number + 1) {
                 found = Some((last, place));
             }
             let Some(next) = bucket.further() else {
@@ -248,7 +248,7 @@ impl Index {
         let hole = self.bucket_mut(at);
         (hole.hashes[place], hole.numbers[place]) = (bucket.hashes[end], bucket.numbers[end]);
         self.bucket_mut(last).numbers[end] = 0;
-        if let (At::Further(place), 0) = (last, end) {
+        if let (ChainPosition::Further(place), 0) = (last, end) {
             self.bucket_mut(before).set_next(0);
             self.give_back(place);
         }

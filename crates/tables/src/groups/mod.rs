@@ -12,11 +12,11 @@
 //! Publish the groups before routes use a new id. An id without users must not be given to another group while a
 //! worker may still hold it from a look-up: see [`GroupTable::take_limbo`].
 
-mod brief;
+mod compact_hop;
 mod shares;
 
-pub use brief::Brief;
-use shares::{Shares, spread};
+pub use compact_hop::CompactHop;
+use shares::{Shares, assign_buckets};
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -60,7 +60,7 @@ pub enum GroupError {
     /// A member's weight is 0.
     NoWeight,
     /// All 65,535 ids are used, or wait in limbo to be released.
-    NoIds,
+    OutOfIds,
 }
 
 impl fmt::Display for GroupError {
@@ -69,7 +69,7 @@ impl fmt::Display for GroupError {
             GroupError::Empty => "a next-hop group needs a member",
             GroupError::TooMany => "a next-hop group takes at most 256 members",
             GroupError::NoWeight => "a next hop's weight must not be 0",
-            GroupError::NoIds => "all ids of next-hop groups are in use",
+            GroupError::OutOfIds => "all ids of next-hop groups are in use",
         })
     }
 }
@@ -92,14 +92,14 @@ enum Choice {
 pub struct Groups {
     choices: Vec<Choice>,
     /// Compact form of each group.
-    briefs: Vec<Brief>,
+    briefs: Vec<CompactHop>,
 }
 
 /// Pointers to the groups, by value so that they stay in registers during many look-ups.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     choices: &'a [Choice],
-    briefs: &'a [Brief],
+    briefs: &'a [CompactHop],
 }
 
 impl Groups {
@@ -113,7 +113,7 @@ impl Groups {
     }
 
     fn set(&mut self, id: GroupId, choice: Choice) {
-        self.briefs[index(id)] = Brief::of(&choice);
+        self.briefs[index(id)] = CompactHop::of(&choice);
         self.choices[index(id)] = choice;
     }
 
@@ -138,9 +138,9 @@ impl<'a> View<'a> {
 
     /// The compact form of group `id`.
     #[inline(always)]
-    pub fn brief(self, id: u16) -> Brief {
+    pub fn compact(self, id: u16) -> CompactHop {
         let brief = self.briefs.get(usize::from(id).wrapping_sub(1));
-        brief.copied().unwrap_or(Brief::ASK)
+        brief.copied().unwrap_or(CompactHop::ASK)
     }
 }
 
@@ -219,10 +219,10 @@ impl GroupTable {
             Some(id) => id,
             None => {
                 let next = u16::try_from(self.records.len() + 1).ok();
-                let next = next.and_then(NonZeroU16::new).ok_or(GroupError::NoIds)?;
+                let next = next.and_then(NonZeroU16::new).ok_or(GroupError::OutOfIds)?;
                 self.records.push(None);
                 self.groups.choices.push(Choice::Nothing);
-                self.groups.briefs.push(Brief::ASK);
+                self.groups.briefs.push(CompactHop::ASK);
                 next
             }
         };
@@ -285,7 +285,7 @@ impl GroupTable {
             }
             if any {
                 *choice = record.choice(choice);
-                *brief = Brief::of(choice);
+                *brief = CompactHop::of(choice);
                 changed += 1;
             }
         }
@@ -330,7 +330,7 @@ impl Record {
             (Some(only), None) => Choice::One(only),
             _ => {
                 let buckets = (16 * self.members.len()).next_power_of_two().max(64);
-                Choice::Several(Arc::new(spread(live().collect(), buckets, before)))
+                Choice::Several(Arc::new(assign_buckets(live().collect(), buckets, before)))
             }
         }
     }

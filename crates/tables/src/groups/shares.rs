@@ -51,7 +51,7 @@ fn quotas(members: &[Member], buckets: usize) -> Vec<usize> {
 }
 
 /// Assigns the buckets to `members`. A member keeps its buckets as far as its quota allows.
-pub(super) fn spread(members: Vec<Member>, buckets: usize, before: &Choice) -> Shares {
+pub(super) fn assign_buckets(members: Vec<Member>, buckets: usize, before: &Choice) -> Shares {
     // Former bucket of the same flows, if the number of buckets has changed.
     let owner_before = |bucket: usize| match before {
         Choice::Nothing => None,

@@ -84,9 +84,9 @@ fn compact_form_agrees_with_the_full_form() {
         }
         let groups = table.groups();
         for id in 0..30 {
-            let said = groups.view().brief(id);
+            let said = groups.view().compact(id);
             let hop = groups.next_hop(id, random.bits() as u32).copied();
-            if said.port != Brief::ASK.port {
+            if said.port != CompactHop::ASK.port {
                 brief += 1;
                 let gateway = said.gateway().map(IpAddr::V4);
                 let hop = hop.map(|hop| (hop.gateway, hop.port));
@@ -210,8 +210,8 @@ fn mistakes_are_refused_and_ids_run_out_politely() {
                 .is_ok()
         );
     }
-    assert_eq!(table.intern(&[hop(1, 1)]), Err(GroupError::NoIds));
-    assert_eq!(table.intern(&[hop(1, 1)]), Err(GroupError::NoIds));
+    assert_eq!(table.intern(&[hop(1, 1)]), Err(GroupError::OutOfIds));
+    assert_eq!(table.intern(&[hop(1, 1)]), Err(GroupError::OutOfIds));
     let known = table
         .intern(&[Member {
             gateway: None,
@@ -224,7 +224,7 @@ fn mistakes_are_refused_and_ids_run_out_politely() {
     table.release(known);
     assert_eq!(
         table.intern(&[hop(1, 1)]),
-        Err(GroupError::NoIds),
+        Err(GroupError::OutOfIds),
         "still in limbo"
     );
     let limbo = table.take_limbo();

@@ -57,7 +57,7 @@ impl Neighbour {
 
     /// The address, if it may be used without a probe.
     #[inline]
-    fn sure(&self) -> Option<EtherAddr> {
+    fn usable_address(&self) -> Option<EtherAddr> {
         is_sure(self.state).then_some(self.mac)
     }
 
@@ -92,7 +92,7 @@ pub struct Timing {
     pub tries: u8,
     /// Time between probes after `tries` of them, for callers that never report a neighbour as unreachable (Click's
     /// ARPQuerier). An old answer is then used for at most `idle`.
-    pub slow: Option<u64>,
+    pub slow_interval: Option<u64>,
     /// True if the kernel resolves neighbours and reports them here. A known address is then used until the kernel
     /// reports another, and is probed occasionally while it is stale.
     pub told: bool,
@@ -107,7 +107,7 @@ impl Default for Timing {
             retry: SECOND,
             idle: 1200 * SECOND,
             tries: 3,
-            slow: None,
+            slow_interval: None,
             told: false,
         }
     }
@@ -117,7 +117,7 @@ impl Default for Timing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     /// No probe: the address is known, or a probe is under way.
-    Nothing,
+    NoProbe,
     /// Send a probe to all stations (ARP broadcast, or solicitation to the multicast group).
     All,
     /// Send a probe to this address.
@@ -130,13 +130,13 @@ pub enum Ask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// The entry was reachable and now is stale.
-    Aged,
+    BecameStale,
     /// [`Neighbours::ask`](super::Neighbours::ask) should be called again.
-    Due,
+    ProbeDue,
     /// The neighbour never answered; the entry is removed.
     Failed,
     /// The entry was stale for long and is removed.
-    Forgotten,
+    Removed,
 }
 
 /// Change of an entry.
@@ -149,10 +149,10 @@ pub(super) enum Change {
 impl Change {
     /// True if the entry then has another address that needs no probe than `before`.
     pub(super) fn makes_address_sure(&self, before: Option<&Neighbour>) -> bool {
-        let sure = before.and_then(Neighbour::sure);
+        let sure = before.and_then(Neighbour::usable_address);
         match self {
             Change::Keep => false,
-            Change::Put(new) => new.sure() != sure,
+            Change::Put(new) => new.usable_address() != sure,
             Change::Remove => sure.is_some(),
         }
     }
@@ -162,13 +162,13 @@ impl Timing {
     /// Probe that the sender of a packet should send, and the change of the neighbour's entry.
     pub(super) fn next_probe(&self, entry: Option<Neighbour>, now: u64) -> (Change, Ask) {
         let next = |tries| {
-            let pause = match self.slow {
+            let pause = match self.slow_interval {
                 Some(slow) if tries >= self.tries => slow,
                 _ => self.retry,
             };
             now.saturating_add(pause)
         };
-        let kept = entry.filter(|_| self.slow.is_some());
+        let kept = entry.filter(|_| self.slow_interval.is_some());
         let mac = kept.map_or(EtherAddr::ZERO, |e| e.mac);
         let incomplete = |tries, confirmed| Neighbour {
             mac,
@@ -180,7 +180,8 @@ impl Timing {
         let Some(entry) = entry else {
             return (Change::Put(incomplete(1, now)), Ask::All);
         };
-        if self.slow.is_some() && self.outlived(&entry, now) && entry.known().is_some() {
+        if self.slow_interval.is_some() && self.has_expired(&entry, now) && entry.known().is_some()
+        {
             return (Change::Put(incomplete(1, now)), Ask::All);
         }
         let due = now >= entry.probe_at;
@@ -191,26 +192,26 @@ impl Timing {
             ..entry
         };
         match entry.state {
-            State::Permanent => (Change::Keep, Ask::Nothing),
+            State::Permanent => (Change::Keep, Ask::NoProbe),
             State::Reachable if now < entry.confirmed.saturating_add(self.reachable) => {
-                (Change::Keep, Ask::Nothing)
+                (Change::Keep, Ask::NoProbe)
             }
             State::Reachable | State::Stale => (Change::Put(probe(1)), Ask::One(entry.mac)),
-            State::Probe if !due => (Change::Keep, Ask::Nothing),
+            State::Probe if !due => (Change::Keep, Ask::NoProbe),
             State::Probe if entry.tries < self.tries => {
                 (Change::Put(probe(entry.tries + 1)), Ask::One(entry.mac))
             }
-            State::Probe if self.slow.is_some() || self.told => {
+            State::Probe if self.slow_interval.is_some() || self.told => {
                 (Change::Put(probe(self.tries)), Ask::One(entry.mac))
             }
             State::Probe => (Change::Put(incomplete(1, entry.confirmed)), Ask::All),
             State::Incomplete if !due && entry.tries == 0 => (Change::Keep, Ask::Unreachable),
-            State::Incomplete if !due => (Change::Keep, Ask::Nothing),
+            State::Incomplete if !due => (Change::Keep, Ask::NoProbe),
             State::Incomplete if entry.tries < self.tries => (
                 Change::Put(incomplete(entry.tries + 1, entry.confirmed)),
                 Ask::All,
             ),
-            State::Incomplete if self.slow.is_some() => (
+            State::Incomplete if self.slow_interval.is_some() => (
                 Change::Put(incomplete(self.tries, entry.confirmed)),
                 Ask::All,
             ),
@@ -222,30 +223,30 @@ impl Timing {
     }
 
     /// True if the entry's confirmation is too old to use its address.
-    fn outlived(&self, entry: &Neighbour, now: u64) -> bool {
+    fn has_expired(&self, entry: &Neighbour, now: u64) -> bool {
         entry.state != State::Permanent && now >= entry.confirmed.saturating_add(self.idle)
     }
 
     /// Event and change of an entry that are due at `now`.
     pub(super) fn aged(&self, entry: &Neighbour, now: u64) -> Option<(Event, Change)> {
         let older = |age: u64| now >= entry.confirmed.saturating_add(age);
-        if self.slow.is_some() && self.outlived(entry, now) && now >= entry.probe_at {
-            return Some((Event::Forgotten, Change::Remove));
+        if self.slow_interval.is_some() && self.has_expired(entry, now) && now >= entry.probe_at {
+            return Some((Event::Removed, Change::Remove));
         }
         let due = now >= entry.probe_at;
         let waiting = entry.tries > 0 && entry.tries < self.tries;
         match entry.state {
             State::Reachable if older(self.reachable) => Some((
-                Event::Aged,
+                Event::BecameStale,
                 Change::Put(Neighbour {
                     state: State::Stale,
                     ..*entry
                 }),
             )),
-            State::Stale if older(self.idle) => Some((Event::Forgotten, Change::Remove)),
-            State::Probe if due => Some((Event::Due, Change::Keep)),
-            State::Incomplete if due && waiting => Some((Event::Due, Change::Keep)),
-            State::Incomplete if due && self.slow.is_none() => {
+            State::Stale if older(self.idle) => Some((Event::Removed, Change::Remove)),
+            State::Probe if due => Some((Event::ProbeDue, Change::Keep)),
+            State::Incomplete if due && waiting => Some((Event::ProbeDue, Change::Keep)),
+            State::Incomplete if due && self.slow_interval.is_none() => {
                 Some((Event::Failed, Change::Remove))
             }
             _ => None,

@@ -39,20 +39,20 @@ pub enum Refused {
     /// Both buckets are full of entries that must not be replaced.
     Full,
     /// Other workers kept writing to the bucket; try again later.
-    Busy,
+    Contended,
 }
 
 /// Protocol addresses: `u32` (IPv4, host order) or `[u8; 16]` (IPv6).
 pub trait Key: Copy + Eq {
     /// The key as two words.
-    fn words(self) -> [u64; 2];
+    fn to_words(self) -> [u64; 2];
     /// Creates the key from two words.
     fn from_words(words: [u64; 2]) -> Self;
 }
 
 impl Key for u32 {
     #[inline]
-    fn words(self) -> [u64; 2] {
+    fn to_words(self) -> [u64; 2] {
         [u64::from(self), 0]
     }
     fn from_words(words: [u64; 2]) -> Self {
@@ -62,7 +62,7 @@ impl Key for u32 {
 
 impl Key for [u8; 16] {
     #[inline]
-    fn words(self) -> [u64; 2] {
+    fn to_words(self) -> [u64; 2] {
         let all = u128::from_be_bytes(self);
         [all as u64, (all >> 64) as u64]
     }
@@ -113,7 +113,7 @@ impl<K: Key> Neighbours<K> {
 
     /// The two buckets in which a key can be; they always differ.
     #[inline]
-    fn homes(&self, key: Words) -> [&Bucket; 2] {
+    fn candidate_buckets(&self, key: Words) -> [&Bucket; 2] {
         let mix = |word: u64, by: u64| {
             let product = u128::from(word ^ self.seed) * u128::from(by);
             product as u64 ^ (product >> 64) as u64
@@ -130,8 +130,8 @@ impl<K: Key> Neighbours<K> {
     /// the bucket as busy.
     #[inline]
     pub fn get(&self, key: K) -> Option<Neighbour> {
-        let key = key.words();
-        let [first, second] = self.homes(key);
+        let key = key.to_words();
+        let [first, second] = self.candidate_buckets(key);
         first.find(key).or_else(|| second.find(key))
     }
 
@@ -139,21 +139,21 @@ impl<K: Key> Neighbours<K> {
     /// [`State::Incomplete`].
     #[inline]
     pub fn address(&self, key: K) -> Option<(EtherAddr, State)> {
-        let key = key.words();
-        let [first, second] = self.homes(key);
+        let key = key.to_words();
+        let [first, second] = self.candidate_buckets(key);
         first.find_link(key).or_else(|| second.find_link(key))
     }
 
     /// The address of `key`, if it may be used without a probe. A caller may cache it until the value of
     /// [`changes`](Self::changes), read before this call, is outdated.
     #[inline]
-    pub fn sure(&self, key: K) -> Option<EtherAddr> {
+    pub fn usable_address(&self, key: K) -> Option<EtherAddr> {
         let (mac, state) = self.address(key)?;
         is_sure(state).then_some(mac)
     }
 
-    /// Count of changes: it grows whenever an address that [`sure`](Self::sure) returns is added, changes or is
-    /// removed.
+    /// Count of changes: it grows whenever an address that [`usable_address`](Self::usable_address) returns is added,
+    /// changes or is removed.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
@@ -169,8 +169,8 @@ impl<K: Key> Neighbours<K> {
             return Ok(answer);
         }
         // Decides again on the entry's present state, now with the write lock.
-        let mut answer = Ask::Nothing;
-        self.change(key.words(), |entry| {
+        let mut answer = Ask::NoProbe;
+        self.change(key.to_words(), |entry| {
             let (change, a) = self.timing.next_probe(entry, now);
             answer = a;
             change
@@ -198,8 +198,8 @@ impl<K: Key> Neighbours<K> {
 
     /// Handles a message with another address that must not replace the known one: a reachable entry becomes stale
     /// (RFC 4861, 7.2.5).
-    pub fn doubt(&self, key: K) -> Result<(), Refused> {
-        self.change(key.words(), |entry| match entry {
+    pub fn report_conflict(&self, key: K) -> Result<(), Refused> {
+        self.change(key.to_words(), |entry| match entry {
             Some(e) if e.state == State::Reachable => Change::Put(Neighbour {
                 state: State::Stale,
                 ..e
@@ -237,7 +237,7 @@ impl<K: Key> Neighbours<K> {
     /// remains unknown.
     pub fn set_unreachable(&self, key: K, now: u64) -> Result<(), Refused> {
         let probe_at = now.saturating_add(self.timing.retry);
-        self.change(key.words(), |entry| match entry {
+        self.change(key.to_words(), |entry| match entry {
             None => Change::Keep,
             Some(e) => Change::Put(Neighbour {
                 mac: EtherAddr::ZERO,
@@ -252,7 +252,7 @@ impl<K: Key> Neighbours<K> {
     /// Removes an entry of any state; returns true if there was one.
     pub fn remove(&self, key: K) -> Result<bool, Refused> {
         let mut was = false;
-        self.change(key.words(), |entry| {
+        self.change(key.to_words(), |entry| {
             was = entry.is_some();
             Change::Remove
         })?;
@@ -265,7 +265,7 @@ impl<K: Key> Neighbours<K> {
         change: impl FnOnce(Option<Neighbour>) -> Change,
     ) -> Result<bool, Refused> {
         let mut news = false;
-        self.change(key.words(), |entry| {
+        self.change(key.to_words(), |entry| {
             let change = change(entry);
             if let Change::Put(new) = &change {
                 news = entry.and_then(|e| e.known()) != Some(new.mac);
@@ -284,10 +284,10 @@ impl<K: Key> Neighbours<K> {
         key: Words,
         change: impl FnOnce(Option<Neighbour>) -> Change,
     ) -> Result<(), Refused> {
-        let [first, second] = self.homes(key);
+        let [first, second] = self.candidate_buckets(key);
         let mut locked = [
-            first.lock().ok_or(Refused::Busy)?,
-            second.lock().ok_or(Refused::Busy)?,
+            first.lock().ok_or(Refused::Contended)?,
+            second.lock().ok_or(Refused::Contended)?,
         ];
         let positions = [locked[0].position(key), locked[1].position(key)];
         let at = (0..2).find_map(|b| positions[b].map(|slot| (b, slot)));
@@ -304,7 +304,7 @@ impl<K: Key> Neighbours<K> {
                 locked[b].put(slot, key, &new);
             }
             (Change::Put(new), None) => {
-                let (b, slot) = self.place(&locked).ok_or(Refused::Full)?;
+                let (b, slot) = self.free_slot(&locked).ok_or(Refused::Full)?;
                 if locked[b].put(slot, key, &new) {
                     self.len.fetch_add(1, Ordering::Relaxed);
                 }
@@ -324,7 +324,7 @@ impl<K: Key> Neighbours<K> {
 
     /// Slot for a new entry. It is in the first bucket, which is searched first; in the emptier one if the first
     /// fills up; or that of an entry that may be replaced.
-    fn place(&self, locked: &[Locked<'_>; 2]) -> Option<(usize, usize)> {
+    fn free_slot(&self, locked: &[Locked<'_>; 2]) -> Option<(usize, usize)> {
         let used = locked.each_ref().map(Locked::used);
         let emptier = usize::from(used[0] > 5 && used[1] < used[0]);
         if let Some(slot) = locked[emptier].vacant()

@@ -10,7 +10,7 @@ const T: Timing = Timing {
     retry: 10,
     idle: 500,
     tries: 3,
-    slow: None,
+    slow_interval: None,
     told: false,
 };
 
@@ -26,16 +26,16 @@ fn table(capacity: usize) -> Neighbours<u32> {
 fn a_neighbour_is_asked_for_answers_ages_and_is_probed() {
     let t = table(8);
     assert_eq!(t.ask(7, 0), Ok(Ask::All));
-    assert_eq!(t.ask(7, 9), Ok(Ask::Nothing), "one request per retry time");
+    assert_eq!(t.ask(7, 9), Ok(Ask::NoProbe), "one request per retry time");
     assert_eq!(t.get(7).unwrap().known(), None);
     assert_eq!(t.ask(7, 10), Ok(Ask::All));
     let generation = t.generation();
     assert_eq!(t.confirm(7, mac(1), 12), Ok(true));
     assert_ne!(t.generation(), generation);
     assert_eq!(t.get(7).unwrap().known(), Some(mac(1)));
-    assert_eq!(t.ask(7, 111), Ok(Ask::Nothing));
+    assert_eq!(t.ask(7, 111), Ok(Ask::NoProbe));
     assert_eq!(t.ask(7, 112), Ok(Ask::One(mac(1))), "stale and used");
-    assert_eq!(t.ask(7, 113), Ok(Ask::Nothing));
+    assert_eq!(t.ask(7, 113), Ok(Ask::NoProbe));
     assert_eq!(
         t.confirm(7, mac(1), 114),
         Ok(false),
@@ -63,7 +63,7 @@ fn a_silent_neighbour_is_given_up_and_resolved_again_later() {
     for now in [0, 10, 20] {
         assert_eq!(t.ask(7, now), Ok(Ask::All));
     }
-    assert_eq!(t.ask(7, 29), Ok(Ask::Nothing));
+    assert_eq!(t.ask(7, 29), Ok(Ask::NoProbe));
     assert_eq!(t.ask(7, 30), Ok(Ask::Unreachable));
     assert_eq!(t.ask(7, 39), Ok(Ask::Unreachable));
     assert_eq!(t.ask(7, 40), Ok(Ask::All));
@@ -98,7 +98,7 @@ fn a_permanent_neighbour_stays_as_it_is_until_removed() {
     t.expire(u64::MAX, 0..t.buckets(), |_, _| {
         panic!("nothing happens to it")
     });
-    assert_eq!(t.ask(7, u64::MAX - 50), Ok(Ask::Nothing));
+    assert_eq!(t.ask(7, u64::MAX - 50), Ok(Ask::NoProbe));
     assert_eq!(t.get(7).unwrap().known(), Some(mac(9)));
     assert_eq!((t.remove(7), t.remove(7)), (Ok(true), Ok(false)));
     assert!(t.get(7).is_none() && t.is_empty());
@@ -111,9 +111,9 @@ fn neighbour_set_by_the_kernel_is_used_until_the_kernel_changes_it() {
     assert_eq!(t.set_stale(7, mac(1), 0), Ok(true));
     for now in [0, 10, 20, 30, 1000] {
         assert_eq!(t.ask(7, now), Ok(Ask::One(mac(1))));
-        assert_eq!(t.ask(7, now + 9), Ok(Ask::Nothing), "not that often");
+        assert_eq!(t.ask(7, now + 9), Ok(Ask::NoProbe), "not that often");
         assert_eq!(t.set_stale(7, mac(1), now), Ok(false));
-        assert_eq!(t.ask(7, now + 9), Ok(Ask::Nothing), "he was asked already");
+        assert_eq!(t.ask(7, now + 9), Ok(Ask::NoProbe), "he was asked already");
     }
     assert_eq!(t.set_stale(7, mac(2), 1000), Ok(true));
     assert_eq!(t.get(7).unwrap().known(), Some(mac(2)));
@@ -137,11 +137,11 @@ fn expiry_ages_forgets_reminds_and_gives_up() {
     t.confirm(1, mac(1), 0).unwrap();
     t.ask(2, 95).unwrap();
     assert_eq!(expire(99), []);
-    assert_eq!(expire(100), [(1, Event::Aged)]);
-    assert_eq!(expire(105), [(2, Event::Due)]);
+    assert_eq!(expire(100), [(1, Event::BecameStale)]);
+    assert_eq!(expire(105), [(2, Event::ProbeDue)]);
     assert_eq!((t.ask(2, 105), t.ask(2, 115)), (Ok(Ask::All), Ok(Ask::All)));
     assert_eq!(expire(125), [(2, Event::Failed)]);
-    assert_eq!(expire(500), [(1, Event::Forgotten)]);
+    assert_eq!(expire(500), [(1, Event::Removed)]);
     assert!(t.is_empty());
 }
 
@@ -207,14 +207,14 @@ impl Model {
         };
         let fresh = e.state == State::Reachable && now - e.confirmed < T.reachable;
         if e.state == State::Permanent || fresh {
-            return Ask::Nothing;
+            return Ask::NoProbe;
         }
         let probing = matches!(e.state, State::Probe | State::Incomplete);
         if probing && now < e.probe_at {
             return if e.tries == 0 {
                 Ask::Unreachable
             } else {
-                Ask::Nothing
+                Ask::NoProbe
             };
         }
         e.probe_at = now + T.retry;
@@ -265,9 +265,9 @@ fn change_count_grows_when_an_address_needs_a_probe_again() {
         t.changes() != before
     };
     assert!(!news(&|| _ = t.ask(7, 0)));
-    assert_eq!(t.sure(7), None);
+    assert_eq!(t.usable_address(7), None);
     assert!(news(&|| _ = t.confirm(7, mac(1), 0)));
-    assert_eq!(t.sure(7), Some(mac(1)));
+    assert_eq!(t.usable_address(7), Some(mac(1)));
     assert!(!news(&|| _ = t.confirm(7, mac(1), 50)), "it is as sure");
     assert!(news(&|| _ = t.confirm(7, mac(2), 50)));
     assert!(!news(&|| t.expire(149, 0..t.buckets(), |_, _| ())));
@@ -275,15 +275,18 @@ fn change_count_grows_when_an_address_needs_a_probe_again() {
         news(&|| t.expire(150, 0..t.buckets(), |_, _| ())),
         "it has aged"
     );
-    assert_eq!((t.sure(7), t.get(7).unwrap().known()), (None, Some(mac(2))));
+    assert_eq!(
+        (t.usable_address(7), t.get(7).unwrap().known()),
+        (None, Some(mac(2)))
+    );
     assert!(!news(&|| _ = t.ask(7, 150)));
     assert!(news(&|| _ = t.confirm(7, mac(2), 151)), "the answer");
     assert!(news(&|| _ = t.learn(7, mac(3), 152)));
-    assert_eq!(t.sure(7), None, "nobody had asked");
+    assert_eq!(t.usable_address(7), None, "nobody had asked");
     assert!(news(&|| _ = t.set_permanent(7, mac(4), 153)));
-    assert!(!news(&|| _ = t.doubt(7)));
+    assert!(!news(&|| _ = t.report_conflict(7)));
     assert!(news(&|| _ = t.remove(7)));
-    assert_eq!(t.sure(7), None);
+    assert_eq!(t.usable_address(7), None);
 }
 
 #[test]
@@ -358,7 +361,7 @@ fn one_of_several_concurrent_callers_sends_the_probe() {
                     barrier.wait();
                     match t.ask(round as u32 % 16, (round as u64 / 16) * T.retry) {
                         Ok(Ask::All) => drop(sent.fetch_add(1, Ordering::Relaxed)),
-                        Ok(Ask::Nothing | Ask::Unreachable) | Err(Refused::Busy) => {}
+                        Ok(Ask::NoProbe | Ask::Unreachable) | Err(Refused::Contended) => {}
                         other => panic!("{other:?}"),
                     }
                 }
@@ -461,14 +464,14 @@ fn readers_never_see_half_an_entry_while_others_write() {
 #[test]
 fn a_doubted_address_is_kept_and_probed() {
     let t = table(8);
-    t.doubt(7).unwrap();
+    t.report_conflict(7).unwrap();
     assert!(t.is_empty());
     t.ask(7, 0).unwrap();
     t.confirm(7, mac(1), 1).unwrap();
-    t.doubt(7).unwrap();
+    t.report_conflict(7).unwrap();
     assert_eq!(t.address(7), Some((mac(1), State::Stale)));
     assert_eq!(t.ask(7, 2), Ok(Ask::One(mac(1))));
     t.set_permanent(7, mac(2), 3).unwrap();
-    t.doubt(7).unwrap();
+    t.report_conflict(7).unwrap();
     assert_eq!(t.address(7), Some((mac(2), State::Permanent)));
 }

@@ -2,7 +2,7 @@
 
 use super::Inner;
 use super::list::{Link, Lists, NONE};
-use super::settings::{CAPACITY_MAX, Ceilings, QUEUES_MAX, Settings, Share, Uneven, quanta};
+use super::settings::{CAPACITY_MAX, Ceilings, QUEUES_MAX, Settings, SettingsError, Share, quanta};
 
 /// A hierarchy without its queues.
 pub(super) struct Frame {
@@ -21,14 +21,14 @@ impl Frame {
         classes: &[Share],
         groups: &[Share],
         subscribers: &[(usize, Share)],
-    ) -> Result<Frame, Uneven> {
+    ) -> Result<Frame, SettingsError> {
         let settings = Settings {
             mtu: settings.mtu.clamp(64, 1 << 16),
             capacity: settings.capacity.min(CAPACITY_MAX),
             ..settings
         };
         if subscribers.len().saturating_mul(classes.len()) > QUEUES_MAX {
-            return Err(Uneven::Queues);
+            return Err(SettingsError::Queues);
         }
         let mtu = settings.mtu;
         let mut ceilings = Ceilings::new();
@@ -42,8 +42,8 @@ impl Frame {
             let rates: Vec<u64> = shares.iter().map(|share| share.rate).collect();
             quanta(&rates, mtu)
         };
-        let class_quanta = even(classes).ok_or(Uneven::Classes)?;
-        let group_quanta = even(groups).ok_or(Uneven::Groups)?;
+        let class_quanta = even(classes).ok_or(SettingsError::Classes)?;
+        let group_quanta = even(groups).ok_or(SettingsError::Groups)?;
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups.len()];
         for (number, (group, _)) in subscribers.iter().enumerate() {
             if let Some(members) = members.get_mut(*group) {
@@ -54,7 +54,7 @@ impl Frame {
         let mut least = Vec::new();
         for (group, members) in members.iter().enumerate() {
             let shares: Vec<Share> = members.iter().map(|&n| subscribers[n].1).collect();
-            let quanta = even(&shares).ok_or(Uneven::Subscribers(group))?;
+            let quanta = even(&shares).ok_or(SettingsError::Subscribers(group))?;
             least.push(shares.iter().map(|share| share.rate).min().unwrap_or(1));
             for (&number, quantum) in members.iter().zip(quanta) {
                 subscriber_quanta[number] = quantum;
@@ -79,7 +79,7 @@ impl Frame {
             .map(|(quantum, class)| (quantum, ceiling(class.ceiling, quantum)))
             .collect();
         if crowded {
-            return Err(Uneven::Ceilings);
+            return Err(SettingsError::Ceilings);
         }
         Ok(Frame {
             settings,

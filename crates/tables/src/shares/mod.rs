@@ -14,7 +14,7 @@
 //! // One group with two subscribers, of which the second has three times the rate of the first; one class.
 //! let mut shares = Shares::new(settings, &[share(1)], &[share(1)], &[(0, share(100)), (0, share(300))]).unwrap();
 //! for n in 0..80 {
-//!     let place = shares.place(n % 2, 0);
+//!     let place = shares.queue_index(n % 2, 0);
 //!     assert!(shares.push(place, 0, 1000, n).is_ok());
 //! }
 //! let sent: Vec<usize> = (0..40).filter_map(|_| shares.pop(0, drop)).collect();
@@ -31,7 +31,7 @@ use crate::prefetch;
 use frame::Frame;
 use list::{Child, Link, Lists, NONE, State};
 pub use settings::{
-    CAPACITY_MAX, CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, Share, Uneven,
+    CAPACITY_MAX, CEILINGS_MAX, Counts, Full, QUEUES_MAX, RATIO_MAX, Settings, SettingsError, Share,
 };
 use settings::{Ceiling, Ceilings, TICKS, quanta};
 
@@ -98,25 +98,25 @@ impl Child for Leaf {
 /// A waiting packet.
 struct Slot<T> {
     item: Option<T>,
-    came: u64,
+    arrived_at: u64,
     bytes: u32,
     next: u32,
 }
 
 /// The hierarchy. Groups and subscribers have the numbers in which they were given, queues those of
-/// [`place`](Self::place).
+/// [`queue_index`](Self::queue_index).
 pub struct Shares<T> {
     settings: Settings,
     classes: usize,
     /// Inner nodes: the link, then groups, then subscribers.
-    inners: Vec<Inner>,
-    /// Index of the first subscriber in `inners`.
+    inner_nodes: Vec<Inner>,
+    /// Index of the first subscriber in `inner_nodes`.
     first_subscriber: usize,
     leaves: Vec<Leaf>,
     cold: Vec<Cold>,
     ceilings: Ceilings,
     /// For each group, the lowest rate of its subscribers.
-    least: Vec<u64>,
+    lowest_rates: Vec<u64>,
     slots: Vec<Slot<T>>,
     free: u32,
     len: usize,
@@ -131,7 +131,7 @@ impl<T> Shares<T> {
         classes: &[Share],
         groups: &[Share],
         subscribers: &[(usize, Share)],
-    ) -> Result<(), Uneven> {
+    ) -> Result<(), SettingsError> {
         Frame::new(settings, classes, groups, subscribers).map(drop)
     }
 
@@ -142,7 +142,7 @@ impl<T> Shares<T> {
         classes: &[Share],
         groups: &[Share],
         subscribers: &[(usize, Share)],
-    ) -> Result<Shares<T>, Uneven> {
+    ) -> Result<Shares<T>, SettingsError> {
         let Frame {
             settings,
             inners,
@@ -165,12 +165,12 @@ impl<T> Shares<T> {
         Ok(Shares {
             settings,
             classes: classes.len().max(1),
-            inners,
+            inner_nodes: inners,
             first_subscriber,
             cold: vec![Cold::default(); leaves.len()],
             leaves,
             ceilings,
-            least,
+            lowest_rates: least,
             slots: Vec::new(),
             free: NONE,
             len: 0,
@@ -180,31 +180,31 @@ impl<T> Shares<T> {
 
     /// The number of a queue.
     #[inline]
-    pub fn place(&self, subscriber: usize, class: usize) -> usize {
+    pub fn queue_index(&self, subscriber: usize, class: usize) -> usize {
         subscriber * self.classes + class
     }
 
     /// Sets a subscriber's share. Refused if its rate would differ too much from its siblings', or become the lowest.
-    pub fn set(&mut self, subscriber: usize, share: Share) -> Result<(), Uneven> {
-        let Some(inner) = self.inners.get_mut(self.first_subscriber + subscriber) else {
+    pub fn set(&mut self, subscriber: usize, share: Share) -> Result<(), SettingsError> {
+        let Some(inner) = self.inner_nodes.get_mut(self.first_subscriber + subscriber) else {
             return Ok(());
         };
         let group = inner.link.parent as usize - 1;
-        let least = self.least.get(group).copied().unwrap_or(1);
+        let least = self.lowest_rates.get(group).copied().unwrap_or(1);
         let quanta = quanta(&[least, share.rate], self.settings.mtu);
         let quantum = quanta
             .filter(|_| share.rate >= least)
             .map(|quanta| quanta[1]);
-        let quantum = quantum.ok_or(Uneven::Subscribers(group))?;
+        let quantum = quantum.ok_or(SettingsError::Subscribers(group))?;
         let number = self.ceilings.number(&self.settings, share.ceiling, quantum);
-        inner.link.ceiling = number.ok_or(Uneven::Ceilings)?;
+        inner.link.ceiling = number.ok_or(SettingsError::Ceilings)?;
         inner.link.quantum = quantum;
         Ok(())
     }
 
     /// The lowest rate of the subscribers of a group.
-    pub fn least(&self, group: usize) -> u64 {
-        self.least.get(group).copied().unwrap_or(1)
+    pub fn lowest_rate(&self, group: usize) -> u64 {
+        self.lowest_rates.get(group).copied().unwrap_or(1)
     }
 
     /// Number of waiting packets.
@@ -232,8 +232,8 @@ impl<T> Shares<T> {
     #[inline]
     pub fn prefetch(&self, subscriber: usize, class: usize) {
         if let (Some(leaf), Some(inner)) = (
-            self.leaves.get(self.place(subscriber, class)),
-            self.inners.get(self.first_subscriber + subscriber),
+            self.leaves.get(self.queue_index(subscriber, class)),
+            self.inner_nodes.get(self.first_subscriber + subscriber),
         ) {
             prefetch::line(leaf);
             prefetch::line(inner);
@@ -245,16 +245,16 @@ impl<T> Shares<T> {
     #[inline]
     fn look_ahead(&self, group: u32) -> Option<()> {
         let first = self
-            .inners
-            .get(self.inners[group as usize].lists.first() as usize)?;
+            .inner_nodes
+            .get(self.inner_nodes[group as usize].lists.first() as usize)?;
         if let Some(leaf) = self.leaves.get(first.lists.first() as usize) {
             self.slots.get(leaf.head as usize).map(prefetch::line);
         }
-        let second = self.inners.get(first.link.next() as usize)?;
+        let second = self.inner_nodes.get(first.link.next() as usize)?;
         self.leaves
             .get(second.lists.first() as usize)
             .map(prefetch::line);
-        self.inners
+        self.inner_nodes
             .get(second.link.next() as usize)
             .map(prefetch::line)
     }
@@ -289,7 +289,7 @@ impl<T> Shares<T> {
         };
         let slot = Slot {
             item: Some(item),
-            came: now,
+            arrived_at: now,
             bytes,
             next: NONE,
         };
@@ -332,31 +332,31 @@ impl<T> Shares<T> {
             return self.wait_for(due, now, leaf | IS_LEAF);
         }
         let parent = link.parent as usize;
-        self.inners[parent].lists.add(&mut self.leaves, leaf);
-        if self.inners[parent].link.state == State::Idle {
-            self.raise(parent, now);
+        self.inner_nodes[parent].lists.add(&mut self.leaves, leaf);
+        if self.inner_nodes[parent].link.state == State::Idle {
+            self.activate(parent, now);
         }
     }
 
     /// Activates a node that was idle or waiting, and its ancestors.
-    fn raise(&mut self, mut node: usize, now: u64) {
+    fn activate(&mut self, mut node: usize, now: u64) {
         while node > 0 {
-            let link = &mut self.inners[node].link;
+            let link = &mut self.inner_nodes[node].link;
             if link.due > now {
                 link.state = State::Waiting;
                 let due = link.due;
                 return self.wait_for(due, now, node as u32);
             }
             let parent = link.parent as usize;
-            let mut lists = self.inners[parent].lists;
-            lists.add(&mut self.inners, node as u32);
-            self.inners[parent].lists = lists;
-            if self.inners[parent].link.state != State::Idle {
+            let mut lists = self.inner_nodes[parent].lists;
+            lists.add(&mut self.inner_nodes, node as u32);
+            self.inner_nodes[parent].lists = lists;
+            if self.inner_nodes[parent].link.state != State::Idle {
                 return;
             }
             node = parent;
         }
-        self.inners[0].link.state = State::Listed;
+        self.inner_nodes[0].link.state = State::Listed;
     }
 
     /// Activates nodes whose ceilings let them send by now.
@@ -371,17 +371,17 @@ impl<T> Shares<T> {
                 continue;
             }
             let node = number as usize;
-            if self.inners[node].lists.first() == NONE {
-                self.inners[node].link.state = State::Idle;
+            if self.inner_nodes[node].lists.first() == NONE {
+                self.inner_nodes[node].link.state = State::Idle;
             } else {
-                self.raise(node, ticks);
+                self.activate(node, ticks);
             }
         }
     }
 
     /// Time at which to call [`pop`](Self::pop) again after it has returned nothing; `None` if no packet waits.
-    pub fn wait(&self) -> Option<u64> {
-        let root = &self.inners[0];
+    pub fn next_pop_at(&self) -> Option<u64> {
+        let root = &self.inner_nodes[0];
         let waits = self.waiting.first().map(|(at, _)| *at);
         match root.lists.first() {
             NONE => waits,
@@ -396,12 +396,12 @@ impl<T> Shares<T> {
             self.wake(now);
         }
         let ticks = now.saturating_mul(TICKS);
-        if self.inners[0].link.due > ticks {
+        if self.inner_nodes[0].link.due > ticks {
             return None;
         }
-        let group = self.inners[0].lists.first();
-        let subscriber = self.inners.get(group as usize)?.lists.first();
-        let place = self.inners.get(subscriber as usize)?.lists.first();
+        let group = self.inner_nodes[0].lists.first();
+        let subscriber = self.inner_nodes.get(group as usize)?.lists.first();
+        let place = self.inner_nodes.get(subscriber as usize)?.lists.first();
         let leaf = self.leaves.get_mut(place as usize)?;
         let (item, bytes) = loop {
             let at = leaf.head;
@@ -411,8 +411,8 @@ impl<T> Shares<T> {
             self.free = at;
             leaf.len -= 1;
             self.len -= 1;
-            if let Some(aim) = &self.settings.aim {
-                let sojourn = now.saturating_sub(slot.came);
+            if let Some(aim) = &self.settings.codel {
+                let sojourn = now.saturating_sub(slot.arrived_at);
                 if leaf.link.watched || sojourn >= aim.target {
                     let cold = &mut self.cold[place as usize];
                     let drops = cold.codel.drops(aim, now, sojourn, leaf.len == 0);
@@ -438,28 +438,28 @@ impl<T> Shares<T> {
     fn charge(&mut self, place: u32, now: u64, bytes: u32) {
         let leaf = &mut self.leaves[place as usize];
         let more = leaf.len > 0;
-        let (state, due) = pay(&mut leaf.link, &self.ceilings.all, now, bytes, more);
+        let (state, due) = charge(&mut leaf.link, &self.ceilings.all, now, bytes, more);
         let mut node = self.first_subscriber + place as usize / self.classes;
-        self.inners[node]
+        self.inner_nodes[node]
             .lists
             .served(&mut self.leaves, place, state);
         if state == State::Waiting {
             self.wait_for(due, now, place | IS_LEAF);
         }
         loop {
-            let inner = &mut self.inners[node];
+            let inner = &mut self.inner_nodes[node];
             inner.bytes += u64::from(bytes);
             let more = inner.lists.first() != NONE;
-            let (state, due) = pay(&mut inner.link, &self.ceilings.all, now, bytes, more);
+            let (state, due) = charge(&mut inner.link, &self.ceilings.all, now, bytes, more);
             if node == 0 {
                 // The node is in no list, and waits for its ceiling.
                 inner.link.state = if more { State::Listed } else { State::Idle };
                 return;
             }
             let parent = inner.link.parent as usize;
-            let mut lists = self.inners[parent].lists;
-            lists.served(&mut self.inners, node as u32, state);
-            self.inners[parent].lists = lists;
+            let mut lists = self.inner_nodes[parent].lists;
+            lists.served(&mut self.inner_nodes, node as u32, state);
+            self.inner_nodes[parent].lists = lists;
             if state == State::Waiting {
                 self.wait_for(due, now, node as u32);
             }
@@ -476,12 +476,12 @@ impl<T> Shares<T> {
             for _ in 0..std::mem::take(&mut leaf.len) {
                 let slot = &mut self.slots[at as usize];
                 let item = slot.item.take();
-                all.extend(item.map(|item| (place, slot.came, slot.bytes, item)));
+                all.extend(item.map(|item| (place, slot.arrived_at, slot.bytes, item)));
                 at = slot.next;
             }
             leaf.link.state = State::Idle;
         }
-        for inner in &mut self.inners {
+        for inner in &mut self.inner_nodes {
             inner.lists = Lists::EMPTY;
             // The ceiling remains in force: `due` stays.
             inner.link.state = State::Idle;
@@ -520,17 +520,17 @@ impl<T> Shares<T> {
 
     /// Number of bytes that the subscribers of a group have sent.
     pub fn group_bytes(&self, group: usize) -> u64 {
-        let inner = self.inners[..self.first_subscriber].get(group + 1);
+        let inner = self.inner_nodes[..self.first_subscriber].get(group + 1);
         inner.map_or(0, |inner| inner.bytes)
     }
 }
 
 /// Charges a node for a sent packet; returns its new state, and the time from which it may send again.
 #[inline]
-fn pay(link: &mut Link, ceilings: &[Ceiling], now: u64, bytes: u32, more: bool) -> (State, u64) {
+fn charge(link: &mut Link, ceilings: &[Ceiling], now: u64, bytes: u32, more: bool) -> (State, u64) {
     link.deficit = link.deficit.saturating_sub_unsigned(bytes);
     if link.ceiling != 0 {
-        link.due = ceilings[link.ceiling as usize].pay(link.due, now, bytes);
+        link.due = ceilings[link.ceiling as usize].charge(link.due, now, bytes);
     }
     let state = match more {
         false => State::Idle,

@@ -1,6 +1,6 @@
 //! Settings, counts and errors of a hierarchy of shares, and the quantum and ceiling of a node.
 
-use crate::codel::Aim;
+use crate::codel::CodelParameters;
 use std::collections::HashMap;
 
 /// Time is counted in 1/16 ns.
@@ -11,7 +11,7 @@ const SECOND: u64 = 1_000_000_000;
 
 /// Greatest ratio between the rates of siblings: in a round the greatest sends this many times as much as the least.
 pub const RATIO_MAX: u64 = 1000;
-/// Maximum number of queues of all subscribers together; so many take one GiB.
+/// Maximum number of queues of all subscribers together, which takes one GiB.
 pub const QUEUES_MAX: usize = 1 << 23;
 /// Maximum number of ceilings: nodes with the same rate and the same ceiling share one.
 pub const CEILINGS_MAX: usize = 1 << 16;
@@ -32,7 +32,7 @@ pub struct Settings {
     /// Maximum number of packets in a queue.
     pub limit: usize,
     /// CoDel's parameters for all queues; `None` for no CoDel.
-    pub aim: Option<Aim>,
+    pub codel: Option<CodelParameters>,
 }
 
 impl Default for Settings {
@@ -43,7 +43,7 @@ impl Default for Settings {
             burst: 2_000_000,
             capacity: 1 << 16,
             limit: 1000,
-            aim: None,
+            codel: None,
         }
     }
 }
@@ -59,7 +59,7 @@ pub struct Share {
 
 /// Error: rates of siblings differ too much or are 0, or there are too many nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Uneven {
+pub enum SettingsError {
     /// The rates of the groups are 0 or differ too much.
     Groups,
     /// The rates of the subscribers of this group are 0 or differ too much.
@@ -127,7 +127,7 @@ impl Ceiling {
 
     /// Time of the next packet, after `bytes` were sent at `now`.
     #[inline]
-    pub(super) fn pay(self, due: u64, now: u64, bytes: u32) -> u64 {
+    pub(super) fn charge(self, due: u64, now: u64, bytes: u32) -> u64 {
         let time = self.byte.saturating_mul(bytes.into()) >> FRACTION_BITS;
         due.max(now.saturating_sub(self.burst)).saturating_add(time)
     }

@@ -1,7 +1,7 @@
 //! Compares shares with the ideal ones of a fluid model, and packets one by one with a naive model of lists.
 
 use super::*;
-use crate::codel::Aim;
+use crate::codel::CodelParameters;
 use crate::sample::Random;
 use std::collections::VecDeque;
 
@@ -81,21 +81,21 @@ impl Tree {
 }
 
 /// Divides an amount by weights; each part has a maximum.
-fn divide(mut left: f64, of: &[(f64, f64)]) -> Vec<f64> {
-    let mut gets = vec![0.0; of.len()];
-    let mut open: Vec<usize> = (0..of.len()).filter(|&i| of[i].1 > 0.0).collect();
+fn divide(mut left: f64, shares: &[(f64, f64)]) -> Vec<f64> {
+    let mut gets = vec![0.0; shares.len()];
+    let mut open: Vec<usize> = (0..shares.len()).filter(|&i| shares[i].1 > 0.0).collect();
     while !open.is_empty() {
-        let weights: f64 = open.iter().map(|&i| of[i].0).sum();
-        let has_enough = |&i: &usize| of[i].1 <= left * of[i].0 / weights;
+        let weights: f64 = open.iter().map(|&i| shares[i].0).sum();
+        let has_enough = |&i: &usize| shares[i].1 <= left * shares[i].0 / weights;
         let (full, others): (Vec<usize>, Vec<usize>) = open.iter().partition(|i| has_enough(i));
         if full.is_empty() {
             others
                 .iter()
-                .for_each(|&i| gets[i] = left * of[i].0 / weights);
+                .for_each(|&i| gets[i] = left * shares[i].0 / weights);
             return gets;
         }
-        full.iter().for_each(|&i| gets[i] = of[i].1);
-        left -= full.iter().map(|&i| of[i].1).sum::<f64>();
+        full.iter().for_each(|&i| gets[i] = shares[i].1);
+        left -= full.iter().map(|&i| shares[i].1).sum::<f64>();
         open = others;
     }
     gets
@@ -128,7 +128,7 @@ fn each_gets_its_share_within_a_hundredth() {
             }
             match shares.pop(now, drop) {
                 Some((place, bytes)) => sent[place] += bytes,
-                None => now = shares.wait().unwrap().max(now + 1),
+                None => now = shares.next_pop_at().unwrap().max(now + 1),
             }
         }
         let seconds = (now - begin) as f64 / 1e9;
@@ -244,7 +244,7 @@ fn packets_leave_when_they_may_in_their_order_and_never_before() {
                         ];
                         assert!(above.into_iter().any(late), "queue {place} could send");
                     }
-                    let wait = shares.wait();
+                    let wait = shares.next_pop_at();
                     assert_eq!(wait.is_none(), shares.is_empty());
                     assert!(wait.is_none_or(|at| at > now));
                     break;
@@ -268,7 +268,7 @@ fn packets_leave_when_they_may_in_their_order_and_never_before() {
         for (place, _, _, (_, item)) in shares.drain() {
             left[place].push_back(item >> 16);
         }
-        assert!(left == model && shares.is_empty() && shares.wait().is_none());
+        assert!(left == model && shares.is_empty() && shares.next_pop_at().is_none());
         assert!(shares.pop(now + 1000 * MS, drop).is_none());
         assert!(shares.push(0, now, 100, (0, 0)).is_ok());
         assert!(shares.pop(now + 1000 * MS, drop).is_some());
@@ -290,17 +290,17 @@ fn light_queue_does_not_wait_for_heavy_ones() {
     let mut came = 0;
     for round in 0..3000u64 {
         for subscriber in 1..50 {
-            while shares.queued(shares.place(subscriber, 0)) < 3 {
+            while shares.queued(shares.queue_index(subscriber, 0)) < 3 {
                 assert!(
                     shares
-                        .push(shares.place(subscriber, 0), 0, 1000, usize::MAX)
+                        .push(shares.queue_index(subscriber, 0), 0, 1000, usize::MAX)
                         .is_ok()
                 );
             }
         }
         // Packets of 100 bytes in 10,000 take less than a fiftieth of the link.
         if round % 10 == 0 {
-            assert!(shares.push(shares.place(0, 1), 0, 100, 7).is_ok());
+            assert!(shares.push(shares.queue_index(0, 1), 0, 100, 7).is_ok());
             let next = [shares.pop(0, drop), shares.pop(0, drop)];
             // In the first rounds every packet belongs to a new queue, so they are not counted.
             came += usize::from(round >= 200 && next.contains(&Some(7)));
@@ -332,13 +332,13 @@ fn a_queue_that_is_short_at_times_gets_no_more_than_its_share() {
 
 #[test]
 fn a_queue_that_stays_long_loses_packets_and_others_none() {
-    let aim = Aim {
+    let aim = CodelParameters {
         target: 5 * MS,
         interval: 100 * MS,
     };
     let settings = Settings {
         link: Some(LINK),
-        aim: Some(aim),
+        codel: Some(aim),
         ..Settings::default()
     };
     let members = [(0, even(1)), (0, even(1))];
@@ -392,13 +392,13 @@ fn siblings_that_differ_too_much_are_refused() {
     };
     let (one, some, far) = ([even(1)], [even(1), even(1000)], [even(1), even(2001)]);
     assert_eq!(new(&some, &some, &[(0, even(5)), (1, even(50_000))]), None);
-    assert_eq!(new(&far, &one, &[]), Some(Uneven::Classes));
-    assert_eq!(new(&one, &far, &[]), Some(Uneven::Groups));
+    assert_eq!(new(&far, &one, &[]), Some(SettingsError::Classes));
+    assert_eq!(new(&one, &far, &[]), Some(SettingsError::Groups));
     assert_eq!(
         new(&one, &some, &[(1, far[0]), (1, far[1])]),
-        Some(Uneven::Subscribers(1))
+        Some(SettingsError::Subscribers(1))
     );
-    assert_eq!(new(&one, &[even(0)], &[]), Some(Uneven::Groups));
+    assert_eq!(new(&one, &[even(0)], &[]), Some(SettingsError::Groups));
 }
 
 #[test]
@@ -422,6 +422,9 @@ fn a_share_can_change_while_packets_wait() {
     let sent = count(&mut shares, 4000);
     assert!((2970..=3030).contains(&sent[1]), "{sent:?}");
     for wrong in [9, 10_011] {
-        assert_eq!(shares.set(1, even(wrong)), Err(Uneven::Subscribers(0)));
+        assert_eq!(
+            shares.set(1, even(wrong)),
+            Err(SettingsError::Subscribers(0))
+        );
     }
 }

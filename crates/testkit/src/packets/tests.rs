@@ -140,7 +140,7 @@ fn extension_headers_are_chained() {
     );
     assert_eq!((w.protocol, w.offset, w.per_fragment_len), (17, 80, 72));
     assert_eq!(
-        w.fragment.map(|f| (f.at, f.more, f.ident)),
+        w.fragment.map(|f| (f.at, f.more_fragments, f.ident)),
         Some((72, true, 77))
     );
     assert_eq!(ext::check_hop_by_hop(&bytes, 40), Ok(Some(0)));
@@ -162,7 +162,7 @@ fn fragments_put_together_are_the_datagram() {
                 }
                 _ => {
                     let f = ext::walk(piece).unwrap().fragment.unwrap();
-                    (f.offset, f.more, &piece[48..])
+                    (f.offset, f.more_fragments, &piece[48..])
                 }
             };
             assert_eq!((offset, more), (put_together.len(), i + 1 < pieces.len()));

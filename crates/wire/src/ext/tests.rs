@@ -113,7 +113,7 @@ fn fragments_are_told_and_later_ones_end_the_walk() {
         Fragment {
             at: 40,
             offset: 0,
-            more: true,
+            more_fragments: true,
             ident: 7
         }
     );
@@ -124,7 +124,10 @@ fn fragments_are_told_and_later_ones_end_the_walk() {
     let later = packet(44, &[&fragment_header(60, 1448, false, 7), &[0xff; 8]]);
     let w = walk(&later).unwrap();
     assert_eq!((w.protocol, w.offset), (proto::DEST_OPTS, 48));
-    assert_eq!(w.fragment.map(|f| (f.offset, f.more)), Some((1448, false)));
+    assert_eq!(
+        w.fragment.map(|f| (f.offset, f.more_fragments)),
+        Some((1448, false))
+    );
     assert!(!w.has_upper_header());
 
     let atomic = packet(44, &[&fragment_header(6, 0, false, 7), &[0; 20]]);

@@ -32,7 +32,7 @@ pub struct Link<'a> {
     /// Greatest length of a packet without its Ethernet header; 0 if the message does not say.
     pub mtu: u32,
     /// The lower interface in the same namespace, of a VLAN or macvlan.
-    pub upon: Option<u32>,
+    pub lower_link: Option<u32>,
 }
 
 impl<'a> Link<'a> {
@@ -46,7 +46,7 @@ impl<'a> Link<'a> {
             name: &[],
             ether: None,
             mtu: 0,
-            upon: None,
+            lower_link: None,
         };
         let mut elsewhere = false;
         for attribute in Attributes::new(rest) {
@@ -55,14 +55,14 @@ impl<'a> Link<'a> {
                 IFLA_ADDRESS => link.ether = attribute.ether(),
                 IFLA_IFNAME => link.name = attribute.text(),
                 IFLA_MTU => link.mtu = attribute.u32()?,
-                IFLA_LINK => link.upon = Some(attribute.u32()?),
+                IFLA_LINK => link.lower_link = Some(attribute.u32()?),
                 IFLA_LINK_NETNSID => elsewhere = true,
                 _ => {}
             }
         }
         // Each end of a veth pair reports the other end as its link, which is no lower interface.
-        link.upon = link
-            .upon
+        link.lower_link = link
+            .lower_link
             .filter(|&upon| !elsewhere && upon != link.index && upon != 0);
         Ok(link)
     }

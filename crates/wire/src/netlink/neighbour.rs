@@ -82,7 +82,7 @@ pub struct NeighbourTable {
     /// Address family.
     pub family: u8,
     /// Maximum number of neighbours (`gc_thresh3`); `None` if the message does not say.
-    pub room: Option<u32>,
+    pub entries_max: Option<u32>,
 }
 
 impl NeighbourTable {
@@ -91,12 +91,12 @@ impl NeighbourTable {
         let (head, rest) = body.split_first_chunk::<4>().ok_or(BadHeader::TooShort)?;
         let mut table = NeighbourTable {
             family: head[0],
-            room: None,
+            entries_max: None,
         };
         for attribute in Attributes::new(rest) {
             let attribute = attribute?;
             if attribute.kind == NDTA_THRESH3 {
-                table.room = Some(attribute.u32()?);
+                table.entries_max = Some(attribute.u32()?);
             }
         }
         Ok(table)

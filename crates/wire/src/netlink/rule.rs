@@ -29,7 +29,7 @@ pub struct Rule {
     /// Number of the table; it may be above 255.
     pub table: u32,
     /// True if the rule matches all packets and only names the table.
-    pub plain: bool,
+    pub matches_all: bool,
 }
 
 impl Rule {
@@ -42,7 +42,7 @@ impl Rule {
             family,
             priority: 0,
             table: table.into(),
-            plain: all && action == TO_TABLE,
+            matches_all: all && action == TO_TABLE,
         };
         for attribute in Attributes::new(rest) {
             let attribute = attribute?;
@@ -50,10 +50,10 @@ impl Rule {
                 FRA_PRIORITY => rule.priority = attribute.u32()?,
                 FRA_TABLE => rule.table = attribute.u32()?,
                 FRA_SUPPRESS_IFGROUP | FRA_SUPPRESS_PREFIXLEN => {
-                    rule.plain &= attribute.u32()? == u32::MAX;
+                    rule.matches_all &= attribute.u32()? == u32::MAX;
                 }
                 FRA_PAD | FRA_PROTOCOL => {}
-                _ => rule.plain = false,
+                _ => rule.matches_all = false,
             }
         }
         Ok(rule)
@@ -61,7 +61,7 @@ impl Rule {
 
     /// True if the rule is one of the kernel's default rules.
     pub const fn is_initial(&self) -> bool {
-        self.plain
+        self.matches_all
             && matches!(
                 (self.priority, self.table),
                 (0, TABLE_LOCAL) | (32766, TABLE_MAIN) | (32767, TABLE_DEFAULT)

@@ -440,12 +440,12 @@ fn rules_beside_the_kernels_own_are_told_from_them() {
         (AF_INET, 100, 1000)
     );
     assert_eq!(
-        (mark.priority, mark.table, mark.plain),
+        (mark.priority, mark.table, mark.matches_all),
         (200, TABLE_MAIN, false)
     );
     // A rule that matches all packets, but has another priority.
     let moved = RULE_MAIN6.replace("fe7f0000", "05000000");
-    assert!(rule(&moved).plain && !rule(&moved).is_initial());
+    assert!(rule(&moved).matches_all && !rule(&moved).is_initial());
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn tables_of_neighbours_have_room() {
     event(ARP_CACHE, |_, event| {
         let table = NeighbourTable {
             family: AF_INET,
-            room: Some(1024),
+            entries_max: Some(1024),
         };
         assert_eq!(event, Event::NeighbourTable(table));
     });

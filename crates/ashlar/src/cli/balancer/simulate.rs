@@ -1,7 +1,7 @@
 //! The command line of `ashlar balance simulate`.
 
 use super::packets;
-use crate::cli::cluster::within;
+use crate::cli::cluster::parse_bounded;
 use clap::Args;
 use cluster::balance::WEIGHT_MAX;
 use cluster::balance::simulate::{Change, Failure, Fault, Order, Target};
@@ -78,10 +78,10 @@ pub(crate) struct SimulateBalancer {
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Silence after which flows move by plan, in milliseconds
+    /// Idle time after which flows move in a planned change, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100.0, value_parser = milliseconds)]
     pub(crate) idle: f64,
-    /// Milliseconds after which a planned change moves the rest
+    /// Milliseconds after which a planned change moves all remaining flows
     #[arg(long, value_name = "MS", default_value_t = 30_000.0, value_parser = milliseconds)]
     pub(crate) deadline: f64,
     /// Milliseconds after a balancer's start without planned moves
@@ -127,7 +127,7 @@ impl SimulateBalancer {
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    within(text, 0.0, 3_600_000.0, "milliseconds, 0 to 3600000")
+    parse_bounded(text, 0.0, 3_600_000.0, "milliseconds, 0 to 3600000")
 }
 
 fn ns(text: &str) -> Option<u64> {
@@ -135,7 +135,7 @@ fn ns(text: &str) -> Option<u64> {
 }
 
 /// `FROM-UNTIL` in milliseconds, as nanoseconds.
-fn times(text: &str) -> Option<(u64, u64)> {
+fn parse_times(text: &str) -> Option<(u64, u64)> {
     let (from, until) = text.split_once('-')?;
     let (from, until) = (ns(from)?, ns(until)?);
     (from < until).then_some((from, until))
@@ -161,7 +161,7 @@ fn failure(text: &str) -> Result<Failure, String> {
             Target::Balancer(_) => how != Fault::OneWay,
             Target::Switch => how == Fault::Crash,
         };
-        let (from, until) = times(when)?;
+        let (from, until) = parse_times(when)?;
         possible.then_some(Failure {
             what,
             how,
@@ -176,7 +176,7 @@ fn failure(text: &str) -> Result<Failure, String> {
 fn drained(text: &str) -> Result<(u16, u64, u64), String> {
     let parse = || {
         let (what, when) = text.split_once('@')?;
-        let (from, until) = times(when)?;
+        let (from, until) = parse_times(when)?;
         Some((backend(what)?, from, until))
     };
     parse().ok_or_else(|| "write r1@20-60".to_owned())

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Folder of a server.
 #[derive(Args, Debug)]
-pub(crate) struct At {
+pub(crate) struct ServerFolder {
     /// Folder with this server's identity, certificates and copy of the description
     #[arg(long, value_name = "DIR", default_value = "/etc/ashlar/cluster")]
     pub(crate) home: PathBuf,
@@ -27,7 +27,7 @@ pub(crate) struct Init {
     #[arg(long, value_name = "NAME=ADDRESS", value_delimiter = ',', value_parser = named)]
     pub(crate) etcd: Vec<(String, IpAddr)>,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Invite {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=10_080))]
     pub(crate) minutes: u64,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Join {
     #[arg(value_name = "TOKEN")]
     pub(crate) token: String,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -61,7 +61,7 @@ pub(crate) struct Leave {
     #[arg(value_name = "NAME")]
     pub(crate) server: Option<String>,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -77,7 +77,7 @@ pub(crate) struct Apply {
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) wait: u64,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 fn named(text: &str) -> Result<(String, IpAddr), String> {

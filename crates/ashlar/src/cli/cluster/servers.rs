@@ -1,11 +1,11 @@
 //! Commands on a cluster's file, and on its servers.
 
-use super::agreement::At;
+use super::agreement::ServerFolder;
 use crate::cli::{Run, Workers, interval};
 use clap::Args;
 
 #[derive(Args, Debug)]
-pub(crate) struct Of {
+pub(crate) struct ClusterFile {
     /// The cluster's file
     #[arg(value_name = "FILE")]
     pub(crate) file: String,
@@ -15,7 +15,7 @@ pub(crate) struct Of {
 #[derive(Args, Debug)]
 pub(crate) struct Running {
     #[command(flatten)]
-    pub(crate) of: Of,
+    pub(crate) of: ClusterFile,
     /// Ask this server; may be given several times. Default: all servers. Only sockets on this machine can be reached
     #[arg(long = "server", value_name = "NAME")]
     pub(crate) servers: Vec<String>,
@@ -24,7 +24,7 @@ pub(crate) struct Running {
 #[derive(Args, Debug)]
 pub(crate) struct Check {
     #[command(flatten)]
-    pub(crate) of: Of,
+    pub(crate) of: ClusterFile,
     #[command(flatten)]
     pub(crate) workers: Workers,
     /// Show the whole plan of this server
@@ -35,7 +35,7 @@ pub(crate) struct Check {
 #[derive(Args, Debug)]
 pub(crate) struct Text {
     #[command(flatten)]
-    pub(crate) of: Of,
+    pub(crate) of: ClusterFile,
     /// The server
     #[arg(long, value_name = "NAME")]
     pub(crate) server: String,
@@ -59,7 +59,7 @@ pub(crate) struct Show {
     #[arg(long = "server", value_name = "NAME", requires = "file")]
     pub(crate) servers: Vec<String>,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
     /// Seconds over which rates are measured
     #[arg(long, short, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     pub(crate) interval: f64,

@@ -1,6 +1,6 @@
 //! The command line of `ashlar cluster simulate`.
 
-use super::within;
+use super::parse_bounded;
 use clap::Args;
 use cluster::simulate::{Broken, Failure, Fault, Matrix};
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(crate) struct Simulate {
     )]
     pub(crate) ports: u16,
     /// Instead, a k-ary n-fly of K^N servers, each with an external port
-    #[arg(long, value_name = "K,N", value_parser = fly, conflicts_with = "ports")]
+    #[arg(long, value_name = "K,N", value_parser = parse_fly, conflicts_with = "ports")]
     pub(crate) fly: Option<(u16, u32)>,
     /// Instead, the cluster of a file, with its rates, delta and resequencing
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["ports", "fly", "rate", "join"])]
@@ -37,7 +37,7 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "FILE", conflicts_with = "matrix")]
     pub(crate) trace: Option<PathBuf>,
     /// Offered load, as a part of an input's rate
-    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = part)]
+    #[arg(long, value_name = "PART", default_value_t = 1.0, value_parser = parse_share)]
     pub(crate) load: f64,
     /// Milliseconds of virtual time to measure
     #[arg(long, value_name = "MS", default_value_t = 20.0, value_parser = milliseconds)]
@@ -68,10 +68,10 @@ pub(crate) struct Simulate {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) resequence: Option<f64>,
     /// Processing rate of a server, in units of its port's rate
-    #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = part)]
+    #[arg(long, value_name = "C", default_value_t = 3.15, value_parser = parse_share)]
     pub(crate) c: f64,
     /// Rate of internal cables: in units of 2R/N, default 1.05; with --file in units of the file's rates, default 1
-    #[arg(long, value_name = "PART", value_parser = part)]
+    #[arg(long, value_name = "PART", value_parser = parse_share)]
     pub(crate) headroom: Option<f64>,
     /// Microseconds that a packet takes through a server, without waiting in queues
     #[arg(long, value_name = "US", default_value_t = 24.0, value_parser = super::microseconds)]
@@ -99,7 +99,7 @@ pub(crate) fn matrix(text: &str) -> Result<Matrix, String> {
     })
 }
 
-fn fly(text: &str) -> Result<(u16, u32), String> {
+fn parse_fly(text: &str) -> Result<(u16, u32), String> {
     let wrong = || "write K,N with K^N from 4 to 2048, such as 4,2".to_owned();
     let (k, n) = text.split_once(',').ok_or_else(wrong)?;
     let (k, n): (u16, u32) = (
@@ -140,12 +140,12 @@ fn failure(text: &str) -> Result<Failure, String> {
     })
 }
 
-fn part(text: &str) -> Result<f64, String> {
-    within(text, 0.001, 1000.0, "a number from 0.001 to 1000")
+fn parse_share(text: &str) -> Result<f64, String> {
+    parse_bounded(text, 0.001, 1000.0, "a number from 0.001 to 1000")
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    within(text, 0.0, 3_600_000.0, "milliseconds, 0 to 3600000")
+    parse_bounded(text, 0.0, 3_600_000.0, "milliseconds, 0 to 3600000")
 }
 
 #[cfg(test)]
@@ -156,13 +156,13 @@ mod tests {
     fn matrices_are_named_and_flies_have_sizes_that_fit() {
         assert_eq!(matrix("incast"), Ok(Matrix::Incast));
         assert!(matrix("all").is_err_and(|text| text.contains("uniform")));
-        assert_eq!(fly("4,2"), Ok((4, 2)));
+        assert_eq!(parse_fly("4,2"), Ok((4, 2)));
         let cut = failure("0>1@100-200").expect("it is one");
         assert_eq!((cut.what, cut.from), (Broken::OneWay(0, 1), 100_000_000));
         let hang = failure("2:hang@1-2").expect("it is one");
         assert_eq!((hang.what, hang.how), (Broken::Node(2), Fault::Hang));
         assert!(failure("0-1:hang@1-2").is_err() && failure("0-1:bent@1-2").is_err());
         assert!(failure("0-1").is_err() && failure("1@200-100").is_err());
-        assert!(fly("4").is_err() && fly("1,9").is_err() && fly("64,3").is_err());
+        assert!(parse_fly("4").is_err() && parse_fly("1,9").is_err() && parse_fly("64,3").is_err());
     }
 }

@@ -7,10 +7,10 @@ use cluster::balance::{HealthSettings, Settings};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-pub(crate) fn simulate(asked: &SimulateBalancer) -> Done {
-    let config = config(asked)?;
+pub(crate) fn simulate(args: &SimulateBalancer) -> Done {
+    let config = config(args)?;
     let report = Simulation::new(config.clone()).finish();
-    match asked.json {
+    match args.json {
         true => print_json(&to_json(&config, &report)),
         false => print(&text(&config, &report)),
     }
@@ -20,46 +20,46 @@ fn ns(ms: f64) -> u64 {
     (ms * 1e6) as u64
 }
 
-fn config(asked: &SimulateBalancer) -> Result<Config, String> {
-    let weights = match asked.weights.is_empty() {
-        true => vec![1; usize::from(asked.backends)],
-        false => asked.weights.clone(),
+fn config(args: &SimulateBalancer) -> Result<Config, String> {
+    let weights = match args.weights.is_empty() {
+        true => vec![1; usize::from(args.backends)],
+        false => args.weights.clone(),
     };
-    let each = asked.fronts.div_ceil(u32::from(asked.balancers));
+    let each = args.fronts.div_ceil(u32::from(args.balancers));
     let mut config = Config {
-        fronts: asked.fronts,
-        balancers: asked.balancers,
+        fronts: args.fronts,
+        balancers: args.balancers,
         weights,
-        front_rate: asked.front_port,
-        balancer_rate: asked
+        front_rate: args.front_port,
+        balancer_rate: args
             .balancer
-            .unwrap_or(2.0 * f64::from(each) * asked.front_port),
-        backs: asked.backs,
-        back_rate: asked.back_port,
-        backend_rate: asked.backend,
-        queue: ns(asked.queue),
-        in_turn: asked.round_robin,
+            .unwrap_or(2.0 * f64::from(each) * args.front_port),
+        backs: args.backs,
+        back_rate: args.back_port,
+        backend_rate: args.backend,
+        queue: ns(args.queue),
+        in_turn: args.round_robin,
         settings: Settings {
-            idle: ns(asked.idle),
-            deadline: ns(asked.deadline),
-            settle: ns(asked.settle),
+            idle: ns(args.idle),
+            deadline: ns(args.deadline),
+            settle: ns(args.settle),
         },
         health: HealthSettings {
-            interval: ns(asked.interval).max(100_000),
-            misses: asked.misses,
-            losses: 12.max(asked.misses),
-            answers: asked.answers_needed,
+            interval: ns(args.interval).max(100_000),
+            misses: args.misses,
+            losses: 12.max(args.misses),
+            answers: args.answers_needed,
         },
-        matrix: asked.matrix,
-        rate: asked.rate,
-        answers: asked.answers,
-        flows: asked.flows,
-        flow_packets: asked.packets,
-        time: ns(asked.time).max(1),
-        warmup: ns(asked.warmup),
-        seed: asked.seed,
-        failures: asked.failures.clone(),
-        changes: asked.changes(),
+        matrix: args.matrix,
+        rate: args.rate,
+        answers: args.answers,
+        flows: args.flows,
+        flow_packets: args.packets,
+        time: ns(args.time).max(1),
+        warmup: ns(args.warmup),
+        seed: args.seed,
+        failures: args.failures.clone(),
+        changes: args.changes(),
         ..Config::default()
     };
     if usize::from(config.balancers) > config.fronts as usize {
@@ -69,7 +69,7 @@ fn config(asked: &SimulateBalancer) -> Result<Config, String> {
         ));
     }
     check(&config)?;
-    config.add_random(asked.random);
+    config.add_random(args.random);
     Ok(config)
 }
 
@@ -237,7 +237,7 @@ fn text(config: &Config, report: &Report) -> String {
     out
 }
 
-/// The lines with which `make balance` ends, too.
+/// Result lines, the same as at the end of `make balance`.
 fn results(config: &Config, report: &Report) -> Vec<(&'static str, String)> {
     let mut all = vec![
         (

@@ -1,12 +1,12 @@
-//! Layers of items: which connections lead back, and how far each item is from a source.
+//! Layers of items: finds back edges, and each item's distance from a source.
 
 use super::{Border, End, Item};
 
 pub(super) struct Ranked {
     /// Position of each item in a topological order of the connections that are not reversed.
     pub(super) ranks: Vec<usize>,
-    /// True for each connection that leads back, or to its own item.
-    pub(super) turned: Vec<bool>,
+    /// True for each back edge, including loops at one item.
+    pub(super) reversed: Vec<bool>,
     pub(super) layers: Vec<usize>,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn rank(items: &[Item], connections: &[(End, End)]) -> Ranked {
     let layers = layers(items, &forward, &ranks);
     Ranked {
         ranks,
-        turned,
+        reversed: turned,
         layers,
     }
 }

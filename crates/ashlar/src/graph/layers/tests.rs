@@ -62,7 +62,7 @@ fn nothing_overlaps_and_connections_begin_and_end_at_their_items() {
                 assert!(apart, "round {round}: {one:?} {other:?}");
             }
         }
-        for ((from, to), way) in connections.iter().zip(&arranged.ways) {
+        for ((from, to), way) in connections.iter().zip(&arranged.routes) {
             let (first, last) = (way[0], way[way.len() - 1]);
             assert_eq!(
                 (first.x, first.from),

@@ -26,7 +26,7 @@ impl Health {
         }
     }
 
-    pub(super) fn has(&self, fault: Fault) -> bool {
+    pub(super) fn has_failure(&self, fault: Fault) -> bool {
         self.faults[fault as usize] > 0
     }
 
@@ -40,7 +40,7 @@ impl Health {
     }
 
     /// Ends a failure. Returns true if no other failure of its kind lasts.
-    pub(super) fn mend(&mut self, how: Fault) -> bool {
+    pub(super) fn end_failure(&mut self, how: Fault) -> bool {
         self.faults[how as usize] -= 1;
         self.faults[how as usize] == 0
     }
@@ -73,7 +73,7 @@ impl Worker {
     }
 
     fn cost(&self) -> u32 {
-        if self.health.has(Fault::Slow) {
+        if self.health.has_failure(Fault::Slow) {
             SLOW_FACTOR
         } else {
             1

@@ -1,7 +1,7 @@
 //! Description of a simulation: boxes, rates, changes and failures.
 
 use crate::balance::{HealthSettings, Settings, WEIGHT_MAX};
-use crate::simulate::{Matrix, chance::Chance};
+use crate::simulate::{Matrix, rng::SimRng};
 use std::fmt;
 
 /// A box that can fail.
@@ -200,7 +200,7 @@ impl Config {
     /// undone after as long.
     pub fn add_random(&mut self, events: u32) {
         const LONGEST: u64 = 100_000_000;
-        let mut chance = Chance::new(self.seed ^ 0x6261_6c61_6e63_6572);
+        let mut chance = SimRng::new(self.seed ^ 0x6261_6c61_6e63_6572);
         let backends = self.weights.len() as u64;
         let latest = self.time.saturating_sub(LONGEST).max(1);
         for _ in 0..events {

@@ -6,11 +6,11 @@ use crate::balance::{BUCKETS, Change as HealthChange, Ended, Intent};
 
 impl Simulation {
     /// Processes a balancer's discovery that a back end failed or works again.
-    pub(super) fn changed(&mut self, at: u16, of: u16, change: HealthChange) {
+    pub(super) fn changed(&mut self, at: u16, part: u16, change: HealthChange) {
         let is_up = change == HealthChange::Up;
         self.balancers[usize::from(at)]
             .pool
-            .set_up(of, is_up, self.now);
+            .set_up(part, is_up, self.now);
         if is_up {
             return;
         }
@@ -19,18 +19,18 @@ impl Simulation {
             let lasts =
                 (failure.from..failure.until.saturating_add(ALARM_GRACE_NS)).contains(&self.now);
             let hits = match failure.what {
-                Target::Backend(other) => other == of,
+                Target::Backend(other) => other == part,
                 Target::Balancer(other) => other == at,
                 Target::Switch => true,
             };
             has_reason |= lasts && hits;
         }
         self.report.false_alarms += u64::from(!has_reason);
-        self.notice(at, |open| open.of == of);
+        self.record_detection(at, |open| open.of == part);
     }
 
     /// Records which balancers have stopped sending to a failed back end.
-    pub(super) fn notice(&mut self, at: u16, fits: impl Fn(&Open) -> bool) {
+    pub(super) fn record_detection(&mut self, at: u16, fits: impl Fn(&Open) -> bool) {
         for open in self.open.iter_mut().filter(|open| fits(open)) {
             open.noticed[usize::from(at)] = true;
             let loss = &mut self.report.losses[open.loss];
@@ -51,7 +51,7 @@ impl Simulation {
         }
         let balancer = &self.balancers[usize::from(at)];
         let health = &balancer.worker.health;
-        if health.has(Fault::Crash) || health.hung_until() > self.now {
+        if health.has_failure(Fault::Crash) || health.hung_until() > self.now {
             return;
         }
         if let Some(Ended::Forced(buckets)) = balancer.pool.sweep(self.now) {
@@ -96,15 +96,15 @@ impl Simulation {
                     .health
                     .fail(how, from, until);
                 if how == Fault::Crash {
-                    self.notice(of, |_| true);
+                    self.record_detection(of, |_| true);
                 }
             }
             Target::Switch => self.switch.health.fail(how, self.now, until),
         }
     }
 
-    pub(super) fn open_loss(&mut self, of: u16, failure: Failure) {
-        let buckets = |one: &Balancer| one.pool.states()[usize::from(of)].buckets.0;
+    pub(super) fn open_loss(&mut self, part: u16, failure: Failure) {
+        let buckets = |one: &Balancer| one.pool.states()[usize::from(part)].buckets.0;
         let owned = self.balancers.iter().map(buckets).max().unwrap_or(0);
         self.report.losses.push(Loss {
             failure,
@@ -113,10 +113,11 @@ impl Simulation {
             lost: 0,
             sent: 0,
         });
-        let is_out = |one: &Balancer| !one.pool.up(of) || one.worker.health.has(Fault::Crash);
+        let is_out =
+            |one: &Balancer| !one.pool.up(part) || one.worker.health.has_failure(Fault::Crash);
         self.open.push(Open {
             loss: self.report.losses.len() - 1,
-            of,
+            of: part,
             from: failure.from,
             until: failure.until,
             sent: self.report.packets_in,
@@ -124,12 +125,16 @@ impl Simulation {
         });
     }
 
-    pub(super) fn mend(&mut self, failure: Failure) {
+    pub(super) fn end_failure(&mut self, failure: Failure) {
         match failure.what {
-            Target::Backend(of) => _ = self.backends[usize::from(of)].health.mend(failure.how),
+            Target::Backend(of) => {
+                _ = self.backends[usize::from(of)]
+                    .health
+                    .end_failure(failure.how)
+            }
             Target::Balancer(of) => {
                 let balancer = &mut self.balancers[usize::from(of)];
-                if balancer.worker.health.mend(failure.how) && failure.how == Fault::Crash {
+                if balancer.worker.health.end_failure(failure.how) && failure.how == Fault::Crash {
                     balancer.restart(&self.config, &self.weights);
                     for (at, intent) in (0..).zip(&self.intents) {
                         if *intent == Intent::Drained {
@@ -139,7 +144,7 @@ impl Simulation {
                 }
             }
             Target::Switch => {
-                if self.switch.health.mend(failure.how) {
+                if self.switch.health.end_failure(failure.how) {
                     self.switch.restart();
                 }
             }

@@ -6,10 +6,10 @@
 //! with returning frames. A run depends on the seed only.
 
 use super::{BUCKETS, Intent, NOBODY};
-use crate::simulate::chance::Chance;
+use crate::simulate::counters;
 use crate::simulate::queue::Queue;
+use crate::simulate::rng::SimRng;
 use crate::simulate::server::Server;
-use crate::simulate::tally;
 use boxes::{Address, Balancer, Port, Switch, Worker};
 
 mod boxes;
@@ -62,7 +62,7 @@ enum Event {
     /// A failure begins.
     Fail(u32),
     /// A failure ends.
-    Mend(u32),
+    EndFailure(u32),
 }
 
 /// Traffic between two hosts.
@@ -72,7 +72,7 @@ struct Flow {
     bucket: u16,
     /// For each direction: number of the next packet, order of the arrived packets, and back end of the last packet.
     next: [u32; 2],
-    order: [tally::Flow; 2],
+    order: [counters::Flow; 2],
     backend: [u16; 2],
 }
 
@@ -104,7 +104,7 @@ struct Open {
 /// A multistage router in virtual time.
 pub struct Simulation {
     config: Config,
-    chance: Chance,
+    chance: SimRng,
     now: u64,
     events: Queue<Event>,
     balancers: Vec<Balancer>,
@@ -129,7 +129,7 @@ const ALARM_GRACE_NS: u64 = 1_000_000_000;
 impl Simulation {
     /// Builds a multistage router whose hosts begin to send.
     pub fn new(config: Config) -> Simulation {
-        let mut chance = Chance::new(config.seed);
+        let mut chance = SimRng::new(config.seed);
         let fronts = config.fronts as usize;
         let rows = config.matrix.rows(fronts, &mut chance);
         let host = |row: Vec<(usize, f64)>| {
@@ -195,7 +195,7 @@ impl Simulation {
         for at in 0..self.config.failures.len() as u32 {
             let Failure { from, until, .. } = self.config.failures[at as usize];
             self.events.add(from, Event::Fail(at));
-            self.events.add(until, Event::Mend(at));
+            self.events.add(until, Event::EndFailure(at));
         }
         for at in 0..self.config.changes.len() as u32 {
             let due = self.config.changes[at as usize].at;
@@ -221,7 +221,7 @@ impl Simulation {
             hosts: [from, to],
             bucket: self.chance.below(BUCKETS as u64) as u16,
             next: [0; 2],
-            order: [tally::Flow::default(); 2],
+            order: [counters::Flow::default(); 2],
             backend: [NOBODY; 2],
         });
         self.flows.len() as u32 - 1
@@ -247,7 +247,7 @@ impl Simulation {
                 Event::Sweep(balancer) => self.sweep(balancer),
                 Event::Change(at) => self.change(self.config.changes[at as usize]),
                 Event::Fail(at) => self.fail(self.config.failures[at as usize]),
-                Event::Mend(at) => self.mend(self.config.failures[at as usize]),
+                Event::EndFailure(at) => self.end_failure(self.config.failures[at as usize]),
             }
         }
         Some((self.now as f64 / self.config.end() as f64).min(1.0))
@@ -308,7 +308,7 @@ impl Simulation {
         self.report.offered += u64::from(self.is_measured());
         let at = self.balancer_of(front);
         let balancer = &mut self.balancers[usize::from(at)];
-        if balancer.worker.health.has(Fault::Crash) {
+        if balancer.worker.health.has_failure(Fault::Crash) {
             return self.report.drop(Drop::BalancerDown);
         }
         let Some(done) = balancer.worker.serve(now) else {
@@ -357,66 +357,66 @@ impl Simulation {
         let lost = |health: &boxes::Health| health.has_lost(from, until);
         match packet.from {
             Port::Backend(of) if lost(&self.backends[usize::from(of)].health) => {
-                return self.lose(of, Drop::BackendDown);
+                return self.count_loss(of, Drop::BackendDown);
             }
             Port::Balancer(of) if lost(&self.balancers[usize::from(of)].worker.health) => {
                 return self.report.drop(Drop::BalancerDown);
             }
             _ => {}
         }
-        if self.switch.health.has(Fault::Crash) {
+        if self.switch.health.has_failure(Fault::Crash) {
             return self.report.drop(Drop::SwitchDown);
         }
         match port {
             Port::Backend(of) => self.route(of, packet),
-            Port::Balancer(of) => self.leave(of, packet),
+            Port::Balancer(of) => self.send_out(of, packet),
         }
     }
 
     /// Has a back end route a packet.
-    fn route(&mut self, of: u16, mut packet: Packet) {
-        if packet.to != Address::Backend(of) {
+    fn route(&mut self, part: u16, mut packet: Packet) {
+        if packet.to != Address::Backend(part) {
             return self.report.drop(Drop::Other);
         }
         let measured = self.is_measured();
-        let backend = &mut self.backends[usize::from(of)];
-        if backend.health.has(Fault::Crash) {
-            return self.lose(of, Drop::BackendDown);
+        let backend = &mut self.backends[usize::from(part)];
+        if backend.health.has_failure(Fault::Crash) {
+            return self.count_loss(part, Drop::BackendDown);
         }
         let Some(done) = backend.serve(self.now) else {
             return self.report.drop(Drop::BackendFull);
         };
-        if backend.health.has(Fault::OneWay) {
-            return self.lose(of, Drop::Cable);
+        if backend.health.has_failure(Fault::OneWay) {
+            return self.count_loss(part, Drop::Cable);
         }
-        self.report.backends[usize::from(of)] += u64::from(measured);
+        self.report.backends[usize::from(part)] += u64::from(measured);
         let hosts = self.flows[packet.flow as usize].hosts;
         packet.to = Address::Host(hosts[1 - usize::from(packet.is_answer)]);
-        (packet.from, packet.stay) = (Port::Backend(of), (self.now, done));
-        self.forward(packet, Address::Backend(of));
+        (packet.from, packet.stay) = (Port::Backend(part), (self.now, done));
+        self.forward(packet, Address::Backend(part));
     }
 
     /// Counts a packet that a failing back end loses.
-    fn lose(&mut self, of: u16, why: Drop) {
+    fn count_loss(&mut self, part: u16, why: Drop) {
         self.report.drop(why);
-        let last = self.open.iter().rev().find(|open| open.of == of);
+        let last = self.open.iter().rev().find(|open| open.of == part);
         if let Some(open) = last {
             self.report.losses[open.loss].lost += 1;
         }
     }
 
     /// Has a balancer send a packet out of the router.
-    fn leave(&mut self, of: u16, packet: Packet) {
-        let balancer = &mut self.balancers[usize::from(of)];
-        if balancer.worker.health.has(Fault::Crash) {
+    fn send_out(&mut self, part: u16, packet: Packet) {
+        let balancer = &mut self.balancers[usize::from(part)];
+        if balancer.worker.health.has_failure(Fault::Crash) {
             return self.report.drop(Drop::BalancerDown);
         }
         let Some(done) = balancer.worker.serve(self.now) else {
             return self.report.drop(Drop::BalancerFull);
         };
         let known = match packet.to {
-            Address::Host(front) => (self.balancer_of(front) == of
-                && self.balancers[usize::from(of)].heard[front as usize])
+            Address::Host(front) => (self.balancer_of(front) == part
+                && self.balancers[usize::from(part)].heard[front as usize])
                 .then_some(front),
             Address::Backend(_) => None,
         };
@@ -425,7 +425,7 @@ impl Simulation {
         }
         let (all, step) = (self.config.fronts, usize::from(self.config.balancers));
         let mut copies = 0;
-        for front in (u32::from(of)..all).step_by(step) {
+        for front in (u32::from(part)..all).step_by(step) {
             self.deliver(front, packet, done);
             copies += 1;
         }
@@ -454,10 +454,12 @@ impl Simulation {
         self.arrived[word] |= bit;
         self.report.packets_out += 1;
         self.report.carried += u64::from(self.is_measured());
-        self.report.latency.note(done - packet.born);
+        self.report.latency.add(done - packet.born);
         let flow = &mut self.flows[packet.flow as usize];
         let order = &mut flow.order[usize::from(packet.is_answer)];
-        self.report.reordering.note(order, packet.sequence);
+        self.report
+            .reordering
+            .record_departure(order, packet.sequence);
         if self.config.answers && !packet.is_answer {
             self.events
                 .add(done + HOST_DELAY_NS, Event::Answer(packet.flow));
@@ -474,7 +476,7 @@ impl Simulation {
         if now < self.config.end() {
             self.events.add(now + interval, Event::Probe(at));
         }
-        if balancer.worker.health.has(Fault::Crash) {
+        if balancer.worker.health.has_failure(Fault::Crash) {
             return;
         }
         let life = balancer.life;
@@ -487,9 +489,9 @@ impl Simulation {
             }
             let backend = &mut self.backends[usize::from(of)];
             let health = &backend.health;
-            let is_lost = health.has(Fault::Crash)
-                || health.has(Fault::OneWay)
-                || self.switch.health.has(Fault::Crash);
+            let is_lost = health.has_failure(Fault::Crash)
+                || health.has_failure(Fault::OneWay)
+                || self.switch.health.has_failure(Fault::Crash);
             if !is_lost {
                 let back = backend.serve_first(sent) + self.config.delay;
                 let echo = Event::Echo {
@@ -503,31 +505,34 @@ impl Simulation {
         }
     }
 
-    fn echo(&mut self, at: u16, life: u32, of: u16, number: u64) {
+    fn echo(&mut self, at: u16, life: u32, part: u16, number: u64) {
         let balancer = &mut self.balancers[usize::from(at)];
         let health = &balancer.worker.health;
-        if balancer.life != life || health.has(Fault::Crash) {
+        if balancer.life != life || health.has_failure(Fault::Crash) {
             return;
         }
         if health.hung_until() > self.now {
             let echo = Event::Echo {
                 balancer: at,
                 life,
-                of,
+                of: part,
                 number,
             };
             return self.events.add(health.hung_until(), echo);
         }
-        let backend = &self.backends[usize::from(of)].health;
+        let backend = &self.backends[usize::from(part)].health;
         // True if the probe was in the back end or at the switch when the back end crashed.
         let was_there = (self.now.saturating_sub(2 * self.config.delay), self.now);
-        if backend.has_lost(was_there.0, was_there.1) || self.switch.health.has(Fault::Crash) {
+        if backend.has_lost(was_there.0, was_there.1)
+            || self.switch.health.has_failure(Fault::Crash)
+        {
             return;
         }
-        self.switch.learn(Address::Backend(of), Port::Backend(of));
-        let change = balancer.watches[usize::from(of)].heard(number, self.now);
+        self.switch
+            .learn(Address::Backend(part), Port::Backend(part));
+        let change = balancer.watches[usize::from(part)].heard(number, self.now);
         if let Some(change) = change {
-            self.changed(at, of, change);
+            self.changed(at, part, change);
         }
     }
 }

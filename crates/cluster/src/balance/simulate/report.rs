@@ -1,7 +1,7 @@
 //! Report of a run.
 
 use super::config::Failure;
-use crate::simulate::tally::{Histogram, Reordering};
+use crate::simulate::counters::{Histogram, Reordering};
 
 /// Reason why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

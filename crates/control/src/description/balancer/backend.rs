@@ -13,23 +13,23 @@ struct Interface {
 }
 
 /// Required configuration of a back end.
-struct Needs {
+struct RequiredConfig {
     interfaces: Vec<Interface>,
     /// Names and values of sysctl settings.
     settings: Vec<(String, u8)>,
 }
 
-fn needs(of: &Description, number: usize) -> Needs {
-    let own = &of.backends[number];
+fn needs(description: &Description, number: usize) -> RequiredConfig {
+    let own = &description.backends[number];
     let device = &own.device;
-    let (_, length) = of.address;
+    let (_, length) = description.address;
     let behind = "the network behind the balancer, on which probes come back to it".to_owned();
     let mut interfaces = vec![Interface {
         name: device.clone(),
         vlan: None,
         addresses: vec![(format!("{}/{length}", own.address), behind)],
     }];
-    for port in of.all_ports() {
+    for port in description.all_ports() {
         let four = port.v4.iter().map(|(ip, length)| format!("{ip}/{length}"));
         let six = port.v6.iter().map(|(ip, length)| format!("{ip}/{length}"));
         let of_port = |address| (address, port.name.clone());
@@ -38,7 +38,7 @@ fn needs(of: &Description, number: usize) -> Needs {
             let link_local = "the router's link-local address".to_owned();
             addresses.push(("fe80::1/64".to_owned(), link_local));
         }
-        match of.inside {
+        match description.inside {
             Inside::Flat => {
                 let known = &mut interfaces[0].addresses;
                 addresses.retain(|(new, _)| known.iter().all(|(address, _)| address != new));
@@ -62,7 +62,7 @@ fn needs(of: &Description, number: usize) -> Needs {
         setting("net.ipv4.conf.all.accept_redirects", 0),
         setting("net.ipv4.conf.all.arp_ignore", 1),
     ];
-    if of.all_ports().any(|port| !port.v6.is_empty()) {
+    if description.all_ports().any(|port| !port.v6.is_empty()) {
         settings.push(setting("net.ipv6.conf.all.forwarding", 1));
     }
     for interface in &interfaces {
@@ -70,15 +70,15 @@ fn needs(of: &Description, number: usize) -> Needs {
         let name = format!("net.ipv4.conf.{path}.send_redirects");
         settings.push((name, 0));
     }
-    Needs {
+    RequiredConfig {
         interfaces,
         settings,
     }
 }
 
 /// Shell script that configures a machine as back end `number`.
-pub fn script(of: &Description, number: usize) -> String {
-    let Some(own) = of.backends.get(number) else {
+pub fn script(description: &Description, number: usize) -> String {
+    let Some(own) = description.backends.get(number) else {
         return String::new();
     };
     let mut out = format!(
@@ -87,12 +87,12 @@ pub fn script(of: &Description, number: usize) -> String {
          set -e\n\n\
          # The port has the address that the file says. No back end asks whether another has the router's addresses: \
          all have.\n",
-        own.name, of.name, own.device
+        own.name, description.name, own.device
     );
-    let Needs {
+    let RequiredConfig {
         interfaces,
         settings,
-    } = needs(of, number);
+    } = needs(description, number);
     for Interface {
         name,
         vlan,
@@ -138,8 +138,8 @@ pub fn script(of: &Description, number: usize) -> String {
 
 /// Shell script that prints the differences between a machine and the requirements for back end `number`, one per line.
 /// The script changes nothing.
-pub fn check(of: &Description, number: usize) -> String {
-    let Some(own) = of.backends.get(number) else {
+pub fn check(description: &Description, number: usize) -> String {
+    let Some(own) = description.backends.get(number) else {
         return String::new();
     };
     let mut out = format!(
@@ -157,12 +157,12 @@ pub fn check(of: &Description, number: usize) -> String {
            now=$(sysctl -n \"$1\" 2>/dev/null)\n  \
            [ \"$now\" = \"$2\" ] || differs \"$1 is ${{now:-missing}}, not $2\"\n\
          }}\n",
-        own.name, of.name, own.name
+        own.name, description.name, own.name
     );
-    let Needs {
+    let RequiredConfig {
         interfaces,
         settings,
-    } = needs(of, number);
+    } = needs(description, number);
     for interface in &interfaces {
         let name = &interface.name;
         let _ = writeln!(out, "link {name} {}", own.ether);

@@ -1,7 +1,7 @@
 //! The sections of a file that describe a balancer: `[balancer]`, `[[balancer.port]]`, `[[balancer.class]]` and
 //! `[[backend]]`. Fields are described in docs/multistage.md.
 
-use super::checks::whole;
+use super::cross_checks::check_sections;
 use super::description::{Backend, Class, Description, Health, Inside, Port, Vrrp};
 use super::peer;
 use crate::description::addresses::{is_host4, network};
@@ -38,12 +38,12 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         backends.extend(backend(r, fields));
     }
     let mut fields = balancer?;
-    let place = fields.span;
+    let span = fields.span;
     if backends.is_empty() || backends.len() > BACKENDS_MAX {
         let wrong = format!("a balancer with {} back ends", backends.len());
         let help =
             format!("describe 1 to {BACKENDS_MAX}: [[backend]] with name, ether and address");
-        r.wrong("balancer-backend", place, wrong, &help);
+        r.wrong("balancer-backend", span, wrong, &help);
     }
     let name = fields.needed(
         r,
@@ -90,7 +90,7 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         let wrong = format!("a balancer with {} front ports", ports.len());
         let help =
             format!("describe 1 to {PORTS_MAX}: [[balancer.port]] with device and addresses");
-        r.wrong("balancer-port", place, wrong, &help);
+        r.wrong("balancer-port", span, wrong, &help);
     }
     let names: Vec<String> = backends
         .iter()
@@ -125,8 +125,8 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
         peers: peers.iter().map(|(peer, _)| peer.clone()).collect(),
     };
     peer::check(r, &description, &peers);
-    let ports: Vec<Span> = ports.into_iter().map(|(_, place)| place).collect();
-    whole(r, &description, (place, &ports, &places));
+    let ports: Vec<Span> = ports.into_iter().map(|(_, span)| span).collect();
+    check_sections(r, &description, (span, &ports, &places));
     let is_whole = !description.back.is_empty()
         && !description.ports.is_empty()
         && !description.backends.is_empty();
@@ -134,13 +134,13 @@ pub(crate) fn read(r: &mut Reader, top: &mut Fields) -> Option<Description> {
 }
 
 fn back(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Vec<String> {
-    let place = fields.span;
+    let span = fields.span;
     let words = fields.word_or_words(r, "back");
     if words.is_empty() {
         let wrong = "[balancer] has no `back`".to_owned();
         r.wrong(
             "file-missing",
-            place,
+            span,
             wrong,
             "write back = \"eth2\", the port to the switch",
         );
@@ -421,10 +421,10 @@ fn members(
 }
 
 fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> {
-    let place = fields.span;
+    let span = fields.span;
     let mut all: Vec<Class> = Vec::new();
     for mut fields in fields.tables(r, "class", "[[balancer.class]]") {
-        let place = fields.span;
+        let span = fields.span;
         let dscps = fields.words_or_numbers(r, "dscp");
         let priorities = fields.words_or_numbers(r, "priority");
         let words = fields.words(r, "backends");
@@ -432,7 +432,7 @@ fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> 
         if dscps.is_empty() && priorities.is_empty() || words.is_empty() {
             let wrong = "this class has no packets or no back ends".to_owned();
             let help = "write dscp = [46] or priority = [5], and backends = [\"r1\"]";
-            r.wrong("balancer-class", place, wrong, help);
+            r.wrong("balancer-class", span, wrong, help);
         }
         let others = |of: fn(&Class) -> &Vec<u8>| all.iter().flat_map(of).copied().collect();
         let class = Class {
@@ -457,7 +457,7 @@ fn classes(r: &mut Reader, fields: &mut Fields, names: &[String]) -> Vec<Class> 
         let wrong = format!("there are more than {CLASSES_MAX} classes");
         r.wrong(
             "balancer-class",
-            place,
+            span,
             wrong,
             "put packets with the same back ends into one",
         );

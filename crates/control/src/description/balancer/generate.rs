@@ -14,17 +14,17 @@ pub const HEALTH: &str = "health";
 pub const PEER: &str = "peer";
 
 /// Configuration of the balancer as text.
-pub fn text(of: &Description) -> String {
+pub fn text(description: &Description) -> String {
     let mut out = format!(
         "// The balancer {}, in front of {}.\n\
          // Made by `ashlar balance text`: change the balancer's file instead, and `ashlar reload` it.\n\n",
-        of.name,
-        lang::count(of.backends.len(), "back end")
+        description.name,
+        lang::count(description.backends.len(), "back end")
     );
-    pool(&mut out, of);
-    match of.inside {
-        Inside::Flat => flat(&mut out, of),
-        Inside::Vlan => vlans(&mut out, of),
+    pool(&mut out, description);
+    match description.inside {
+        Inside::Flat => write_flat(&mut out, description),
+        Inside::Vlan => vlans(&mut out, description),
     }
     out
 }
@@ -42,8 +42,8 @@ fn prefix<A: Display>((address, length): &(A, u8)) -> String {
 }
 
 /// Writes the BalancePool: back ends and the method of choosing them.
-fn pool(out: &mut String, of: &Description) {
-    let mut arguments: Vec<String> = of
+fn pool(out: &mut String, description: &Description) {
+    let mut arguments: Vec<String> = description
         .backends
         .iter()
         .map(|one| {
@@ -54,7 +54,7 @@ fn pool(out: &mut String, of: &Description) {
             format!("{} {} {}{weight}", one.name, one.ether, one.address)
         })
         .collect();
-    let own: Vec<String> = of
+    let own: Vec<String> = description
         .all_ports()
         .flat_map(|port| {
             let v4 = port.v4.iter().map(|(address, _)| address.to_string());
@@ -64,42 +64,49 @@ fn pool(out: &mut String, of: &Description) {
     arguments.push(format!("OWN {}", own.join(" ")));
     arguments.push(format!(
         "SPEAKER {}",
-        joined(&of.speakers, " ", |at| of.backends[*at].name.clone())
+        joined(&description.speakers, " ", |at| description.backends[*at]
+            .name
+            .clone())
     ));
-    let owners = of.backends.iter().filter(|one| !one.owns.is_empty());
+    let owners = description
+        .backends
+        .iter()
+        .filter(|one| !one.owns.is_empty());
     let owns = joined(owners, " ", |one| {
         format!("{} {}", one.name, joined(&one.owns, " ", prefix))
     });
     if !owns.is_empty() {
         arguments.push(format!("OWNS {owns}"));
     }
-    let (address, length) = of.address;
+    let (address, length) = description.address;
     arguments.push(format!("INSIDE {}", Prefix4::new(address, length)));
-    if of.algorithm != "flows" {
-        arguments.push(format!("ALGORITHM {}", of.algorithm));
+    if description.algorithm != "flows" {
+        arguments.push(format!("ALGORITHM {}", description.algorithm));
     }
-    arguments.push(format!("KEY {}", of.key));
-    if of.seed != 0 {
-        arguments.push(format!("SEED {}", of.seed));
+    arguments.push(format!("KEY {}", description.key));
+    if description.seed != 0 {
+        arguments.push(format!("SEED {}", description.seed));
     }
-    if !of.classes.is_empty() {
-        let classes = joined(&of.classes, " ", |class| {
+    if !description.classes.is_empty() {
+        let classes = joined(&description.classes, " ", |class| {
             let dscps = class.dscps.iter().map(u8::to_string);
             let priorities = class.priorities.iter().map(|pcp| format!("pcp{pcp}"));
             let dscps = joined(dscps.chain(priorities), "+", |word| word);
             format!(
                 "{dscps}={}",
-                joined(&class.backends, "+", |at| of.backends[*at].name.clone())
+                joined(&class.backends, "+", |at| description.backends[*at]
+                    .name
+                    .clone())
             )
         });
         arguments.push(format!("CLASSES {classes}"));
     }
     for (name, time) in [
-        ("IDLE", of.idle),
-        ("DEADLINE", of.deadline),
-        ("SETTLE", of.settle),
+        ("IDLE", description.idle),
+        ("DEADLINE", description.deadline),
+        ("SETTLE", description.settle),
     ] {
-        arguments.push(format!("{name} {}", time.show()));
+        arguments.push(format!("{name} {}", time.unparse()));
     }
     let _ = writeln!(
         out,
@@ -110,10 +117,13 @@ fn pool(out: &mut String, of: &Description) {
 
 /// Ethernet addresses in the internal network: back ports, other balancers, back ends. After a switch has forgotten an
 /// address, it floods frames, which must not leave by a front port.
-fn backs(of: &Description) -> String {
-    let own = of.back.iter().map(|device| format!("{device}:eth"));
-    let others = of.peers.iter().map(|peer| peer.ether.to_string());
-    let backends = of.backends.iter().map(|one| one.ether.to_string());
+fn backs(description: &Description) -> String {
+    let own = description
+        .back
+        .iter()
+        .map(|device| format!("{device}:eth"));
+    let others = description.peers.iter().map(|peer| peer.ether.to_string());
+    let backends = description.backends.iter().map(|one| one.ether.to_string());
     joined(own.chain(others).chain(backends), " ", |word| word)
 }
 
@@ -164,8 +174,8 @@ fn front(number: usize, port: &Port, out: &str) -> String {
 }
 
 /// Writes the health checks, whose probes take precedence over packets queued at the back port.
-fn health(out: &mut String, of: &Description) {
-    let (health, back) = (&of.health, &of.back[0]);
+fn health(out: &mut String, description: &Description) {
+    let (health, back) = (&description.health, &description.back[0]);
     let kind = match &*health.kind {
         "echo" => String::new(),
         kind => format!(", KIND {kind}"),
@@ -174,39 +184,39 @@ fn health(out: &mut String, of: &Description) {
         out,
         "// Probes show which back ends forward.\n\
          {HEALTH} :: BalanceHealth({POOL}, {back}:eth, {}, INTERVAL {}, MISSES {}, ANSWERS {}{kind}) -> [1] back0;\n",
-        of.address.0,
-        health.interval.show(),
+        description.address.0,
+        health.interval.unparse(),
         health.misses,
         health.answers,
     );
 }
 
 /// Writes the exchange of messages between balancers.
-fn peers(out: &mut String, of: &Description) {
-    if of.peers.is_empty() {
+fn peers(out: &mut String, description: &Description) {
+    if description.peers.is_empty() {
         return;
     }
-    let others = joined(&of.peers, ", ", |peer| {
+    let others = joined(&description.peers, ", ", |peer| {
         format!("{} {} {}", peer.name, peer.ether, peer.address)
     });
     let _ = writeln!(
         out,
         "// Messages between the balancers: which buckets move.\n\
          {PEER} :: BalancePeer({POOL}, {}:eth, {}, {others}) -> [1] back0;\n",
-        of.back[0], of.address.0,
+        description.back[0], description.address.0,
     );
 }
 
 /// Writes the filter for the balancer's own frames from the back ports.
-fn own(out: &mut String, of: &Description, source: &str) {
+fn write_own_filter(out: &mut String, description: &Description, source: &str) {
     // Patterns of BFD control packets, echo replies, or BFD echo.
-    let probes = match &*of.health.kind {
+    let probes = match &*description.health.kind {
         "bfd" => "12/0800 23/11 36/0ec8",
         "icmp" => "12/0800 23/01 34/00",
         _ => "12/0800 23/11 36/0ec9",
     };
     // The UDP port of BalancePeer messages.
-    let (pattern, rest) = match of.peers.is_empty() {
+    let (pattern, rest) = match description.peers.is_empty() {
         true => ("", "own[3] -> Discard;".to_owned()),
         false => (
             ", 12/0800 23/11 36/c661",
@@ -222,16 +232,18 @@ fn own(out: &mut String, of: &Description, source: &str) {
 }
 
 /// Writes the configuration for front ports that share one internal Ethernet segment.
-fn flat(out: &mut String, of: &Description) {
-    let count = of.ports.len();
-    for (number, device) in of.back.iter().enumerate() {
+fn write_flat(out: &mut String, description: &Description) {
+    let count = description.ports.len();
+    for (number, device) in description.back.iter().enumerate() {
         let _ = writeln!(out, "back{number} :: ToDevice({device});");
     }
-    health(out, of);
-    peers(out, of);
-    let fronts = joined(&of.ports, " ", |port| format!("{}:eth", port.device));
-    let ports = joined(&of.ports, ",\n    ", arp_port);
-    let (address, length) = of.address;
+    health(out, description);
+    peers(out, description);
+    let fronts = joined(&description.ports, " ", |port| {
+        format!("{}:eth", port.device)
+    });
+    let ports = joined(&description.ports, ",\n    ", arp_port);
+    let (address, length) = description.address;
     let _ = writeln!(
         out,
         "// Packets from back ends: the front port follows from the destination address of the frame.\n\
@@ -239,18 +251,18 @@ fn flat(out: &mut String, of: &Description) {
          arp :: BalanceARP({POOL}, out, {ports},\n    BACK {}:eth {address}/{length}{});\n\
          arp[{count}] -> back0;\narp[{}] -> [1] {HEALTH};\n\
          // Frames of back ends have destinations outside, not the back port's address: so the port is promiscuous.",
-        backs(of),
-        of.back[0],
-        proxy(&of.ports),
+        backs(description),
+        description.back[0],
+        proxy(&description.ports),
         count + 1,
     );
-    for device in &of.back {
+    for device in &description.back {
         let _ = writeln!(out, "FromDevice({device}, PROMISC true) -> out;");
     }
-    own(out, of, &format!("out[{count}]"));
+    write_own_filter(out, description, &format!("out[{count}]"));
     let _ = writeln!(out, "own[0] -> [{count}] arp;");
-    if six(&of.ports) {
-        let ports = joined(&of.ports, ",\n    ", nd_port);
+    if six(&description.ports) {
+        let ports = joined(&description.ports, ",\n    ", nd_port);
         let _ = writeln!(
             out,
             "nd :: BalanceND({POOL}, out, {ports});\nown[2] -> [{count}] nd;\nnd[{count}] -> back0;\n"
@@ -258,7 +270,7 @@ fn flat(out: &mut String, of: &Description) {
     } else {
         out.push_str("own[2] -> Discard;  // no IPv6\n\n");
     }
-    for (number, port) in of.ports.iter().enumerate() {
+    for (number, port) in description.ports.iter().enumerate() {
         let device = &port.device;
         let _ = writeln!(
             out,
@@ -267,19 +279,19 @@ fn flat(out: &mut String, of: &Description) {
              out[{number}] -> front{number};\narp[{number}] -> front{number};\n\
              FromDevice({device}){} -> in{number} :: BalanceIn({POOL}, {});",
             port.name,
-            sorted(of, number, port),
+            sorted(description, number, port),
             front(number, port, "out"),
         );
-        for back in 0..of.back.len() {
+        for back in 0..description.back.len() {
             let _ = writeln!(out, "in{number}[{back}] -> back{back};");
         }
         let _ = writeln!(
             out,
             "in{number}[{}] -> rest{number} :: Classifier(12/0806, 12/86dd, -);\n\
              rest{number}[0] -> [{number}] arp;\nrest{number}[2] -> Discard;",
-            of.back.len()
+            description.back.len()
         );
-        for (at, class) in classes(of).into_iter().enumerate() {
+        for (at, class) in classes(description).into_iter().enumerate() {
             let name = format!("in{number}class{class}");
             let _ = writeln!(
                 out,
@@ -287,12 +299,12 @@ fn flat(out: &mut String, of: &Description) {
                 at + 1,
                 front(number, port, "out")
             );
-            for back in 0..of.back.len() {
+            for back in 0..description.back.len() {
                 let _ = writeln!(out, "{name}[{back}] -> back{back};");
             }
-            let _ = writeln!(out, "{name}[{}] -> rest{number};", of.back.len());
+            let _ = writeln!(out, "{name}[{}] -> rest{number};", description.back.len());
         }
-        let _ = match six(&of.ports) {
+        let _ = match six(&description.ports) {
             true => writeln!(
                 out,
                 "rest{number}[1] -> [{number}] nd;\nnd[{number}] -> front{number};\n"
@@ -303,24 +315,28 @@ fn flat(out: &mut String, of: &Description) {
 }
 
 /// Indices of the classes with VLAN priorities.
-fn classes(of: &Description) -> Vec<usize> {
-    let all = of.classes.iter().enumerate();
+fn classes(description: &Description) -> Vec<usize> {
+    let all = description.classes.iter().enumerate();
     let by_priority = all.filter(|(_, class)| !class.priorities.is_empty());
     by_priority.map(|(at, _)| at + 1).collect()
 }
 
 /// Writes a classifier for the VLAN priorities of classes on a front port; empty if no class has any.
-fn sorted(of: &Description, number: usize, port: &Port) -> String {
-    let classes = classes(of);
+fn sorted(description: &Description, number: usize, port: &Port) -> String {
+    let classes = classes(description);
     if classes.is_empty() {
         return String::new();
     }
     let output = |priority: u8| {
-        let class = of
+        let class = description
             .classes
             .iter()
             .position(|class| class.priorities.contains(&priority));
-        let place = class.and_then(|class| classes.iter().position(|of| *of == class + 1));
+        let place = class.and_then(|class| {
+            classes
+                .iter()
+                .position(|description| *description == class + 1)
+        });
         place.map_or(0, |place| place + 1)
     };
     let map = joined(0..8, " ", |priority| output(priority).to_string());
@@ -357,25 +373,29 @@ fn arrival(number: usize, port: &Port) -> String {
 }
 
 /// Writes the configuration for front ports with a separate internal VLAN each.
-fn vlans(out: &mut String, of: &Description) {
-    let (device, backs) = (&of.back[0], backs(of));
-    let (address, length) = of.address;
+fn vlans(out: &mut String, description: &Description) {
+    let (device, backs) = (&description.back[0], backs(description));
+    let (address, length) = description.address;
     let _ = writeln!(
         out,
         "// The back port: frames without a tag are the balancer's own.\n\
          back0 :: ToDevice({device});"
     );
-    health(out, of);
-    peers(out, of);
+    health(out, description);
+    peers(out, description);
     let _ = writeln!(
         out,
         "none :: BalanceOut(BACK {backs});\nIdle -> none -> Discard;\n\
          arp :: BalanceARP({POOL}, none, BACK {device}:eth {address}/{length});\n\
          arp[0] -> back0;\narp[1] -> [1] {HEALTH};"
     );
-    own(out, of, &format!("FromDevice({device}, PROMISC true)"));
+    write_own_filter(
+        out,
+        description,
+        &format!("FromDevice({device}, PROMISC true)"),
+    );
     let _ = writeln!(out, "own[0] -> arp;\nown[2] -> Discard;\n");
-    for (number, port) in of.ports.iter().enumerate() {
+    for (number, port) in description.ports.iter().enumerate() {
         let (own, ether) = (&port.device, port.ether());
         let vlan = port.vlan.unwrap_or_default();
         let master = master(&format!("behind{number}"), port);
@@ -396,10 +416,10 @@ fn vlans(out: &mut String, of: &Description) {
             arp_port(port),
             proxy([port]),
             arrival(number, port),
-            sorted(of, number, port),
+            sorted(description, number, port),
             front(0, port, &format!("out{number}")),
         );
-        for (at, class) in classes(of).into_iter().enumerate() {
+        for (at, class) in classes(description).into_iter().enumerate() {
             let _ = writeln!(
                 out,
                 "class{number}[{}] -> in{number}class{class} :: BalanceIn({POOL}, {}, CLASS {class}) -> vlan{number};\n\

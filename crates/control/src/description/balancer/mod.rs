@@ -1,10 +1,10 @@
 //! The multistage router: a balancer in front of ordinary routers.
 //!
-//! A [`Description`] is read from a file ([`file`]); [`generate`] makes of it the Click configuration of the balancer,
-//! which runs as any other router, and [`backend`] says what each back end needs.
+//! A [`Description`] is parsed from a file ([`file`]). [`generate`] writes the balancer's Click configuration, and
+//! [`backend`] the set-up of each back end.
 
 pub mod backend;
-mod checks;
+mod cross_checks;
 mod description;
 pub(crate) mod file;
 pub mod generate;

@@ -1,6 +1,6 @@
 //! The sections `[[balancer.peer]]` of a balancer's file: other balancers of the same router, and their front ports.
 
-use super::checks::overlapping;
+use super::cross_checks::overlapping;
 use super::description::{Description, Inside, Peer, Port};
 use super::file::{is_name, port};
 use crate::description::reader::{Fields, Reader};
@@ -13,13 +13,13 @@ const PEERS_MAX: usize = 15;
 pub(super) fn read(r: &mut Reader, fields: &mut Fields, inside: Inside) -> Vec<(Peer, Span)> {
     let mut all = Vec::new();
     for fields in fields.tables(r, "peer", "[[balancer.peer]]") {
-        let place = fields.span;
-        all.extend(peer(r, fields, inside).map(|peer| (peer, place)));
+        let span = fields.span;
+        all.extend(peer(r, fields, inside).map(|peer| (peer, span)));
     }
-    if let Some((_, place)) = all.get(PEERS_MAX) {
+    if let Some((_, span)) = all.get(PEERS_MAX) {
         let wrong = format!("there are more than {PEERS_MAX} other balancers");
-        let help = "let fewer share the back ends";
-        r.wrong("balancer-peer", *place, wrong, help);
+        let help = "use fewer balancers for these back ends";
+        r.wrong("balancer-peer", *span, wrong, help);
     }
     all
 }
@@ -64,10 +64,10 @@ fn peer(r: &mut Reader, mut fields: Fields, inside: Inside) -> Option<Peer> {
 }
 
 /// Records errors that concern several sections.
-pub(super) fn check(r: &mut Reader, of: &Description, places: &[(Peer, Span)]) {
-    let (own, length) = of.address;
+pub(super) fn check(r: &mut Reader, description: &Description, places: &[(Peer, Span)]) {
+    let (own, length) = description.address;
     let behind = Prefix4::new(own, length);
-    if let (Some((_, place)), "least-loaded") = (places.first(), &*of.algorithm) {
+    if let (Some((_, place)), "least-loaded") = (places.first(), &*description.algorithm) {
         let wrong = "least-loaded with other balancers: each would level its own load".to_owned();
         let help = "write algorithm = \"flows\", which gives all balancers the same table";
         r.wrong("balancer-peer", *place, wrong, help);
@@ -78,11 +78,11 @@ pub(super) fn check(r: &mut Reader, of: &Description, places: &[(Peer, Span)]) {
         let is_taken = before.iter().any(|other| {
             other.name == peer.name || other.ether == peer.ether || other.address == peer.address
         });
-        let is_backend = of
+        let is_backend = description
             .backends
             .iter()
             .any(|one| one.ether == peer.ether || one.address == peer.address);
-        if is_taken || is_backend || peer.name == of.name || peer.address == own {
+        if is_taken || is_backend || peer.name == description.name || peer.address == own {
             wrong(
                 format!("`{}` has a name or an address of another box", peer.name),
                 "give each balancer and back end a name, an `ether` and an `address` of its own",
@@ -95,7 +95,7 @@ pub(super) fn check(r: &mut Reader, of: &Description, places: &[(Peer, Span)]) {
             );
         }
         let earlier = before.iter().flat_map(|other| &other.ports);
-        let others: Vec<&Port> = of.ports.iter().chain(earlier).collect();
+        let others: Vec<&Port> = description.ports.iter().chain(earlier).collect();
         for port in &peer.ports {
             for other in &others {
                 if let Some((one, two)) = overlapping(port, other) {

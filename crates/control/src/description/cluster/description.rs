@@ -1,4 +1,4 @@
-//! Description of a cluster, whatever its source.
+//! Description of a cluster, independent of its source.
 
 use cluster::address::{NODES_MAX, NodeId};
 use cluster::auth::Keys;
@@ -114,7 +114,7 @@ pub struct Link {
     /// Servers at both ends, by number.
     pub ends: [usize; 2],
     /// Carrier of the link's frames.
-    pub over: Over,
+    pub over: LinkCarrier,
     /// Rate in each direction, in bits per second.
     pub rate: u64,
     /// Maximum length of a packet on the link, in bytes without the Ethernet header.
@@ -123,7 +123,7 @@ pub struct Link {
 
 /// Carrier of an internal link's frames.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Over {
+pub enum LinkCarrier {
     /// A cable. The ports at both ends have the syntax of FromDevice.
     Devices([String; 2]),
     /// UDP between the underlay ports.
@@ -193,14 +193,14 @@ impl Server {
     }
 }
 
-impl Over {
+impl LinkCarrier {
     /// Length in bytes of all headers in front of the packet in an encapsulated internal frame: IPv4, UDP, VXLAN if
     /// used, and the frame's own.
     pub fn overhead(&self) -> u16 {
         match self {
-            Over::Devices(_) => 0,
-            Over::Udp { .. } => 20 + 8 + 14,
-            Over::Vxlan { .. } => 20 + 8 + 8 + 14,
+            LinkCarrier::Devices(_) => 0,
+            LinkCarrier::Udp { .. } => 20 + 8 + 14,
+            LinkCarrier::Vxlan { .. } => 20 + 8 + 8 + 14,
         }
     }
 }
@@ -209,7 +209,7 @@ impl Link {
     /// Port at one end of the link; `None` unless the link is a cable.
     pub fn device(&self, end: usize) -> Option<&str> {
         match &self.over {
-            Over::Devices(devices) => Some(&devices[end]),
+            LinkCarrier::Devices(devices) => Some(&devices[end]),
             _ => None,
         }
     }

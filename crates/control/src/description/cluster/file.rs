@@ -13,12 +13,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod cross_checks;
 mod fields;
 mod links;
 mod ports;
-mod whole;
 
-pub(crate) use whole::first;
+pub(crate) use cross_checks::first;
 
 /// Parses the sections of a cluster. Errors are recorded in the reader.
 pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
@@ -27,7 +27,7 @@ pub(crate) fn read(reader: Reader, top: &mut Fields) -> (Reader, Description) {
         places: Places::default(),
     };
     let description = reading.description(top);
-    whole::check(&description, &reading.places, &mut reading.reader);
+    cross_checks::check(&description, &reading.places, &mut reading.reader);
     (reading.reader, description)
 }
 
@@ -83,17 +83,17 @@ impl Reading {
         }
         let map = description.map();
         for link in top.tables(&mut self.reader, "link", "[[link]]") {
-            let place = link.span;
+            let span = link.span;
             if let Some((link, mtu)) = self.link(link, &description, &map) {
-                self.places.links.push(place);
+                self.places.links.push(span);
                 self.places.link_mtus.push(mtu);
                 description.links.push(link);
             }
         }
         for route in top.tables(&mut self.reader, "route", "[[route]]") {
-            let place = route.span;
+            let span = route.span;
             if let Some(route) = self.route(route, &description) {
-                self.places.routes.push(place);
+                self.places.routes.push(span);
                 description.routes.push(route);
             }
         }
@@ -101,7 +101,7 @@ impl Reading {
     }
 
     fn cluster(&mut self, mut fields: Fields, missing: bool) -> (Description, Option<u64>) {
-        let place = fields.span;
+        let span = fields.span;
         let r = &mut self.reader;
         let help = "write name = \"...\": frames of other clusters are known by it";
         let name = match missing {
@@ -126,16 +126,16 @@ impl Reading {
             interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
             dead: dead.map_or(HEARTBEAT.dead, |(time, _)| time),
         };
-        if let Some((_, place)) = heartbeat.filter(|(time, _)| *time < HEARTBEAT_MIN) {
+        if let Some((_, span)) = heartbeat.filter(|(time, _)| *time < HEARTBEAT_MIN) {
             let wrong = "heartbeats would leave no time for packets".to_owned();
             let help = "let `heartbeat` be at least 100us";
-            r.wrong("cluster-heartbeat", place, wrong, help);
+            r.wrong("cluster-heartbeat", span, wrong, help);
         }
         if times.dead < times.interval.saturating_mul(3) {
-            let place = dead.or(heartbeat).map_or(place, |(_, place)| place);
+            let span = dead.or(heartbeat).map_or(span, |(_, span)| span);
             let wrong = "a link would count as dead before three heartbeats".to_owned();
             let help = "let `dead` be at least three times `heartbeat`, such as 40ms and 5ms";
-            r.wrong("cluster-heartbeat", place, wrong, help);
+            r.wrong("cluster-heartbeat", span, wrong, help);
         }
         let description = Description {
             name: name.unwrap_or_default(),
@@ -154,7 +154,7 @@ impl Reading {
     }
 
     fn server(&mut self, mut fields: Fields, number: usize, usual: Option<u64>) -> Server {
-        let place = fields.span;
+        let span = fields.span;
         let help = "write name = \"...\"";
         let name = named(
             fields.needed(&mut self.reader, "name", help),
@@ -166,7 +166,7 @@ impl Reading {
         let underlay = underlay.and_then(|fields| self.underlay(fields, number));
         let mut ports = Vec::new();
         for port in fields.tables(&mut self.reader, "port", "[[server.port]]") {
-            let place = port.span;
+            let span = port.span;
             let at = (number, ports.len());
             let port = self.port(port, at, usual);
             let like = |other: &Port| identifier(&other.name) == identifier(&port.name);
@@ -174,7 +174,7 @@ impl Reading {
             if ports.iter().any(same) {
                 let wrong = "two ports of this server have the same name or device".to_owned();
                 let help = "give each a name and a device of its own";
-                self.reader.wrong("cluster-twice", place, wrong, help);
+                self.reader.wrong("cluster-twice", span, wrong, help);
             }
             ports.push(port);
         }
@@ -185,7 +185,7 @@ impl Reading {
                 Description::PORTS_MAX
             );
             self.reader
-                .wrong("cluster-size", place, wrong, "add a server");
+                .wrong("cluster-size", span, wrong, "add a server");
         }
         Server {
             name: name.unwrap_or_else(|| format!("server {}", number + 1)),
@@ -196,7 +196,7 @@ impl Reading {
         }
     }
 
-    fn route(&mut self, mut fields: Fields, of: &Description) -> Option<Route> {
+    fn route(&mut self, mut fields: Fields, description: &Description) -> Option<Route> {
         let r = &mut self.reader;
         let prefix = fields.needed(r, "prefix", "write prefix = \"203.0.113.0/24\"");
         let via = fields.needed(r, "via", "write via = \"10.0.1.254\", a gateway of a port");
@@ -204,7 +204,7 @@ impl Reading {
         let port = fields.word(r, "port");
         fields.end(r);
         let on = match on {
-            Some(word) => Some(server(r, of, &word)?),
+            Some(word) => Some(server(r, description, &word)?),
             None => None,
         };
         let (prefix, via) = (prefix?, via?);
@@ -229,8 +229,8 @@ impl Reading {
             );
             return None;
         }
-        let named = |at: &Gateway| &*of.servers[at.server].ports[at.port].name;
-        let mut found = of.gateways().filter(|at| {
+        let named = |at: &Gateway| &*description.servers[at.server].ports[at.port].name;
+        let mut found = description.gateways().filter(|at| {
             let fits = port.as_ref().is_none_or(|port| named(at) == port.text);
             Some(at.address) == address && on.is_none_or(|on| at.server == on) && fits
         });

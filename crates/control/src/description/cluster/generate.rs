@@ -9,12 +9,12 @@ use crate::description::source::Source;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-mod inside;
+mod internal_links;
 mod routes;
 mod underlay;
 
-pub(crate) use inside::is_memory;
-use routes::{Family, Table, Ways};
+pub(crate) use internal_links::is_memory;
+use routes::{Family, RemoteDestinations, Table};
 
 const DEVICE: &str = include_str!("generate/device.click");
 const PORT4: &str = include_str!("generate/port4.click");
@@ -23,13 +23,13 @@ const REMOTE4: &str = include_str!("generate/remote4.click");
 const REMOTE6: &str = include_str!("generate/remote6.click");
 const HERE4: &str = include_str!("generate/here4.click");
 
-/// The name as a part of an element's name: `_` replaces characters that Click does not allow there.
+/// Converts a name to a part of an element's name: `_` replaces characters that Click does not allow there.
 pub(crate) fn identifier(name: &str) -> String {
     let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     name.chars().map(fit).collect()
 }
 
-/// True if a device can stand before `:eth`, which gives its address, and needs no quotation marks.
+/// True if a device name can be used in `DEVICE:eth` (its address) and needs no quotation marks.
 pub(crate) fn is_plain(device: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-./:@".contains(c);
     device.chars().all(fits) && !device.contains("//")
@@ -43,7 +43,7 @@ fn port_class(port: &Port, family: Family) -> String {
     }
 }
 
-/// Text of the class of an external port: `text` with the elements that the file has for it.
+/// Click text of an external port's class: `text` with the port's own elements from the file.
 fn with_own(text: &str, port: &Port, family: Family) -> String {
     let own = family.own(port);
     let element = own.map(|own| {
@@ -76,50 +76,55 @@ impl Source {
     ///
     /// # Errors
     /// The cluster has no such server; a sentence.
-    pub fn of_server(&self, of: &Description, server: &str) -> Result<Source, String> {
-        let number = of.number(server);
+    pub fn of_server(&self, description: &Description, server: &str) -> Result<Source, String> {
+        let number = description.number(server);
         let number = number.map_err(|why| format!("{}: {why}", self.name))?;
         let mut source = Source {
             name: format!("{} for {server}", self.name),
-            text: text(of, number, &self.name).into(),
+            text: text(description, number, &self.name).into(),
             server: Some(server.to_owned()),
-            numbers: Some(of.numbers(number)),
+            numbers: Some(description.numbers(number)),
             ..self.clone()
         };
-        source.define(&secrets(of));
+        source.define(&secrets(description));
         Ok(source)
     }
 }
 
-/// Definitions that the text of every server leaves out: secrets, which readers need not see.
-pub fn secrets(of: &Description) -> Vec<(String, String)> {
-    let keys = of.keys.iter();
+/// Definitions of secrets, which the text of no server contains.
+pub fn secrets(description: &Description) -> Vec<(String, String)> {
+    let keys = description.keys.iter();
     keys.map(|keys| ("KEY".to_owned(), keys.secret_text()))
         .collect()
 }
 
 /// The configuration of a server, by its number, without [`secrets`]. Errors in elements of the cluster's file have the
 /// name `file`.
-pub fn text(of: &Description, server: usize, file: &str) -> String {
-    let Some(own) = of.servers.get(server) else {
+pub fn text(description: &Description, server: usize, file: &str) -> String {
+    let Some(own) = description.servers.get(server) else {
         return String::new();
     };
-    let ways = Ways::new(of, server);
-    let mut out = head(of, own);
-    definitions(&mut out, of, server);
-    if let Some(elements) = of.elements.as_ref().filter(|_| own.uses_elements()) {
+    let remote = RemoteDestinations::new(description, server);
+    let mut out = head(description, own);
+    definitions(&mut out, description, server);
+    if let Some(elements) = description
+        .elements
+        .as_ref()
+        .filter(|_| own.uses_elements())
+    {
         own_elements(&mut out, elements, (file, &own.name));
     }
-    classes(&mut out, own, &ways, of, server);
-    let tables = [Family::V4, Family::V6].map(|family| Table::new(of, server, &ways, family));
+    classes(&mut out, own, &remote, description, server);
+    let tables =
+        [Family::V4, Family::V6].map(|family| Table::new(description, server, &remote, family));
     for table in tables.iter().flatten() {
         table.write(&mut out);
     }
     for (number, port) in own.ports.iter().enumerate() {
         external(&mut out, number, port);
     }
-    match of.links_of(server).next() {
-        Some(_) => inside::write(&mut out, of, server, &ways),
+    match description.links_of(server).next() {
+        Some(_) => internal_links::write(&mut out, description, server, &remote),
         None => alone(&mut out, own),
     }
     for table in tables.iter().flatten() {
@@ -130,24 +135,24 @@ pub fn text(of: &Description, server: usize, file: &str) -> String {
 
 /// Translator of a kernel's routes for a server's tables.
 pub(crate) struct KernelRoutes<'a> {
-    of: &'a Description,
+    description: &'a Description,
     server: usize,
-    ways: Ways,
+    remote: RemoteDestinations,
 }
 
 impl<'a> KernelRoutes<'a> {
     /// Translator for a server, by its number.
-    pub(crate) fn new(of: &'a Description, server: usize) -> KernelRoutes<'a> {
+    pub(crate) fn new(description: &'a Description, server: usize) -> KernelRoutes<'a> {
         KernelRoutes {
-            of,
+            description,
             server,
-            ways: Ways::new(of, server),
+            remote: RemoteDestinations::new(description, server),
         }
     }
 
     fn table(&self, v4: bool) -> Option<Table<'_>> {
         let family = if v4 { Family::V4 } else { Family::V6 };
-        Table::new(self.of, self.server, &self.ways, family)
+        Table::new(self.description, self.server, &self.remote, family)
     }
 
     /// True if the server has a table of the family.
@@ -173,7 +178,7 @@ impl<'a> KernelRoutes<'a> {
         Some(each?.join(" | "))
     }
 
-    /// Prefixes of which the file says where they lead.
+    /// Prefixes of routes in the file.
     pub(crate) fn prefixes(&self) -> Vec<String> {
         let tables = [true, false].map(|v4| self.table(v4));
         let prefixes = tables.iter().flatten().flat_map(Table::prefixes);
@@ -181,18 +186,20 @@ impl<'a> KernelRoutes<'a> {
     }
 }
 
-fn head(of: &Description, own: &Server) -> String {
+fn head(description: &Description, own: &Server) -> String {
     format!(
         "// Server {} of the cluster {}.\n\
          // Made by `ashlar cluster text`: change the cluster's file instead, and `ashlar cluster reload` it.\n\n",
-        own.name, of.name
+        own.name, description.name
     )
 }
 
 /// Lists of addresses that the classes name.
-fn definitions(out: &mut String, of: &Description, server: usize) {
+fn definitions(out: &mut String, description: &Description, server: usize) {
     let list = |v4: bool, word: &dyn Fn(&Connected) -> String| -> String {
-        let all = of.connected().filter(|at| at.address.is_ipv4() == v4);
+        let all = description
+            .connected()
+            .filter(|at| at.address.is_ipv4() == v4);
         all.map(|at| word(&at)).collect::<Vec<_>>().join(" ")
     };
     let whole = |at: &Connected| format!("{}/{}", at.address, at.length);
@@ -234,10 +241,16 @@ fn own_elements(out: &mut String, elements: &Elements, (file, server): (&str, &s
 }
 
 /// The compound classes that this server needs.
-fn classes(out: &mut String, own: &Server, ways: &Ways, of: &Description, server: usize) {
-    let far = |v4| ways.remote(v4).any(|way| way.port.is_some());
+fn classes(
+    out: &mut String,
+    own: &Server,
+    remote: &RemoteDestinations,
+    description: &Description,
+    server: usize,
+) {
+    let far = |v4| remote.of_family(v4).any(|target| target.port.is_some());
     let v4 = own.ports.iter().any(|port| port.v4.is_some());
-    let others = of.connected().filter(|at| at.server != server);
+    let others = description.connected().filter(|at| at.server != server);
     let others = others.filter(|at| at.address.is_ipv6());
     let far6: String = others.map(|at| format!("{}/128 0, ", at.address)).collect();
     let port6 = PORT6.replace("FAR6_ROUTES ", &far6);
@@ -306,7 +319,7 @@ fn external(out: &mut String, number: usize, port: &Port) {
     out.push('\n');
 }
 
-/// Text for a server without links: nothing comes from others.
+/// Click text for a server without links, which gets no packets from other servers.
 fn alone(out: &mut String, own: &Server) {
     for port in own.ports.iter().filter(|port| port.v6.is_some()) {
         let _ = writeln!(out, "Idle -> [1] {};", port_name(port, Family::V6));
@@ -314,7 +327,7 @@ fn alone(out: &mut String, own: &Server) {
     out.push('\n');
 }
 
-/// An address or a prefix as the tables take it.
+/// Formats an address or a prefix in the syntax of the routing tables.
 fn prefix(address: IpAddr, length: u8) -> String {
     format!("{}/{length}", first(address, length))
 }

@@ -1,7 +1,7 @@
-//! Many servers, one router: who belongs to a cluster, and what each of its servers runs.
+//! Clusters, in which several servers form one router: the members of a cluster, and the configuration of each server.
 //!
-//! A [`Description`] says what a cluster is made of. Today it comes from a file that all servers have ([`file`]);
-//! whatever it comes from, [`generate`] makes of it the configuration of one server, and that is run as any other.
+//! A [`Description`] lists the parts of a cluster. It is parsed from a file that all servers have ([`file`]).
+//! [`generate`] writes the configuration of one server, which runs like any other configuration.
 
 mod description;
 pub mod file;
@@ -11,7 +11,7 @@ mod numbers;
 pub(crate) mod testing;
 
 pub use description::{
-    Connected, Description, Gateway, Heartbeat, Link, Over, Port, Route, Server, Underlay,
+    Connected, Description, Gateway, Heartbeat, Link, LinkCarrier, Port, Route, Server, Underlay,
 };
 
 /// A rate for people, from bits per second.

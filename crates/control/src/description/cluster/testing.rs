@@ -69,11 +69,11 @@ pub(crate) fn description(text: &str) -> Description {
 }
 
 /// Compiled configuration of a server, for `workers` workers, without its devices.
-pub(crate) fn compiled(of: &Description, server: usize, workers: usize) -> Compiled {
+pub(crate) fn compiled(description: &Description, server: usize, workers: usize) -> Compiled {
     let source = Source {
         name: "server".into(),
-        text: generate::text(of, server, "cluster.toml").into(),
-        definitions: generate::secrets(of),
+        text: generate::text(description, server, "cluster.toml").into(),
+        definitions: generate::secrets(description),
         ..Source::default()
     };
     let ports = ports::Directory::new();

@@ -5,7 +5,7 @@
 
 use super::routers::Section;
 use crate::description::reader::{Fields, Reader, Word};
-use elements_linux::ipsec::Given;
+use elements_linux::ipsec::StaticDatabase;
 use lang::Span;
 use lang::args::quote;
 use std::collections::BTreeSet;
@@ -19,20 +19,20 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut [Section], fo
     let mut seen = BTreeSet::new();
     let has_routers = top.has("router");
     for fields in top.table_or_tables(r, "ipsec", "[ipsec]") {
-        let place = fields.span;
+        let span = fields.span;
         let (router, value) = section(r, fields, folder);
         if !has_routers {
             let wrong = "[ipsec] is for a router, and this file has none".to_owned();
             let help = "add [[router]] with a name and a graph";
-            r.wrong("ipsec-router", place, wrong, help);
+            r.wrong("ipsec-router", span, wrong, help);
             continue;
         }
-        let Some(router) = find(r, router, place, routers) else {
+        let Some(router) = find(r, router, span, routers) else {
             continue;
         };
         if !seen.insert(router.name.clone()) {
             let wrong = format!("router `{}` has two sections of IPsec", router.name);
-            r.wrong("ipsec-twice", place, wrong, "write all into one of them");
+            r.wrong("ipsec-twice", span, wrong, "write all into one of them");
             continue;
         }
         let source = &mut router.source;
@@ -45,14 +45,14 @@ pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut [Section], fo
                 router.name
             );
             let help = "leave it out of `definitions`: this section defines it";
-            r.wrong("ipsec-definition", place, wrong, help);
+            r.wrong("ipsec-definition", span, wrong, help);
         } else if uses == [false; 2] && !source.text.is_empty() {
             let wrong = format!(
                 "the graph of router `{}` has no IPsecTable that takes this",
                 router.name
             );
             let help = "write `ipsec :: IPsecTable($IPSEC);` in it, as conf/ipsec-linux.click does";
-            r.wrong("ipsec-graph", place, wrong, help);
+            r.wrong("ipsec-graph", span, wrong, help);
         } else {
             source.definitions.push((VARIABLE.to_owned(), value));
         }
@@ -93,11 +93,11 @@ fn find<'s>(
 
 /// Parses a section. Returns the router's name, and the configuration of its IPsecTable.
 fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, String) {
-    let place = fields.span;
+    let span = fields.span;
     let before = r.mistakes.len();
     let router = fields.word(r, "router");
     let kernel = fields.value::<bool>(r, "kernel");
-    let mut given = Given::default();
+    let mut given = StaticDatabase::default();
     let mut lines = Vec::new();
     for association in fields.tables(r, "sa", "[[ipsec.sa]]") {
         lines.extend(line(r, association, folder, sa, &mut given));
@@ -108,19 +108,19 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
     let (has_sa, has_policy) = (fields.has("sa"), fields.has("policy"));
     fields.end(r);
     let is_kernels = kernel.is_some_and(|(is, _)| is);
-    if let Some((_, place)) = kernel.filter(|(is, _)| *is && (has_sa || has_policy)) {
+    if let Some((_, span)) = kernel.filter(|(is, _)| *is && (has_sa || has_policy)) {
         let wrong = "both the kernel and this file define which packets are protected".to_owned();
         let help = "leave `kernel` out, or [[ipsec.sa]] and [[ipsec.policy]]";
-        r.wrong("ipsec-kernel", place, wrong, help);
+        r.wrong("ipsec-kernel", span, wrong, help);
     }
     if !is_kernels && !has_policy {
         let wrong = "[ipsec] has no policies, so no packet would leave".to_owned();
         let help = "write kernel = true to use Linux's policies, or [[ipsec.policy]] for each kind of packets";
-        r.wrong("ipsec-policy", place, wrong, help);
+        r.wrong("ipsec-policy", span, wrong, help);
     }
     // If there are errors, the missing association may be an erroneous one.
     let numbers = match r.mistakes.len() == before {
-        true => given.unprotected(),
+        true => given.missing_reqids(),
         false => Vec::new(),
     };
     for number in numbers {
@@ -130,7 +130,7 @@ fn section(r: &mut Reader, mut fields: Fields, folder: &Path) -> (Option<Word>, 
         let help = "packets of the policy would be dropped: add [[ipsec.sa]] with direction = \"out\", or correct the \
             number";
         let mistake = lang::Diagnostic::warning("ipsec-protect", wrong);
-        r.mistakes.push(mistake.at(place).help(help));
+        r.mistakes.push(mistake.at(span).help(help));
     }
     let value = match is_kernels {
         true => "KERNEL true".to_owned(),
@@ -153,9 +153,9 @@ fn line(
     fields: Fields,
     folder: &Path,
     read: fn(&mut Words<'_, '_>),
-    given: &mut Given,
+    given: &mut StaticDatabase,
 ) -> Option<String> {
-    let place = fields.span;
+    let span = fields.span;
     let before = r.mistakes.len();
     let mut words = Words {
         r,
@@ -175,7 +175,7 @@ fn line(
         Ok(()) => Some(words.iter().map(|w| quote(w)).collect::<Vec<_>>().join(" ")),
         Err(wrong) => {
             let help = "`ashlar doc IPsecTable` has all words, docs/ipsec.md all fields";
-            r.wrong("ipsec-line", place, wrong, help);
+            r.wrong("ipsec-line", span, wrong, help);
             None
         }
     }
@@ -211,7 +211,7 @@ impl Words<'_, '_> {
         if !self.fields.has(key) {
             return;
         }
-        let place = self.fields.span;
+        let span = self.fields.span;
         let before = self.r.mistakes.len();
         let both = self.fields.words_or_numbers(self.r, key);
         if both.len() == 2 {
@@ -219,8 +219,8 @@ impl Words<'_, '_> {
             self.words.extend(both.into_iter().map(|word| word.text));
         } else if self.r.mistakes.len() == before {
             let wrong = format!("`{key}` must name two, not {}", both.len());
-            let place = both.first().map_or(place, |word| word.span);
-            self.r.wrong("file-value", place, wrong, help);
+            let span = both.first().map_or(span, |word| word.span);
+            self.r.wrong("file-value", span, wrong, help);
         }
     }
 
@@ -294,21 +294,21 @@ fn policy(line: &mut Words<'_, '_>) {
     }
     let protects = line.fields.has("protect");
     line.optional("protect", "protect");
-    let place = line.fields.span;
+    let span = line.fields.span;
     let action = line.fields.word(line.r, "action");
     let help =
         "write protect = 1, the `reqid` of associations; or action = \"bypass\" or \"discard\"";
     match action {
         None if !protects => {
             let wrong = "[[ipsec.policy]] has no action for its packets".to_owned();
-            line.r.wrong("file-missing", place, wrong, help);
+            line.r.wrong("file-missing", span, wrong, help);
         }
         None => {}
         Some(word) if !protects && ["bypass", "discard"].contains(&&*word.text) => {
             line.words.push(word.text);
         }
         Some(word) if protects => {
-            let wrong = "`protect` and `action` say different things".to_owned();
+            let wrong = "`protect` contradicts `action`".to_owned();
             line.r.wrong("file-value", word.span, wrong, help);
         }
         Some(word) => {

@@ -37,7 +37,7 @@ impl Isolation {
 }
 
 /// Range of an isolated router's memory limit in MiB, and the default.
-const MEMORY: RangeInclusive<u32> = 64..=1 << 20;
+const MEMORY_MIB: RangeInclusive<u32> = 64..=1 << 20;
 const MEMORY_USUAL: u32 = 1024;
 
 /// Kind of a router's isolation.
@@ -141,13 +141,17 @@ fn process(
         let help = "name another user; `useradd --system` makes one";
         r.wrong("router-isolation", user.span, wrong, help);
     }
-    if let Some((_, span)) = memory.filter(|(mib, _)| !MEMORY.contains(mib)) {
-        let wrong = "there is no such bound of memory".to_owned();
-        let help = format!("write MiB, from {} to {}", MEMORY.start(), MEMORY.end());
+    if let Some((_, span)) = memory.filter(|(mib, _)| !MEMORY_MIB.contains(mib)) {
+        let wrong = "`memory` is out of range".to_owned();
+        let help = format!(
+            "write MiB, from {} to {}",
+            MEMORY_MIB.start(),
+            MEMORY_MIB.end()
+        );
         r.wrong("router-isolation", span, wrong, &help);
     }
     if let Some((_, span)) = workers.filter(|(n, _)| !(1..=64).contains(n)) {
-        let wrong = "there is no such number of workers".to_owned();
+        let wrong = "`workers` is out of range".to_owned();
         r.wrong(
             "router-isolation",
             span,

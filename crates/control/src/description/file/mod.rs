@@ -1,20 +1,20 @@
-//! TOML files, for everything that is more than one graph. They describe the routers of a process (`[[router]]`,
-//! `[[group]]`, `[[port]]`, `[[link]]`, `[ipsec]`; a balancer is one of them: `[balancer]`, `[[backend]]`), or the
-//! servers of a cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
+//! TOML files, which describe more than one graph. They describe the routers of a process (`[[router]]`, `[[group]]`,
+//! `[[port]]`, `[[link]]`, `[ipsec]`; a balancer is one of them: `[balancer]`, `[[backend]]`), or the servers of a
+//! cluster (`[cluster]`, `[[server]]`, `[[link]]`, `[[route]]`).
 //!
-//! All mistakes are found at once, each with its place, a description and a remedy.
+//! All errors are reported together, each with its position, a description and a remedy.
 
-mod again;
 mod ipsec;
 mod isolation;
 mod ports;
+mod reread;
 mod routers;
 
 use crate::description::balancer;
 use crate::description::cluster::{self, Description};
 use crate::description::reader::{Fields, Reader};
 use crate::description::source::Source;
-use ::ports::joint::Together;
+use ::ports::shared_port::SharingSpec;
 pub use isolation::{GATE, Isolation};
 use lang::{Diagnostic, SourceMap};
 pub use routers::{Section, twice_used};
@@ -56,7 +56,7 @@ pub struct Parsed {
     /// Valid routers of the process. Routers that own shared ports come first.
     pub routers: Vec<Section>,
     /// Shared ports and links.
-    pub together: Together,
+    pub sharing: SharingSpec,
     /// The balancer, which is one of the routers; `None` if there is none, or an error.
     pub balancer: Option<balancer::Description>,
     /// The cluster; `None` if there is none, or an error.
@@ -115,12 +115,12 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
                 let (mut reader, mut routers) = routers::read(reader, top, folder, only);
                 let balancer = routers::read_balancer(&mut reader, top, &mut routers);
                 ipsec::read(&mut reader, top, &mut routers, folder);
-                let together = ports::read(&mut reader, top, &mut routers);
-                routers::make_gates(&mut reader, &mut routers, &together);
+                let sharing = ports::read(&mut reader, top, &mut routers);
+                routers::make_gates(&mut reader, &mut routers, &sharing);
                 Sections {
                     reader,
                     routers,
-                    together,
+                    sharing,
                     balancer,
                     cluster: None,
                 }
@@ -133,7 +133,7 @@ pub(crate) fn parse_for(name: &str, text: &str, folder: &Path, only: Option<&str
                 }
             }
             (false, false) => {
-                let wrong = "this file describes nothing".to_owned();
+                let wrong = "this file describes no routers and no cluster".to_owned();
                 let help = "add [[router]] with a name and a graph for each router of a process, or [balancer], or \
                     [cluster]";
                 let mut reader = reader;
@@ -159,7 +159,7 @@ pub fn parse_cluster(name: &str, text: &str) -> Parsed {
 struct Sections {
     reader: Reader,
     routers: Vec<Section>,
-    together: Together,
+    sharing: SharingSpec,
     balancer: Option<balancer::Description>,
     cluster: Option<Description>,
 }
@@ -169,7 +169,7 @@ impl Sections {
         Sections {
             reader,
             routers: Vec::new(),
-            together: Together::default(),
+            sharing: SharingSpec::default(),
             balancer: None,
             cluster: None,
         }
@@ -181,12 +181,12 @@ fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Se
     let file = map.add(name, text);
     let mut reader = Reader::new(file);
     let document = reader.document(text);
-    let place = reader.span(0..0);
-    let mut top = Fields::new("the file", place, &document);
+    let span = reader.span(0..0);
+    let mut top = Fields::new("the file", span, &document);
     let Sections {
         mut reader,
         routers,
-        together,
+        sharing,
         balancer,
         cluster,
     } = sections(reader, &mut top);
@@ -197,7 +197,7 @@ fn read(name: &str, text: &str, sections: impl FnOnce(Reader, &mut Fields) -> Se
     Parsed {
         map,
         routers,
-        together,
+        sharing,
         balancer: balancer.filter(|_| good),
         description: cluster.filter(|_| good),
         diagnostics,

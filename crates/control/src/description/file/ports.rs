@@ -4,7 +4,7 @@ use super::routers::{Section, is_name};
 use crate::description::reader::{Fields, Reader, Word};
 use crate::description::source::Source;
 use lang::Span;
-use ports::joint::{By, Kind, LinkOf, PortOf, SHARES, ShareOf, Together, Tunnel};
+use ports::shared_port::{Kind, LinkOf, PortOf, SHARES, Selector, ShareOf, SharingSpec, Tunnel};
 use router::worker::share::{AHEAD, IN_LINE, Share};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,29 +12,29 @@ use wire::EtherAddr;
 use wire::vlan::Tag;
 
 /// Default queue length of a shared port, in packets.
-const QUEUE: usize = 512;
+const QUEUE_PACKETS: usize = 512;
 const QUEUE_MAX: usize = 1 << 16;
 /// Number of MPLS labels, and number of VXLAN network identifiers.
-const LABELS: u32 = 1 << 20;
+const LABEL_COUNT: u32 = 1 << 20;
 const NETWORKS: u32 = 1 << 24;
 
 /// Parses the sections of shared ports. Inserts the routers that own the ports before all others.
-pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>) -> Together {
+pub(super) fn read(r: &mut Reader, top: &mut Fields, routers: &mut Vec<Section>) -> SharingSpec {
     let mut names = Names::of(routers);
-    let mut together = Together::default();
+    let mut sharing = SharingSpec::default();
     let mut own = Vec::new();
     for fields in top.tables(r, "port", "[[port]]") {
         if let Some((of, section)) = port(r, fields, &mut names) {
-            together.ports.push(of);
+            sharing.ports.push(of);
             own.push(section);
         }
     }
     names.ports.clone_from(&names.others);
     for fields in top.tables(r, "link", "[[link]]") {
-        together.links.extend(link(r, fields, &mut names));
+        sharing.links.extend(link(r, fields, &mut names));
     }
     routers.splice(0..0, own);
-    together
+    sharing
 }
 
 /// Names already in use.
@@ -89,7 +89,7 @@ impl Names {
 }
 
 fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf, Section)> {
-    let place = fields.span;
+    let span = fields.span;
     let help = "write name = \"...\": routers name their shares by it";
     let name = fields.needed(r, "name", help);
     let device = fields.word(r, "device");
@@ -105,8 +105,8 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
         Some("inline") => IN_LINE,
         Some(other) => {
             let wrong = format!("there is no scheme `{other}`");
-            let help = "write \"queues\": routers get their shares however much comes for others; or \"inline\": \
-                        packets are worked on in the order in which they come";
+            let help = "write \"queues\": each router gets its share, whatever the load of others; or \"inline\": \
+                        packets are processed in order of arrival";
             r.wrong("port-scheme", scheme.as_ref()?.span, wrong, help);
             AHEAD
         }
@@ -133,7 +133,7 @@ fn port(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<(PortOf
         },
         isolation: None,
         machine: None,
-        place,
+        place: span,
     };
     let of = PortOf {
         name,
@@ -163,7 +163,7 @@ fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> 
     let rate = fields.value::<u32>(r, "rate");
     let queue = fields.value::<usize>(r, "queue");
     fields.end(r);
-    if let Some((_, span)) = label.filter(|(label, _)| *label >= LABELS) {
+    if let Some((_, span)) = label.filter(|(label, _)| *label >= LABEL_COUNT) {
         let help = "write a number below 1048576";
         r.wrong(
             "port-share",
@@ -195,9 +195,9 @@ fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> 
             help,
         );
     }
-    let mut by: Vec<By> = Vec::new();
-    by.extend(mac.map(|(address, _)| By::Mac(address.0)));
-    by.extend(label.map(|(label, _)| By::Label(label)));
+    let mut by: Vec<Selector> = Vec::new();
+    by.extend(mac.map(|(address, _)| Selector::Mac(address.0)));
+    by.extend(label.map(|(label, _)| Selector::Label(label)));
     match &tunnel {
         Some(kind) => by.extend(tunnel_of(r, kind, to.map(|t| t.0), key)),
         None => {
@@ -213,7 +213,7 @@ fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> 
         }
     }
     if by.is_empty() {
-        by.push(By::Rest);
+        by.push(Selector::Remaining);
     }
     let router = names.router(r, router?)?;
     for what in std::iter::once(format!("router {router}"))
@@ -240,7 +240,7 @@ fn share(r: &mut Reader, mut fields: Fields, names: &Names, seen: &mut Seen) -> 
         by,
         broadcast: broadcast.is_none_or(|(wants, _)| wants),
         rate: rate.map(|(rate, _)| rate),
-        queue: queue.map_or(QUEUE, |(n, _)| n.clamp(1, QUEUE_MAX)),
+        queue: queue.map_or(QUEUE_PACKETS, |(n, _)| n.clamp(1, QUEUE_MAX)),
     })
 }
 
@@ -278,7 +278,7 @@ fn tunnel_of(
     kind: &Word,
     to: Option<IpAddr>,
     key: Option<(u32, Span)>,
-) -> Option<By> {
+) -> Option<Selector> {
     let wrong = match (&*kind.text, key) {
         ("gre", _) => None,
         ("ipip", Some((_, span))) => Some((span, "IP in IP has no key", "leave `key` out")),
@@ -305,7 +305,7 @@ fn tunnel_of(
         _ => Kind::Vxlan,
     };
     let key = key.map(|(key, _)| key);
-    Some(By::Tunnel(Tunnel { kind, to, key }))
+    Some(Selector::Tunnel(Tunnel { kind, to, key }))
 }
 
 fn link(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<LinkOf> {
@@ -342,6 +342,6 @@ fn link(r: &mut Reader, mut fields: Fields, names: &mut Names) -> Option<LinkOf>
     Some(LinkOf {
         name: names.add(r, name?)?,
         routers: ends.try_into().ok()?,
-        queue: queue.map_or(QUEUE, |(n, _)| n.clamp(1, QUEUE_MAX)),
+        queue: queue.map_or(QUEUE_PACKETS, |(n, _)| n.clamp(1, QUEUE_MAX)),
     })
 }

@@ -9,7 +9,7 @@ use engine::plan::Plan;
 use lang::args::quote;
 use lang::{Diagnostic, Span};
 use ports::Directory;
-use ports::joint::Together;
+use ports::shared_port::SharingSpec;
 use router::worker::share::{Group, PRIORITIES, Share};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -36,15 +36,15 @@ pub struct Section {
 }
 
 impl Section {
-    /// Network namespace of the router; `usual` is the default in the process. An isolated router has no namespace in
-    /// common.
+    /// Network namespace of the router; `usual` is the default in the process. An isolated router does not use the
+    /// default.
     pub fn netns_in(&self, usual: Option<&str>) -> Option<String> {
         let usual = usual.filter(|_| self.isolation.is_none());
         self.netns.as_deref().or(usual).map(str::to_owned)
     }
 }
 
-/// Maximum number of tickets of a router. Thus this many routers can share a worker evenly.
+/// Maximum number of tickets of a router. So up to this many routers can share a worker evenly.
 const TICKETS_MAX: u32 = 1_000_000;
 
 /// Parses the sections of routers. Paths of graphs are relative to `folder`. If `only` is given, other graphs are not
@@ -115,14 +115,14 @@ pub(super) fn read_balancer(
     if !top.has("balancer") && !top.has("backend") {
         return None;
     }
-    let place = top.span;
+    let span = top.span;
     let description = balancer::file::read(r, top)?;
     if routers.iter().any(|router| router.name == description.name) {
         let wrong = format!(
             "a router and the balancer are called `{}`",
             description.name
         );
-        r.wrong("router-twice", place, wrong, "give each a name of its own");
+        r.wrong("router-twice", span, wrong, "give each a name of its own");
         return None;
     }
     routers.push(Section {
@@ -136,7 +136,7 @@ pub(super) fn read_balancer(
         share: Share::default(),
         isolation: None,
         machine: None,
-        place,
+        place: span,
     });
     Some(description)
 }
@@ -200,7 +200,7 @@ fn section(
         found
     });
     if let Some((_, place)) = priority.filter(|(n, _)| *n >= PRIORITIES) {
-        let wrong = "there is no such priority".to_owned();
+        let wrong = "`priority` is out of range".to_owned();
         let help = "write a number from 0 to 7; a router with a greater one goes first";
         r.wrong("router-priority", place, wrong, help);
     }
@@ -244,15 +244,15 @@ fn section(
 
 /// Writes the graphs of virtual machines' gates. They connect shared ports and links with the machine's devices of the
 /// same names.
-pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], together: &Together) {
+pub(super) fn make_gates(r: &mut Reader, routers: &mut [Section], sharing: &SharingSpec) {
     for router in routers {
         let Some(sockets) = &router.machine else {
             continue;
         };
         let name = &router.name;
-        let shared = together.ports.iter();
+        let shared = sharing.ports.iter();
         let shared = shared.filter(|port| port.shares.iter().any(|share| share.router == *name));
-        let links = together.links.iter();
+        let links = sharing.links.iter();
         let links = links.filter(|link| link.routers.contains(name));
         let ports = shared
             .map(|port| &port.name)
@@ -311,18 +311,18 @@ fn groups(r: &mut Reader, top: &mut Fields) -> BTreeMap<String, Group> {
 }
 
 /// Optional limit for a router in the common process. Errors are recorded.
-fn bound(r: &mut Reader, most: Option<(u32, Span)>, is_shared: bool) -> Option<u32> {
-    let (most, place) = most?;
+fn bound(r: &mut Reader, limit: Option<(u32, Span)>, is_shared: bool) -> Option<u32> {
+    let (limit, place) = limit?;
     if !is_shared {
         let wrong = "this is for a router that shares the process".to_owned();
         let help = "leave it out: `memory` bounds a router that is a process of its own, and its machine a virtual one";
         r.wrong("router-bound", place, wrong, help);
-    } else if most == 0 {
-        let wrong = "there is no bound of 0".to_owned();
-        let help = "write a greater number, or leave it out: then there is no bound";
+    } else if limit == 0 {
+        let wrong = "a limit cannot be 0".to_owned();
+        let help = "write a greater number, or leave the field out for no limit";
         r.wrong("router-bound", place, wrong, help);
     }
-    Some(most)
+    Some(limit)
 }
 
 /// Optional number of tickets; 1 by default. Errors are recorded.
@@ -352,7 +352,7 @@ pub(super) fn is_name(r: &mut Reader, name: &Word) -> bool {
         .starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     if name.text.ends_with(GATE) {
         let wrong = format!("`{}` is the gate of an isolated router", name.text);
-        let help = "choose another end for the name";
+        let help = "choose a name with another suffix";
         r.wrong("router-name", name.span, wrong, help);
         return false;
     }

@@ -101,10 +101,10 @@ definitions = { "a-b" = "x", C = true }
             folder.0.join("a.click").display()
         ),
         "8: there is no share 0",
-        "9: there is no bound of 0",
+        "9: a limit cannot be 0",
         "11: `a b` is no name of a router, port or link",
         "12: `graph` must be a text, not integer",
-        "13: there is no such priority",
+        "13: `priority` is out of range",
         "14: `netns` is empty",
         "15: [[router]] has no `graph`",
         "15: [[router]] has no `name`",
@@ -145,10 +145,10 @@ fn a_graph_is_a_regular_file() {
 }
 
 #[test]
-fn a_file_describes_one_kind_of_thing() {
+fn file_describes_either_routers_or_a_cluster() {
     let folder = Folder::new("kinds");
     let of = |text: &str| mistakes(&parse("x.toml", text, &folder.0));
-    assert_eq!(of(""), ["1: this file describes nothing"]);
+    assert_eq!(of(""), ["1: this file describes no routers and no cluster"]);
     let both = "[[router]]\nname = \"a\"\ngraph = \"a.click\"\n[cluster]\nname = \"b\"\n";
     assert_eq!(
         of(both),
@@ -177,7 +177,7 @@ fn with_routers(test: &str, text: &str) -> Parsed {
 
 #[test]
 fn ports_are_shared_and_routers_linked() {
-    use ::ports::joint::{By, Kind, Tunnel};
+    use ::ports::shared_port::{Kind, Selector, Tunnel};
     let text = r#"
         [[port]]
         name = "wan"
@@ -216,13 +216,16 @@ fn ports_are_shared_and_routers_linked() {
         wan.source.text
     );
     assert!(wan.share.priority > parsed.routers[1].share.priority);
-    let of = &parsed.together.ports[0];
+    let of = &parsed.sharing.ports[0];
     let [red, blue] = &*of.shares else {
         panic!("two shares")
     };
     let vlan: Vec<String> = red.vlan.iter().map(ToString::to_string).collect();
     assert_eq!((&*of.device, &*vlan.join(" ")), ("0000:01:00.0", "s100 7"));
-    assert_eq!(red.by, [By::Mac([2, 0, 0, 0, 0, 7]), By::Label(77)]);
+    assert_eq!(
+        red.by,
+        [Selector::Mac([2, 0, 0, 0, 0, 7]), Selector::Label(77)]
+    );
     assert_eq!(
         (red.rate, red.queue, red.tickets, red.broadcast),
         (Some(1000), 32, 3, true)
@@ -234,9 +237,9 @@ fn ports_are_shared_and_routers_linked() {
     };
     assert_eq!(
         (&*blue.by, blue.broadcast),
-        (&[By::Tunnel(tunnel)][..], false)
+        (&[Selector::Tunnel(tunnel)][..], false)
     );
-    assert_eq!(parsed.together.links[0].routers, ["red", "blue"]);
+    assert_eq!(parsed.sharing.links[0].routers, ["red", "blue"]);
 }
 
 #[test]
@@ -468,7 +471,7 @@ fn all_mistakes_of_ipsec_are_told_at_once() {
         (
             "protect = 1",
             "protect = 1\naction = \"bypass\"",
-            "`protect` and `action` say different things",
+            "`protect` contradicts `action`",
         ),
         (
             "[ipsec]",

@@ -1,4 +1,4 @@
-//! Memory that routers took which are gone, or that was needed to start them.
+//! Return of free memory to the system, after routers were removed or started.
 
 mod sys;
 
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Flag: the allocator may hold free memory.
 #[derive(Default)]
-pub(crate) struct Spare(AtomicBool);
+pub(crate) struct FreeMemoryFlag(AtomicBool);
 
-impl Spare {
+impl FreeMemoryFlag {
     /// Records that a large amount of memory was freed.
-    pub(crate) fn note(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 

@@ -2,13 +2,13 @@
 //!
 //! The manager holds the queues of TAP interfaces while the process is replaced or killed: as long as one descriptor of
 //! a TAP's queue is open, the kernel and its daemons see no loss of carrier. `ashlar keep` speaks the same protocol
-//! where no systemd runs. Without either, all of this does nothing.
+//! where no systemd runs. Without either, these functions have no effect.
 
-mod last;
+mod last_configuration;
 mod sys;
 
-pub(crate) use last::reloaded;
-pub use last::{keep_configuration, last_configuration, runs_the_last};
+pub(crate) use last_configuration::reloaded;
+pub use last_configuration::{keep_configuration, last_configuration, runs_the_last};
 use sync::Lock;
 
 use ports::Tap;
@@ -23,7 +23,7 @@ use tracing::warn;
 pub type Inherited = BTreeMap<String, Vec<OwnedFd>>;
 
 /// Name of the descriptors that count starts, until the router forwards packets. No interface has such a name.
-const STARTS: &str = "/start";
+const START_MARK: &str = "/start";
 /// Number of consecutive failed starts after which the stored TAP queues are closed. Daemons then see a lost carrier,
 /// and no longer send packets in vain.
 const STARTS_MAX: usize = 3;
@@ -31,23 +31,23 @@ const STARTS_MAX: usize = 3;
 /// File descriptors stored for this process. They are returned once; afterwards, or after too many failed starts, there
 /// are none.
 pub fn inherited() -> Inherited {
-    let before = KEPT.lock().take();
+    let before = NOT_RETURNED.lock().take();
     let mut kept = before.unwrap_or_else(take);
-    let starts = kept.remove(STARTS).unwrap_or_default();
+    let starts = kept.remove(START_MARK).unwrap_or_default();
     if starts.len() < STARTS_MAX {
         note_start();
     } else if !kept.is_empty() {
         warn!(
             "{STARTS_MAX} starts have come to nothing: TAP interfaces have no carrier until one does not"
         );
-        kept.keys().for_each(|name| forget(name));
+        kept.keys().for_each(|name| remove_stored(name));
         kept.clear();
     }
     kept
 }
 
 /// Stored descriptors not yet returned.
-static KEPT: Lock<Option<Inherited>> = Lock::new(None);
+static NOT_RETURNED: Lock<Option<Inherited>> = Lock::new(None);
 
 /// All stored descriptors; they are returned once.
 fn take() -> Inherited {
@@ -65,7 +65,7 @@ fn take() -> Inherited {
 fn note_start() {
     // systemd stores only one of two descriptors that refer to the same file.
     let done = UnixDatagram::unbound().and_then(|mark| {
-        let what = [NotifyState::FdStore, NotifyState::FdName(STARTS)];
+        let what = [NotifyState::FdStore, NotifyState::FdName(START_MARK)];
         sd_notify::notify_with_fds(&what, &[mark.as_fd()])
     });
     if let Err(e) = done {
@@ -75,35 +75,38 @@ fn note_start() {
 
 /// Reports that the router forwards packets.
 pub(crate) fn ready() {
-    tell(&[NotifyState::Ready, NotifyState::Status(&last::status())]);
-    forget(STARTS);
+    notify(&[
+        NotifyState::Ready,
+        NotifyState::Status(&last_configuration::status()),
+    ]);
+    remove_stored(START_MARK);
 }
 
-/// Interval at which the service manager expects [`alive`]; `None` without a watchdog.
+/// Interval at which the service manager expects [`notify_watchdog`]; `None` without a watchdog.
 pub(crate) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled().map(|limit| limit / 3)
 }
 
 /// Reports that the router is alive.
-pub(crate) fn alive() {
-    tell(&[NotifyState::Watchdog]);
+pub(crate) fn notify_watchdog() {
+    notify(&[NotifyState::Watchdog]);
 }
 
 /// Reports that the router is stopping.
 pub(crate) fn stopping() {
-    tell(&[NotifyState::Stopping]);
+    notify(&[NotifyState::Stopping]);
 }
 
 /// Reports that the configuration is being replaced; [`ready`] ends this.
 pub(crate) fn reloading() {
     let now = NotifyState::monotonic_usec_now();
     let states = std::iter::once(NotifyState::Reloading).chain(now);
-    tell(&states.collect::<Vec<_>>());
+    notify(&states.collect::<Vec<_>>());
 }
 
 /// Stores the queues of a TAP interface under this name, and removes others with the name.
-pub(crate) fn keep(tap: &Tap, name: &str) {
-    forget(name);
+pub(crate) fn store_tap(tap: &Tap, name: &str) {
+    remove_stored(name);
     let queues: Vec<_> = tap.queues().collect();
     let what = [NotifyState::FdStore, NotifyState::FdName(name)];
     if let Err(e) = sd_notify::notify_with_fds(&what, &queues) {
@@ -115,11 +118,11 @@ pub(crate) fn keep(tap: &Tap, name: &str) {
 }
 
 /// Removes all descriptors with this name from the store.
-pub(crate) fn forget(name: &str) {
-    tell(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
+pub(crate) fn remove_stored(name: &str) {
+    notify(&[NotifyState::FdStoreRemove, NotifyState::FdName(name)]);
 }
 
-fn tell(states: &[NotifyState]) {
+fn notify(states: &[NotifyState]) {
     if let Err(e) = sd_notify::notify(states) {
         warn!("cannot tell the service manager: {e}");
     }

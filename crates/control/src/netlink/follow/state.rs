@@ -1,4 +1,4 @@
-//! State of the kernel as known here, and its changes by messages.
+//! Known state of the kernel, and its changes by messages.
 
 use super::super::collector::Collector;
 use super::super::counts::Counts;
@@ -33,15 +33,15 @@ pub(super) struct State {
     /// True if the mirror's labels are complete, except for pending changes.
     knows_labels: bool,
     /// Size of the kernel's smaller neighbour table (IPv4 or IPv6), in entries; `None` if unknown.
-    pub(super) places: Option<u32>,
+    pub(super) neighbours_max: Option<u32>,
     /// Types of unreadable messages that were logged, so that each is logged once.
-    unread: HashSet<u16>,
+    unreadable_types: HashSet<u16>,
     /// True if a full table was logged, so that it is logged once.
-    full: bool,
+    full_logged: bool,
     /// Number of routes beyond the bound, and true if this was logged.
     left_out: (u64, bool),
     /// Names of counters of ignored properties that were logged, each once.
-    said: HashSet<&'static str>,
+    logged_properties: HashSet<&'static str>,
     /// Interfaces on which forwarding is disabled, with their address family.
     not_forwarding: HashSet<(u8, u32)>,
 }
@@ -64,11 +64,11 @@ impl State {
             rules: Rules::default(),
             has_mpls: false,
             knows_labels: false,
-            places: None,
-            unread: HashSet::new(),
-            full: false,
+            neighbours_max: None,
+            unreadable_types: HashSet::new(),
+            full_logged: false,
             left_out: (0, false),
-            said: HashSet::new(),
+            logged_properties: HashSet::new(),
             not_forwarding: HashSet::new(),
         }
     }
@@ -82,7 +82,7 @@ impl State {
         }
     }
 
-    /// Notes that everything is known.
+    /// Records that the complete state is known.
     pub(super) fn synced(&self) {
         self.counts.synced.set(1);
         if let Some(collector) = &self.collector {
@@ -92,11 +92,11 @@ impl State {
 
     /// Applies a changed limit of routes.
     pub(super) fn follow_bound(&mut self) {
-        self.model.set_burst_limit(self.bound.get());
+        self.model.set_object_limit(self.bound.get());
     }
 
     /// Processes a message. Returns true if it could be parsed.
-    pub(super) fn take(&mut self, message: &Message<'_>) -> bool {
+    pub(super) fn process(&mut self, message: &Message<'_>) -> bool {
         self.counts.messages.add(1);
         let event = match message.event() {
             Ok(event) => event,
@@ -108,11 +108,11 @@ impl State {
                     .route(Source::Kernel, message.flags, change, &route);
             }
             Event::Neighbour(change, neighbour) => {
-                self.neighbours.take(&self.links, change, &neighbour);
+                self.neighbours.process(&self.links, change, &neighbour);
             }
             Event::NeighbourTable(table) => {
-                let places = [self.places, table.room];
-                self.places = places.into_iter().flatten().min();
+                let places = [self.neighbours_max, table.entries_max];
+                self.neighbours_max = places.into_iter().flatten().min();
             }
             Event::Nexthop(change, nexthop) => {
                 self.model.nexthop(Source::Kernel, change, &nexthop);
@@ -124,7 +124,7 @@ impl State {
                 self.name(&link);
                 let number = |links: &Links| links.interface(link.index).map(|i| i.number());
                 let had = number(&self.links);
-                match self.links.take(change, &link) {
+                match self.links.process(change, &link) {
                     Some(None) => self.link_gone(link.index),
                     Some(state) => self.model.link(link.index, state),
                     None => {}
@@ -133,7 +133,7 @@ impl State {
                     self.neighbours.tell_all(&self.links, link.index);
                 }
             }
-            Event::Rule(_, rule) if message.flags & NLM_F_MULTI != 0 => self.rules.tell(&rule),
+            Event::Rule(_, rule) if message.flags & NLM_F_MULTI != 0 => self.rules.process(&rule),
             Event::Rule(..) => self.rules.stale = true,
             Event::Netconf(change, netconf) => self.set(change, &netconf),
             Event::Done(_) | Event::Error(_) | Event::Other => {}
@@ -141,7 +141,7 @@ impl State {
         true
     }
 
-    /// Makes an interface for a link of which there is none, if routes by all links are wanted.
+    /// Creates an interface for a link without one, if a collector needs routes over all links.
     fn name(&mut self, link: &Link<'_>) {
         let Some(name) = std::str::from_utf8(link.name)
             .ok()
@@ -184,10 +184,10 @@ impl State {
         }
     }
 
-    /// Counts a message that could not be parsed. Returns false.
+    /// Counts a message that could not be parsed, and schedules a dump. Returns false.
     pub(super) fn leave_out(&mut self, kind: u16, why: BadHeader) -> bool {
         self.counts.bad_messages.add(1);
-        if self.unread.insert(kind) {
+        if self.unreadable_types.insert(kind) {
             warn!(
                 kind,
                 "a message of the kernel cannot be read ({why}); it and others of its type are left out"
@@ -197,7 +197,7 @@ impl State {
     }
 
     pub(super) fn link_gone(&mut self, index: u32) {
-        self.neighbours.forget(index);
+        self.neighbours.remove_link(index);
         self.model.link(index, None);
     }
 
@@ -226,21 +226,23 @@ impl State {
             }
         };
         match flushed {
-            Ok(_) => self.full = false,
+            Ok(_) => self.full_logged = false,
             Err(_) => {
                 self.counts.full.add(1);
-                if !std::mem::replace(&mut self.full, true) {
-                    warn!("a table of routes is full: the rest of the routes is not forwarded by");
+                if !std::mem::replace(&mut self.full_logged, true) {
+                    warn!(
+                        "a table of routes is full: packets are forwarded by the routes in it only"
+                    );
                 }
             }
         }
         self.count();
-        self.say_left_out();
-        self.say_ignored();
+        self.log_left_out();
+        self.log_ignored();
     }
 
     /// Logs ignored properties of routes, once per kind.
-    fn say_ignored(&mut self) {
+    fn log_ignored(&mut self) {
         let counts = self.model.counts();
         let kinds = [
             (
@@ -263,14 +265,14 @@ impl State {
             ),
         ];
         for (count, seen, what, to_do) in kinds {
-            if seen > 0 && self.said.insert(count) {
+            if seen > 0 && self.logged_properties.insert(count) {
                 warn!(to_do, "{what} (`{count}` of `ashlar show netlink` counts)");
             }
         }
     }
 
     /// Logs that routes are left out; once until all fit again.
-    fn say_left_out(&mut self) {
+    fn log_left_out(&mut self) {
         let (before, said) = self.left_out;
         let now = self.model.counts().left_out;
         if now > before && !said {

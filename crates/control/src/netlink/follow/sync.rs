@@ -1,6 +1,6 @@
-//! Dumps: asking the kernel for everything, or for the parts in doubt.
+//! Dumps: requests to the kernel for its complete state, or for the parts that may be outdated.
 
-use super::super::model::{Doubt, Part, Source};
+use super::super::model::{Part, Source, StaleParts};
 use super::super::socket::is_loss;
 use super::{Follower, Sockets};
 use std::io;
@@ -13,17 +13,17 @@ use wire::netlink::{
 };
 
 /// Maximum number of prefixes pending for the mirror during a dump.
-const PENDING: usize = 8192;
+const PENDING_PREFIXES_MAX: usize = 8192;
 /// Maximum length in bytes of changes buffered during a dump. Beyond that, changes count as lost.
-const BACKLOG: usize = 64 << 20;
+const BACKLOG_BYTES: usize = 64 << 20;
 /// Maximum number of immediate repetitions of a dump that was disturbed by changes.
-const REPEATS: usize = 3;
+const IMMEDIATE_REPEATS_MAX: usize = 3;
 /// Delay before an IPv6 dump is repeated that changes have disturbed in all attempts.
-const RECHECK: Duration = Duration::from_secs(10);
+const RECHECK_DELAY: Duration = Duration::from_secs(10);
 /// Minimum delay after an incomplete dump.
-const REST_MIN: Duration = Duration::from_millis(200);
+const RETRY_DELAY_MIN: Duration = Duration::from_millis(200);
 /// Maximum delay after an incomplete dump.
-const REST_MAX: Duration = Duration::from_secs(5);
+const RETRY_DELAY_MAX: Duration = Duration::from_secs(5);
 
 impl Follower {
     /// Performs all due dumps.
@@ -35,12 +35,12 @@ impl Follower {
         let begun = Instant::now();
         let all = self.all_at.take_if(|at| *at <= begun).is_some();
         self.state.model.reconsider();
-        let mut doubt = self.state.model.doubt();
+        let mut doubt = self.state.model.stale_parts();
         if self.recheck_at.take_if(|at| *at <= begun).is_some() {
             doubt.routes6 = true;
         }
         if all {
-            doubt = Doubt::ALL;
+            doubt = StaleParts::ALL;
         }
         self.doubt_since = None;
         if !doubt.any() && !self.state.rules.stale {
@@ -49,8 +49,8 @@ impl Follower {
         debug!(all, ?doubt, "the kernel is asked");
         let asked = self.make_dumps(sockets, all, doubt, stop);
         let took = begun.elapsed();
-        self.took = took;
-        self.rest_until = Instant::now() + (4 * took).min(REST_MAX);
+        self.dump_duration = took;
+        self.next_dump_min = Instant::now() + (4 * took).min(RETRY_DELAY_MAX);
         let counts = &self.state.counts;
         counts.resyncs.add(doubt.any().into());
         counts.resync_us.set(took.as_micros() as usize);
@@ -59,7 +59,8 @@ impl Follower {
             // The dump took too long or is outdated: it is repeated after a delay.
             Err(e) if is_again(&e) => {
                 warn!("the kernel did not answer in full ({e}): it is asked again");
-                self.rest_until = Instant::now() + (4 * took).clamp(REST_MIN, REST_MAX);
+                self.next_dump_min =
+                    Instant::now() + (4 * took).clamp(RETRY_DELAY_MIN, RETRY_DELAY_MAX);
                 self.all_at = Some(begun);
                 return Ok(());
             }
@@ -84,7 +85,7 @@ impl Follower {
         &mut self,
         sockets: &mut Sockets,
         all: bool,
-        doubt: Doubt,
+        doubt: StaleParts,
         stop: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         if all {
@@ -99,9 +100,9 @@ impl Follower {
             }
             // Links and neighbours precede routes, which may take seconds. Meanwhile the kernel forwards packets
             // without a route here, and none waits for a neighbour.
-            self.state.places = None;
+            self.state.neighbours_max = None;
             self.dump(sockets, (RTM_GETNEIGHTBL, AF_UNSPEC), None, stop)?;
-            if let Some(places) = self.state.places {
+            if let Some(places) = self.state.neighbours_max {
                 self.limits.set_places(places);
             }
             self.state.neighbours.begin_sync();
@@ -141,25 +142,25 @@ impl Follower {
         &mut self,
         sockets: &mut Sockets,
         (kind, family): (u16, u8),
-        of: Option<Part>,
+        part: Option<Part>,
         stop: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         let mut again = false;
-        for _ in 0..REPEATS {
-            self.forget_heard();
-            sockets.requests.begin(kind, family)?;
+        for _ in 0..IMMEDIATE_REPEATS_MAX {
+            self.discard_processed();
+            sockets.requests.begin_dump(kind, family)?;
             let whole = loop {
                 // Unreadable messages are skipped, since a repeated dump would contain them again.
-                let take = &mut |message: &Message<'_>| _ = self.state.take(message);
-                let end = sockets.requests.part(take)?;
-                self.meanwhile(sockets, of, stop)?;
+                let take = &mut |message: &Message<'_>| _ = self.state.process(message);
+                let end = sockets.requests.read_part(take)?;
+                self.serve_during_dump(sockets, part, stop)?;
                 if let Some(whole) = end {
                     break whole;
                 }
             };
-            let disturbed = self.take_heard(of) > 0;
+            let disturbed = self.process_received(part) > 0;
             // The kernel's traversal of IPv6 routes may skip some during concurrent changes.
-            let doubtful = of == Some(Part::Routes6) && disturbed;
+            let doubtful = part == Some(Part::Routes6) && disturbed;
             if whole && !doubtful {
                 return Ok(());
             }
@@ -169,30 +170,30 @@ impl Follower {
             return Err(io::ErrorKind::ResourceBusy.into());
         }
         // Several dumps are unlikely to have missed the same route. A later dump makes sure.
-        self.recheck_at = Some(Instant::now() + RECHECK);
+        self.recheck_at = Some(Instant::now() + RECHECK_DELAY);
         Ok(())
     }
 
     /// Handles urgent work during a dump: buffers changes, and processes links, neighbours and the routing daemon's
     /// messages.
-    fn meanwhile(
+    fn serve_during_dump(
         &mut self,
         sockets: &mut Sockets,
-        of: Option<Part>,
+        part: Option<Part>,
         stop: &dyn Fn() -> bool,
     ) -> io::Result<()> {
         if stop() {
             return Err(io::ErrorKind::ConnectionAborted.into());
         }
-        if self.state.model.pending() >= PENDING {
+        if self.state.model.pending() >= PENDING_PREFIXES_MAX {
             self.state.flush();
         }
         self.hear_daemon();
-        if self.hear(&sockets.changes, BACKLOG)? {
-            self.lose("too many came while others were read");
-            self.forget_heard();
+        if self.receive(&sockets.changes, BACKLOG_BYTES)? {
+            self.mark_lost("too many came while others were read");
+            self.discard_processed();
         }
-        if of.is_some() {
+        if part.is_some() {
             self.serve_urgent();
             self.ask(sockets)?;
         }

@@ -41,7 +41,7 @@ fn follower() -> Follower {
 }
 
 fn heard(follower: &mut Follower, messages: &[Vec<u8>]) {
-    follower.heard.extend(messages.concat());
+    follower.received.extend(messages.concat());
 }
 
 fn count(follower: &Follower, name: &str) -> u64 {
@@ -60,13 +60,16 @@ fn a_message_that_cannot_be_read_is_left_out_and_the_others_hold() {
     let at = 16 + 12;
     bad[at] = 5;
     heard(&mut follower, &[link(UP), bad, neighbour()]);
-    follower.take_heard(None);
+    follower.process_received(None);
     let eth0 = follower.state.kernel.interface("eth0").expect("room");
     let known = eth0.neighbours();
     assert!(matches!(known[..], [(_, Neighbour::Stale(_))]), "{known:?}");
     assert_eq!(count(&follower, "bad_messages"), 1);
     // Changed parts are dumped, but not at once: more changes may follow.
-    assert!(follower.due().expect("it is asked for") > Instant::now() + UNREAD / 2);
+    assert!(
+        follower.next_dump_at().expect("it is asked for")
+            > Instant::now() + UNREADABLE_DUMP_DELAY / 2
+    );
 }
 
 #[test]
@@ -81,7 +84,7 @@ fn links_and_neighbours_do_not_wait_for_the_end_of_a_dump() {
     follower.serve_urgent();
     assert!(!eth0.is_up());
     // Each message is processed once.
-    follower.take_heard(None);
+    follower.process_received(None);
     assert_eq!(count(&follower, "messages"), 3);
     assert!(!eth0.is_up());
 }
@@ -89,9 +92,9 @@ fn links_and_neighbours_do_not_wait_for_the_end_of_a_dump() {
 #[test]
 fn memory_for_messages_during_a_large_dump_is_given_back() {
     let mut follower = follower();
-    follower.heard.reserve(64 << 20);
-    follower.forget_heard();
-    assert!(follower.heard.capacity() <= 2 * BATCH);
+    follower.received.reserve(64 << 20);
+    follower.discard_processed();
+    assert!(follower.received.capacity() <= 2 * BATCH_BYTES);
 }
 
 /// A message about an MPLS route: a label, and its attributes.
@@ -138,8 +141,8 @@ fn labels_follow_their_routes_and_links() {
     let kernel = Arc::clone(&follower.state.kernel);
     let table = |messages: &[Vec<u8>], follower: &mut Follower| -> Table {
         heard(follower, messages);
-        follower.take_heard(None);
-        follower.forget_heard();
+        follower.process_received(None);
+        follower.discard_processed();
         let Some(routes) = kernel.labels() else {
             return Vec::new();
         };
@@ -192,9 +195,12 @@ fn labels_are_taken_from_links_where_the_kernel_takes_them() {
     let eth0 = follower.state.kernel.interface("eth0").expect("room");
     let mut told = |messages: &[Vec<u8>]| {
         heard(&mut follower, messages);
-        follower.take_heard(None);
-        follower.forget_heard();
-        (eth0.takes_labels(), follower.state.model.doubt().labels)
+        follower.process_received(None);
+        follower.discard_processed();
+        (
+            eth0.takes_labels(),
+            follower.state.model.stale_parts().labels,
+        )
     };
     assert_eq!(told(&[link(UP)]), (false, false));
     // From this message the follower learns that the kernel has MPLS, and requests its routes.
@@ -208,7 +214,7 @@ fn labels_are_taken_from_links_where_the_kernel_takes_them() {
 }
 
 #[test]
-fn a_daemons_labels_and_the_kernels_do_not_count_for_each_other() {
+fn dumps_of_daemon_and_kernel_labels_are_independent() {
     let mut model = Model::new(true);
     let routes = forwarding::LabelRoutes::default();
     let said = [100u8, 101].map(|label| label_route(RTM_NEWROUTE, label, &by_link(true)));

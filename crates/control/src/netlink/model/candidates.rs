@@ -1,11 +1,11 @@
-//! The routes of one prefix, and how a message changes them.
+//! The routes of one prefix, and their changes by messages.
 
 use std::ops::Range;
 
 use super::Source;
+use super::next_hops::Hop;
+use super::path_sets::{PathSet, PathSets};
 use super::paths::{Class, Path, PathId, Paths};
-use super::ways::{Way, Ways};
-use super::world::Hop;
 
 /// Route of a prefix in three bytes: a 22-bit path number and two flags. Alternatively the mark that a prefix has
 /// several routes.
@@ -59,9 +59,9 @@ impl Entry {
 
 /// Action of a message about a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum RouteAction {
     /// The route exists. A dump lists routes in the kernel's order.
-    Told,
+    Exists,
     /// The route replaces the first route with its metric.
     Replace,
     /// The route follows others with its metric.
@@ -69,14 +69,14 @@ pub(super) enum How {
     /// The route precedes others with its metric.
     Prepend,
     /// The route was removed.
-    Gone,
+    Removed,
 }
 
 /// Routes of a prefix in the order of preference, the active one first.
 pub(super) struct Candidates<'a> {
     pub(super) list: &'a mut Vec<Entry>,
     pub(super) paths: &'a mut Paths,
-    pub(super) ways: &'a mut Ways,
+    pub(super) path_sets: &'a mut PathSets,
     /// Mark of existing routes of this class in the current dump.
     pub(super) mark: bool,
     pub(super) is4: bool,
@@ -85,15 +85,15 @@ pub(super) struct Candidates<'a> {
 
 impl Candidates<'_> {
     /// Applies a message. Returns true if it is consistent with the known state.
-    pub(super) fn tell(&mut self, how: How, path: &Path) -> bool {
+    pub(super) fn apply(&mut self, how: RouteAction, path: &Path) -> bool {
         if path.class == Class::Fpm {
-            self.only(how, path);
+            self.replace_all(how, path);
             return true;
         }
         let span = self.span(path);
         match how {
-            How::Gone => self.gone(span, path),
-            _ => self.there(how, span, path),
+            RouteAction::Removed => self.remove_matching(span, path),
+            _ => self.add_or_replace(how, span, path),
         }
     }
 
@@ -110,26 +110,26 @@ impl Candidates<'_> {
     }
 
     /// Replaces all routes of a daemon, which has one route per prefix.
-    fn only(&mut self, how: How, path: &Path) {
+    fn replace_all(&mut self, how: RouteAction, path: &Path) {
         while let Some(last) = self.list.len().checked_sub(1) {
             if self.path(last).class != Class::Fpm {
                 break;
             }
             self.remove(last);
         }
-        if how != How::Gone {
+        if how != RouteAction::Removed {
             self.insert(self.list.len(), path);
         }
     }
 
-    fn there(&mut self, how: How, span: Range<usize>, path: &Path) -> bool {
+    fn add_or_replace(&mut self, how: RouteAction, span: Range<usize>, path: &Path) -> bool {
         let is_it = |known: &Path| known == path || (path.joins && known.joins);
         let known = span.clone().find(|at| is_it(self.path(*at)));
         if let Some(at) = known {
             self.set(at, path);
         }
         match (how, known) {
-            (How::Told, known) => {
+            (RouteAction::Exists, known) => {
                 // New routes follow those that the current dump contained, and precede all others of their rank.
                 let unseen = span.clone().find(|at| self.list[*at].mark() != self.mark);
                 match (known, unseen) {
@@ -140,8 +140,8 @@ impl Candidates<'_> {
                 true
             }
             // The message may be repeated; otherwise the kernel has replaced a route by another known one.
-            (How::Replace, Some(at)) => Some(at) == self.replaced(&span, path),
-            (How::Replace, None) => {
+            (RouteAction::Replace, Some(at)) => Some(at) == self.replaced(&span, path),
+            (RouteAction::Replace, None) => {
                 match self.replaced(&span, path) {
                     Some(at) => self.set(at, path),
                     None => self.insert(span.end, path),
@@ -149,7 +149,7 @@ impl Candidates<'_> {
                 true
             }
             (_, Some(_)) => true,
-            (How::Prepend, None) if self.is4 => {
+            (RouteAction::Prepend, None) if self.is4 => {
                 self.insert(span.start, path);
                 true
             }
@@ -166,13 +166,18 @@ impl Candidates<'_> {
         alike.or_else(|| (!span.is_empty()).then_some(span.start))
     }
 
-    fn gone(&mut self, span: Range<usize>, path: &Path) -> bool {
+    fn remove_matching(&mut self, span: Range<usize>, path: &Path) -> bool {
         if path.joins
             && let Some(at) = span.clone().find(|at| self.path(*at).joins)
         {
-            return self.leave(at, path);
+            return self.remove_hops(at, path);
         }
-        let alike = |known: &Path| alike(self.ways.get(known.way), self.ways.get(path.way));
+        let alike = |known: &Path| {
+            is_same_path(
+                self.path_sets.get(known.path_set),
+                self.path_sets.get(path.path_set),
+            )
+        };
         let exact = span.clone().find(|at| self.path(*at) == path);
         let same_protocol = |at: &usize| {
             let known = self.path(*at);
@@ -188,47 +193,50 @@ impl Candidates<'_> {
     }
 
     /// Removes hops from an IPv6 multipath route.
-    fn leave(&mut self, at: usize, path: &Path) -> bool {
+    fn remove_hops(&mut self, at: usize, path: &Path) -> bool {
         let known = *self.path(at);
-        let gone = self.ways.get(path.way).hops();
-        let has = |hop: &Hop| gone.iter().any(|gone| gone.to() == hop.to());
-        let hops = self.ways.get(known.way).hops();
+        let gone = self.path_sets.get(path.path_set).hops();
+        let has = |hop: &Hop| {
+            gone.iter()
+                .any(|gone| gone.link_and_gateway() == hop.link_and_gateway())
+        };
+        let hops = self.path_sets.get(known.path_set).hops();
         let left: Vec<Hop> = hops.iter().filter(|hop| !has(hop)).copied().collect();
         let fits = hops.len() - left.len() == gone.len();
         if left.is_empty() {
             self.remove(at);
         } else {
-            let way = self.ways.intern(&Way::Hops(Source::Kernel, left));
-            self.set(at, &Path { way, ..known });
+            let path_set = self.path_sets.intern(&PathSet::Hops(Source::Kernel, left));
+            self.set(at, &Path { path_set, ..known });
         }
         fits
     }
 
     fn insert(&mut self, at: usize, path: &Path) {
-        match self.paths.retain(path, self.ways) {
+        match self.paths.retain(path, self.path_sets) {
             Some(id) => self.list.insert(at, Entry::new(id, self.mark)),
             None => *self.no_room += 1,
         }
     }
 
     fn set(&mut self, at: usize, path: &Path) {
-        let Some(id) = self.paths.retain(path, self.ways) else {
+        let Some(id) = self.paths.retain(path, self.path_sets) else {
             *self.no_room += 1;
             return;
         };
-        self.paths.release(self.list[at].id(), self.ways);
+        self.paths.release(self.list[at].id(), self.path_sets);
         self.list[at] = Entry::new(id, self.mark);
     }
 
     fn remove(&mut self, at: usize) {
         let entry = self.list.remove(at);
-        self.paths.release(entry.id(), self.ways);
+        self.paths.release(entry.id(), self.path_sets);
     }
 
     /// Removes all routes for which `gone` returns true.
-    pub(super) fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
+    pub(super) fn purge(&mut self, gone: impl Fn(&Path, Entry, &PathSets) -> bool) {
         for at in (0..self.list.len()).rev() {
-            if gone(self.path(at), self.list[at], self.ways) {
+            if gone(self.path(at), self.list[at], self.path_sets) {
                 self.remove(at);
             }
         }
@@ -236,10 +244,15 @@ impl Candidates<'_> {
 }
 
 /// True if two paths are equal, apart from the state of their hops.
-fn alike(one: &Way, other: &Way) -> bool {
+fn is_same_path(one: &PathSet, other: &PathSet) -> bool {
     match (one, other) {
-        (Way::Hops(_, one), Way::Hops(_, other)) => {
-            one.len() == other.len() && one.iter().all(|o| other.iter().any(|t| o.to() == t.to()))
+        (PathSet::Hops(_, one), PathSet::Hops(_, other)) => {
+            one.len() == other.len()
+                && one.iter().all(|o| {
+                    other
+                        .iter()
+                        .any(|t| o.link_and_gateway() == t.link_and_gateway())
+                })
         }
         _ => one == other,
     }

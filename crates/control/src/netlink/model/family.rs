@@ -9,12 +9,12 @@ use std::net::IpAddr;
 use forwarding::{BLACKHOLE, EXCEPTION, LOCAL, Prefix};
 use wire::netlink::{Route, RouteKind};
 
-use super::bound::Bound;
-use super::candidates::{Candidates, Entry, How};
+use super::candidates::{Candidates, Entry, RouteAction};
 use super::hash::Seeded;
+use super::next_hops::{Hop, LinksAndHops, ObjectId};
+use super::object_limit::Bound;
+use super::path_sets::{PathSet, PathSetId, PathSets};
 use super::paths::{Class, Path, Paths};
-use super::ways::{Way, WayId, Ways};
-use super::world::{Hop, ObjectId, World};
 use super::{BY_ADVERTISEMENT, Source};
 
 /// Routes with addresses of `N` bytes.
@@ -23,9 +23,9 @@ pub(super) struct Family<const N: usize> {
     /// Only route of each prefix, or the mark that the prefix has several.
     table: HashMap<Prefix<N>, Entry, Seeded>,
     /// Routes of prefixes with several, in the order of preference.
-    several: HashMap<Prefix<N>, Box<[Entry]>, Seeded>,
+    multiple: HashMap<Prefix<N>, Box<[Entry]>, Seeded>,
     paths: Paths,
-    ways: Ways,
+    path_sets: PathSets,
     /// For each class of routes, the mark of those that the last dump contained ([`Entry::mark`]).
     marks: [bool; 3],
     /// For each class of routes, true during a dump.
@@ -34,7 +34,7 @@ pub(super) struct Family<const N: usize> {
     asleep: HashSet<u32>,
     /// Prefixes whose active route differs from the forwarding table.
     staged: Vec<Prefix<N>>,
-    exception: WayId,
+    exception: PathSetId,
     no_room: u64,
     /// True if the forwarding table had no room to publish all changes.
     full: bool,
@@ -62,14 +62,14 @@ fn is_always_local<const N: usize>(prefix: &Prefix<N>) -> bool {
 
 impl<const N: usize> Family<N> {
     pub(super) fn new() -> Self {
-        let mut ways = Ways::default();
-        let exception = ways.intern(&Way::To(EXCEPTION));
-        ways.retain(exception);
+        let mut path_sets = PathSets::default();
+        let exception = path_sets.intern(&PathSet::To(EXCEPTION));
+        path_sets.retain(exception);
         Family {
             table: HashMap::default(),
-            several: HashMap::default(),
+            multiple: HashMap::default(),
             paths: Paths::default(),
-            ways,
+            path_sets,
             marks: [false; 3],
             syncing: [false; 3],
             asleep: HashSet::new(),
@@ -87,16 +87,16 @@ impl<const N: usize> Family<N> {
     /// Processes a message. Returns true if it is consistent with the known state.
     pub(super) fn route(
         &mut self,
-        world: &World,
+        links_and_hops: &LinksAndHops,
         class: Class,
-        how: How,
+        how: RouteAction,
         prefix: Prefix<N>,
         route: &Route<'_>,
     ) -> bool {
         if is_always_local(&prefix) {
             return true;
         }
-        let path = self.path(world, class, route);
+        let path = self.path(links_and_hops, class, route);
         let mark = self.marks[class as usize];
         if self.is_beyond(how, &prefix, &path) {
             // A daemon's routes cannot be dumped again.
@@ -104,9 +104,9 @@ impl<const N: usize> Family<N> {
             return true;
         }
         match self.table.entry(prefix) {
-            Place::Vacant(_) if how == How::Gone => true,
+            Place::Vacant(_) if how == RouteAction::Removed => true,
             Place::Vacant(place) => {
-                match self.paths.retain(&path, &mut self.ways) {
+                match self.paths.retain(&path, &mut self.path_sets) {
                     Some(id) => {
                         self.count += 1;
                         place.insert(Entry::new(id, mark));
@@ -119,23 +119,26 @@ impl<const N: usize> Family<N> {
             Place::Occupied(mut place) => {
                 let entry = place.get_mut();
                 let same = entry.path().map(|id| self.paths.get(id)) == Some(&path);
-                if same && how != How::Gone {
+                if same && how != RouteAction::Removed {
                     *entry = entry.marked(mark);
                     return true;
                 }
-                self.edit(&prefix, mark, |list| list.tell(how, &path))
+                self.edit(&prefix, mark, |list| list.apply(how, &path))
             }
         }
     }
 
     /// True if a route exceeds the maximum number. Known routes, and those that replace another, do not.
-    fn is_beyond(&self, how: How, prefix: &Prefix<N>, path: &Path) -> bool {
-        if self.bound.has_room(self.count) || path.class == Class::Local || how == How::Gone {
+    fn is_beyond(&self, how: RouteAction, prefix: &Prefix<N>, path: &Path) -> bool {
+        if self.bound.has_room(self.count)
+            || path.class == Class::Local
+            || how == RouteAction::Removed
+        {
             return false;
         }
         let here = |entry: &Entry| {
             let known = self.paths.get(entry.id());
-            let gives_way = how == How::Replace || (path.joins && known.joins);
+            let gives_way = how == RouteAction::Replace || (path.joins && known.joins);
             // A daemon has one route per prefix.
             let is_daemons = known.class == Class::Fpm && path.class == Class::Fpm;
             known == path || is_daemons || (gives_way && known.rank() == path.rank())
@@ -144,8 +147,8 @@ impl<const N: usize> Family<N> {
     }
 
     /// True if there is room for routes that were left out.
-    pub(super) fn lacks(&self) -> bool {
-        self.bound.lacks(self.count)
+    pub(super) fn can_restore(&self) -> bool {
+        self.bound.can_restore(self.count)
     }
 
     /// Number of routes, counted anew.
@@ -161,52 +164,52 @@ impl<const N: usize> Family<N> {
     }
 
     /// Path of a route in a message.
-    fn path(&mut self, world: &World, class: Class, route: &Route<'_>) -> Path {
+    fn path(&mut self, links_and_hops: &LinksAndHops, class: Class, route: &Route<'_>) -> Path {
         let mut joins = false;
         let source = match class {
             Class::Fpm => Source::Fpm,
             Class::Local | Class::Main => Source::Kernel,
         };
-        let way = match route.kind {
+        let path_set = match route.kind {
             // IPv4 addresses of the machine stay when their link goes down. IPv6 has one route per link with the
             // address.
-            RouteKind::Local if N == 4 => Way::To(LOCAL),
+            RouteKind::Local if N == 4 => PathSet::To(LOCAL),
             RouteKind::Local | RouteKind::Broadcast | RouteKind::Anycast | RouteKind::Multicast => {
                 let link = route.hops().next().map(|hop| hop.interface);
-                link.map_or(Way::To(LOCAL), Way::Own)
+                link.map_or(PathSet::To(LOCAL), PathSet::Own)
             }
             // The kernel reports routes over an object as "blackhole" while the object is one.
             RouteKind::Unicast | RouteKind::Blackhole if route.nexthop != 0 => {
-                Way::Object((world.owner(source), route.nexthop))
+                PathSet::Object((links_and_hops.owner(source), route.nexthop))
             }
-            RouteKind::Blackhole => Way::To(BLACKHOLE),
+            RouteKind::Blackhole => PathSet::To(BLACKHOLE),
             RouteKind::Unicast => {
                 let mut hops = std::mem::take(&mut self.hops);
                 hops.clear();
-                hops.extend(route.hops().map(|hop| world.hop(N == 4, &hop)));
+                hops.extend(route.hops().map(|hop| links_and_hops.hop(N == 4, &hop)));
                 if hops.len() > 1 {
                     hops.sort_unstable();
                 }
                 joins = N == 16
                     && route.protocol != BY_ADVERTISEMENT
                     && hops.iter().all(|hop| hop.gateway.is_some());
-                Way::Hops(source, hops)
+                PathSet::Hops(source, hops)
             }
-            _ => Way::To(EXCEPTION),
+            _ => PathSet::To(EXCEPTION),
         };
         let (origin, source) = match (N, route.source) {
             (4, Some(IpAddr::V4(source))) => (origin(route), source.to_bits()),
             (4, _) => (origin(route), 0),
             _ => (0, 0),
         };
-        let id = self.ways.intern(&way);
-        if let Way::Hops(_, hops) = way {
+        let id = self.path_sets.intern(&path_set);
+        if let PathSet::Hops(_, hops) = path_set {
             self.hops = hops;
         }
         Path {
             class,
             metric: route.priority,
-            way: id,
+            path_set: id,
             origin,
             source,
             joins,
@@ -224,18 +227,20 @@ impl<const N: usize> Family<N> {
         list.clear();
         list.extend_from_slice(self.routes(prefix));
         let (count, before) = (list.len(), list.first().copied());
-        let before = before.map(|entry| self.paths.get(entry.id()).way);
+        let before = before.map(|entry| self.paths.get(entry.id()).path_set);
         let mut candidates = Candidates {
             list: &mut list,
             paths: &mut self.paths,
-            ways: &mut self.ways,
+            path_sets: &mut self.path_sets,
             mark,
             is4: N == 4,
             no_room: &mut self.no_room,
         };
-        candidates.purge(|path, _, ways| ways.is_condemned(path.way));
+        candidates.purge(|path, _, path_sets| path_sets.is_condemned(path.path_set));
         let result = change(&mut candidates);
-        let after = list.first().map(|entry| self.paths.get(entry.id()).way);
+        let after = list
+            .first()
+            .map(|entry| self.paths.get(entry.id()).path_set);
         // While routes are ignored for lack of carrier, the active route need not be the first.
         if before != after || !self.asleep.is_empty() {
             self.staged.push(*prefix);
@@ -245,11 +250,11 @@ impl<const N: usize> Family<N> {
             [one] => drop(self.table.insert(*prefix, one)),
             _ => {
                 self.table.insert(*prefix, Entry::SEVERAL);
-                self.several.insert(*prefix, list.as_slice().into());
+                self.multiple.insert(*prefix, list.as_slice().into());
             }
         }
         if count > 1 && list.len() < 2 {
-            self.several.remove(prefix);
+            self.multiple.remove(prefix);
         }
         self.count = self.count + list.len() - count;
         self.list = list;
@@ -257,27 +262,27 @@ impl<const N: usize> Family<N> {
     }
 
     /// Removes all routes for which `gone` returns true.
-    fn purge(&mut self, gone: impl Fn(&Path, Entry, &Ways) -> bool) {
+    fn purge(&mut self, gone: impl Fn(&Path, Entry, &PathSets) -> bool) {
         let Family {
             table,
             paths,
-            ways,
+            path_sets,
             staged,
             count,
             ..
         } = self;
         table.retain(|prefix, entry| {
             let Some(id) = entry.path() else { return true };
-            let gone = gone(paths.get(id), *entry, ways);
-            if gone {
+            let is_gone = gone(paths.get(id), *entry, path_sets);
+            if is_gone {
                 *count -= 1;
-                paths.release(id, ways);
+                paths.release(id, path_sets);
                 staged.push(*prefix);
             }
-            !gone
+            !is_gone
         });
-        let affected = |entry: &Entry| gone(self.paths.get(entry.id()), *entry, &self.ways);
-        let several = self.several.iter();
+        let affected = |entry: &Entry| gone(self.paths.get(entry.id()), *entry, &self.path_sets);
+        let several = self.multiple.iter();
         let affected = several.filter(|(_, list)| list.iter().any(affected));
         let affected: Vec<Prefix<N>> = affected.map(|(prefix, _)| *prefix).collect();
         for prefix in affected {
@@ -291,47 +296,50 @@ impl<const N: usize> Family<N> {
     }
 
     /// Removes the routes that use only a link that went down, as the kernel does.
-    pub(super) fn link_down(&mut self, world: &World, index: u32) {
+    pub(super) fn link_down(&mut self, links_and_hops: &LinksAndHops, index: u32) {
         let on_it = |hop: &Hop| hop.interface == index;
-        self.ways.condemn(|way| {
-            let affected = way.is_only_by(index) || way.hops().iter().any(on_it);
-            affected && way.is_lost(N == 4, world)
+        self.path_sets.mark_for_removal(|path_set| {
+            let affected = path_set.is_only_by(index) || path_set.hops().iter().any(on_it);
+            affected && path_set.is_lost(N == 4, links_and_hops)
         });
     }
 
     /// True if a route uses only this link.
     pub(super) fn goes_by(&self, index: u32) -> bool {
-        self.ways.any(|way| way.is_only_by(index))
+        self.path_sets.any(|path_set| path_set.is_only_by(index))
     }
 
     /// True if a route has no usable hop, so that the kernel would remove it.
-    pub(super) fn has_lost(&self, world: &World) -> bool {
-        self.ways.any(|way| way.is_lost(N == 4, world))
+    pub(super) fn has_lost(&self, links_and_hops: &LinksAndHops) -> bool {
+        self.path_sets
+            .any(|path_set| path_set.is_lost(N == 4, links_and_hops))
     }
 
     /// Removes the routes over a removed next-hop object.
     pub(super) fn object_gone(&mut self, object: ObjectId) {
-        self.ways.condemn_one(&Way::Object(object));
+        self.path_sets.condemn_one(&PathSet::Object(object));
     }
 
     /// Next-hop objects that routes use.
     pub(super) fn objects(&self) -> impl Iterator<Item = ObjectId> {
-        self.ways.objects()
+        self.path_sets.objects()
     }
 
     /// Marks all groups for an update, after a change of links or objects.
-    pub(super) fn stale(&mut self) {
-        self.ways.stale = true;
+    pub(super) fn mark_stale(&mut self) {
+        self.path_sets.stale = true;
     }
 
-    /// True if a hop was reported dead although its link is up. Such hops may be revived without a message.
+    /// True if a hop was reported dead although its link is up. The kernel may revive
+    /// it without a message.
     pub(super) fn has_dead_hops(&self) -> bool {
-        self.ways.any(|way| way.hops().iter().any(|hop| hop.dead))
+        self.path_sets
+            .any(|path_set| path_set.hops().iter().any(|hop| hop.dead))
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
         if source == Source::Kernel {
-            self.bound.asked();
+            self.bound.dump_started();
         }
         for class in classes(source) {
             let at = *class as usize;
@@ -345,7 +353,7 @@ impl<const N: usize> Family<N> {
                 };
                 let single = self.table.values_mut().filter(|e| e.path().is_some());
                 single.for_each(unmark);
-                self.several.values_mut().flatten().for_each(unmark);
+                self.multiple.values_mut().flatten().for_each(unmark);
             } else {
                 self.marks[at] = !self.marks[at];
             }
@@ -362,7 +370,7 @@ impl<const N: usize> Family<N> {
         self.purge(|path, entry, _| {
             classes.contains(&path.class) && entry.mark() != marks[path.class as usize]
         });
-        if self.ways.forget_refusals() {
+        if self.path_sets.forget_refusals() {
             self.staged.extend(self.table.keys());
         }
     }
@@ -370,7 +378,10 @@ impl<const N: usize> Family<N> {
     /// Routes of a prefix in the order of preference.
     fn routes(&self, prefix: &Prefix<N>) -> &[Entry] {
         match self.table.get(prefix) {
-            Some(&Entry::SEVERAL) => self.several.get(prefix).map_or(&[], |several| &several[..]),
+            Some(&Entry::SEVERAL) => self
+                .multiple
+                .get(prefix)
+                .map_or(&[], |several| &several[..]),
             Some(one) => std::slice::from_ref(one),
             None => &[],
         }
@@ -381,7 +392,7 @@ impl<const N: usize> Family<N> {
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.ways.stale || !self.staged.is_empty()
+        self.path_sets.stale || !self.staged.is_empty()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -389,7 +400,7 @@ impl<const N: usize> Family<N> {
     }
 
     pub(super) fn no_group(&self) -> u64 {
-        self.ways.refusals()
+        self.path_sets.refusals()
     }
 
     pub(super) fn no_room(&self) -> u64 {
@@ -399,13 +410,13 @@ impl<const N: usize> Family<N> {
     /// Memory in bytes, without lists of hops. A standard hash map has one control byte per slot.
     pub(super) fn memory_bytes(&self) -> usize {
         // Most lists are short, and occupy the allocator's minimum size.
-        let lists = self.several.len() * 32;
+        let lists = self.multiple.len() * 32;
         self.table.capacity() * (size_of::<(Prefix<N>, Entry)>() + 1) * 8 / 7
-            + self.several.capacity() * (size_of::<(Prefix<N>, Box<[Entry]>)>() + 1) * 8 / 7
+            + self.multiple.capacity() * (size_of::<(Prefix<N>, Box<[Entry]>)>() + 1) * 8 / 7
             + lists
             + self.staged.capacity() * size_of::<Prefix<N>>()
             + self.paths.memory_bytes()
-            + self.ways.memory_bytes()
+            + self.path_sets.memory_bytes()
     }
 }
 

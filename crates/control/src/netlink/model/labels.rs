@@ -8,8 +8,8 @@ use wire::mpls::Labels;
 use wire::netlink::{self, Change};
 
 use super::Source;
-use super::bound::Bound;
-use super::world::{Hop, World};
+use super::next_hops::{Hop, LinksAndHops};
+use super::object_limit::Bound;
 
 /// Index of the loopback interface, the same in each namespace.
 const LOOPBACK: u32 = 1;
@@ -28,7 +28,7 @@ impl LabelImage for forwarding::LabelRoutes {
 
 /// Route of a label, and the number of the last dump of its source that contained it.
 #[derive(Debug)]
-struct Told {
+struct LabelRoute {
     hops: Vec<Hop>,
     source: Source,
     sync: u32,
@@ -37,7 +37,7 @@ struct Told {
 /// MPLS routes, by label.
 #[derive(Debug, Default)]
 pub(super) struct LabelRoutes {
-    routes: BTreeMap<u32, Told>,
+    routes: BTreeMap<u32, LabelRoute>,
     /// Maximum number of labels with a route.
     pub(super) bound: Bound,
     /// Labels whose forwarding table entries may be outdated.
@@ -57,14 +57,14 @@ impl Source {
 
 impl LabelRoutes {
     /// True if there is room for labels that were left out.
-    pub(super) fn lacks(&self) -> bool {
-        self.bound.lacks(self.routes.len())
+    pub(super) fn can_restore(&self) -> bool {
+        self.bound.can_restore(self.routes.len())
     }
 
     /// Processes a message about a label's route.
     pub(super) fn route(
         &mut self,
-        world: &World,
+        links_and_hops: &LinksAndHops,
         source: Source,
         change: Change,
         label: u32,
@@ -72,7 +72,7 @@ impl LabelRoutes {
     ) {
         let hops = route.hops().map(|hop| {
             let is4 = !matches!(hop.gateway, Some(IpAddr::V6(_)));
-            world.hop(is4, &hop)
+            links_and_hops.hop(is4, &hop)
         });
         match change {
             Change::New
@@ -82,12 +82,12 @@ impl LabelRoutes {
                 return;
             }
             Change::New => {
-                let told = Told {
+                let entry = LabelRoute {
                     hops: hops.collect(),
                     source,
                     sync: self.syncs[source.index()],
                 };
-                self.routes.insert(label, told);
+                self.routes.insert(label, entry);
             }
             Change::Gone => drop(self.routes.remove(&label)),
         }
@@ -95,13 +95,13 @@ impl LabelRoutes {
     }
 
     /// Marks all labels for an update, because links have changed or the forwarding table is new.
-    pub(super) fn stale(&mut self) {
+    pub(super) fn mark_stale(&mut self) {
         self.stale.extend(self.routes.keys());
     }
 
     pub(super) fn begin_sync(&mut self, source: Source) {
         if source == Source::Kernel {
-            self.bound.asked();
+            self.bound.dump_started();
         }
         let sync = &mut self.syncs[source.index()];
         *sync = sync.wrapping_add(1);
@@ -110,8 +110,8 @@ impl LabelRoutes {
     /// Ends a dump of a source: removes routes that it did not contain.
     pub(super) fn end_sync(&mut self, source: Source) {
         let (sync, stale) = (self.syncs[source.index()], &mut self.stale);
-        self.routes.retain(|label, told| {
-            let stays = told.source != source || told.sync == sync;
+        self.routes.retain(|label, entry| {
+            let stays = entry.source != source || entry.sync == sync;
             if !stays {
                 stale.insert(*label);
             }
@@ -124,16 +124,16 @@ impl LabelRoutes {
     }
 
     /// Writes changed labels to the forwarding table.
-    pub(super) fn flush(&mut self, world: &World, image: &impl LabelImage) {
+    pub(super) fn flush(&mut self, links_and_hops: &LinksAndHops, image: &impl LabelImage) {
         for label in std::mem::take(&mut self.stale) {
-            let told = self.routes.get(&label);
-            image.set(label, told.map(|told| hops(world, &told.hops)));
+            let entry = self.routes.get(&label);
+            image.set(label, entry.map(|entry| hops(links_and_hops, &entry.hops)));
         }
     }
 }
 
 /// Usable hops of packets with a label.
-fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
+fn hops(links_and_hops: &LinksAndHops, hops: &[Hop]) -> Vec<LabelHop> {
     let to = |port| {
         vec![LabelHop {
             labels: Labels::NONE,
@@ -143,8 +143,8 @@ fn hops(world: &World, hops: &[Hop]) -> Vec<LabelHop> {
         }]
     };
     let mut all = Vec::with_capacity(hops.len());
-    for hop in world.live(hops) {
-        match (world.number(hop.interface), hop.labels) {
+    for hop in links_and_hops.usable_hops(hops) {
+        match (links_and_hops.number(hop.interface), hop.labels) {
             (_, Some(labels)) if hop.interface == LOOPBACK && labels.is_empty() => {
                 // The label ends at this router, whatever other hops the route has.
                 return to(LOCAL);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use super::hash::Seeded;
-use super::ways::{WayId, Ways};
+use super::path_sets::{PathSetId, PathSets};
 
 /// Class of a route, by its source; lower classes are preferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub(super) enum Class {
 pub(super) struct Path {
     pub(super) class: Class,
     pub(super) metric: u32,
-    pub(super) way: WayId,
+    pub(super) path_set: PathSetId,
     /// Protocol and scope, which distinguish IPv4 routes, and the preferred source address.
     pub(super) origin: u16,
     pub(super) source: u32,
@@ -33,7 +33,7 @@ pub(super) struct Path {
 
 impl Hash for Path {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(u64::from(self.metric) << 32 | u64::from(self.way));
+        state.write_u64(u64::from(self.metric) << 32 | u64::from(self.path_set));
         let kind = (self.class as u64) << 1 | u64::from(self.joins);
         let origin = u64::from(self.source) << 32 | u64::from(self.origin) << 3;
         state.write_u64(origin | kind);
@@ -54,7 +54,7 @@ pub(super) type PathId = u32;
 pub(super) const PATHS_MAX: usize = 1 << 22;
 
 #[derive(Debug)]
-struct Kept {
+struct StoredPath {
     path: Path,
     routes: u32,
 }
@@ -62,7 +62,7 @@ struct Kept {
 /// Distinct paths, with the number of routes that use each.
 #[derive(Debug, Default)]
 pub(super) struct Paths {
-    kept: Vec<Kept>,
+    kept: Vec<StoredPath>,
     by_path: HashMap<Path, PathId, Seeded>,
     free: Vec<PathId>,
 }
@@ -73,12 +73,12 @@ impl Paths {
     }
 
     /// Number of the path, which gains one route; `None` if there are too many paths.
-    pub(super) fn retain(&mut self, path: &Path, ways: &mut Ways) -> Option<PathId> {
+    pub(super) fn retain(&mut self, path: &Path, path_sets: &mut PathSets) -> Option<PathId> {
         if let Some(id) = self.by_path.get(path) {
             self.kept[*id as usize].routes += 1;
             return Some(*id);
         }
-        let kept = Kept {
+        let kept = StoredPath {
             path: *path,
             routes: 1,
         };
@@ -94,23 +94,23 @@ impl Paths {
             }
         };
         self.by_path.insert(*path, id);
-        ways.retain(path.way);
+        path_sets.retain(path.path_set);
         Some(id)
     }
 
     /// Decrements a path's number of routes.
-    pub(super) fn release(&mut self, id: PathId, ways: &mut Ways) {
+    pub(super) fn release(&mut self, id: PathId, path_sets: &mut PathSets) {
         let kept = &mut self.kept[id as usize];
         kept.routes -= 1;
         if kept.routes == 0 {
             self.by_path.remove(&kept.path);
-            ways.release(kept.path.way);
+            path_sets.release(kept.path.path_set);
             self.free.push(id);
         }
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        self.kept.capacity() * size_of::<Kept>()
+        self.kept.capacity() * size_of::<StoredPath>()
             + self.by_path.capacity() * (size_of::<(Path, PathId)>() + 1)
             + self.free.capacity() * size_of::<PathId>()
     }

@@ -70,7 +70,7 @@ fn the_local_table_comes_first_and_kinds_go_where_they_belong() {
 }
 
 #[test]
-fn a_lost_hop_and_an_object_replaced_change_groups_and_touch_no_prefix() {
+fn lost_hop_and_replaced_object_change_groups_but_no_prefix() {
     let mut bench = Bench::new();
     let one = |link, gateway| SimObject::One((link, Some(ip(gateway)), 1));
     bench.kernel.set_object(1, one(1, "1.1.1.1"));
@@ -121,7 +121,7 @@ fn a_lost_hop_and_an_object_replaced_change_groups_and_touch_no_prefix() {
 }
 
 #[test]
-fn the_last_link_of_a_route_takes_it_away_so_that_a_wider_one_counts() {
+fn route_is_removed_with_its_last_link_and_a_wider_one_applies() {
     let mut bench = Bench::new();
     bench
         .kernel
@@ -138,12 +138,12 @@ fn the_last_link_of_a_route_takes_it_away_so_that_a_wider_one_counts() {
         bench.v4.members("11.0.0.0/8"),
         Some(vec![hop("1.1.1.2", 4)])
     );
-    assert!(!bench.model().doubt().any(), "nothing is left to ask");
+    assert!(!bench.model().stale_parts().any(), "nothing is left to ask");
     bench.link(1, UP);
     bench.hear();
     bench.agree(&"the link's return");
     bench.sync(|_| {});
-    assert!(!bench.model().doubt().any());
+    assert!(!bench.model().stale_parts().any());
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn an_address_that_several_links_have_is_local_until_the_last_has_lost_it() {
     bench.kernel.delete(0);
     bench.hear();
     assert_eq!(bench.v6.members("2001:db8::1/128"), local);
-    assert!(!bench.model().doubt().any(), "nothing is left to ask");
+    assert!(!bench.model().stale_parts().any(), "nothing is left to ask");
     bench.kernel.delete(0);
     bench.hear();
     assert_eq!(bench.v6.members("2001:db8::1/128"), None);
@@ -224,7 +224,7 @@ fn routes_without_carrier_rest_if_the_operator_wants_it() {
 }
 
 #[test]
-fn a_daemons_routes_stay_when_their_link_goes_and_comes() {
+fn daemons_routes_survive_a_removed_and_recreated_link() {
     let mut bench = Bench::new();
     bench.model = Some(Model::new(true));
     for (index, number) in [(1, Some(3)), (2, Some(4))] {
@@ -232,7 +232,7 @@ fn a_daemons_routes_stay_when_their_link_goes_and_comes() {
     }
     let mut daemon = Simulated::default();
     daemon.add(Verb::Replace, route("10.2.0.0/16", 20, &[(1, "1.1.1.7")]));
-    let message = messages(&daemon.said[0]).next().unwrap().unwrap();
+    let message = messages(&daemon.sent[0]).next().unwrap().unwrap();
     let Event::Route(change, told) = message.event().unwrap() else {
         panic!("a route");
     };
@@ -243,7 +243,7 @@ fn a_daemons_routes_stay_when_their_link_goes_and_comes() {
     bench.hear();
     let kernels = Some(vec![(EXCEPTION, None, 1)]);
     assert_eq!(bench.v4.members("10.2.0.0/16"), kernels);
-    assert!(!bench.model().doubt().any());
+    assert!(!bench.model().stale_parts().any());
     bench.link(1, UP);
     bench.hear();
     let back = Some(vec![hop("1.1.1.7", 3)]);
@@ -268,7 +268,7 @@ fn a_sync_changes_only_differing_routes() {
     bench
         .kernel
         .add(Verb::Append, route("2001:db8::/32", 7, &[(2, "fe80::1")]));
-    bench.kernel.said.clear();
+    bench.kernel.sent.clear();
     assert_eq!(bench.sync(|_| {}).prefixes, 3);
     bench.agree(&"lost messages");
     // A dump that fails half way discards the routes that it has reported.
@@ -277,13 +277,13 @@ fn a_sync_changes_only_differing_routes() {
         bench.tell(std::slice::from_ref(bytes));
     }
     bench.kernel.delete(0);
-    bench.kernel.said.clear();
+    bench.kernel.sent.clear();
     assert_eq!(bench.sync(|_| {}).prefixes, 1);
     bench.agree(&"a dump that failed");
 }
 
 #[test]
-fn routes_that_find_no_group_are_the_kernels_until_there_is_one() {
+fn routes_without_a_group_go_to_the_kernel_until_there_is_one() {
     let mut bench = Bench::new();
     bench.v4.groups_max = Some(2);
     bench
@@ -304,7 +304,7 @@ fn routes_that_find_no_group_are_the_kernels_until_there_is_one() {
 }
 
 #[test]
-fn a_daemons_routes_take_the_place_of_the_main_table() {
+fn daemons_routes_replace_the_main_table() {
     let mut bench = Bench::new();
     bench.model = Some(Model::new(true));
     for (index, number) in [(1, Some(3)), (2, Some(4))] {
@@ -327,10 +327,10 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
             kernel.add(Verb::Replace, route(dst, 20, &[(2, gateway)]));
         }
         if gone {
-            kernel.said.clear();
+            kernel.sent.clear();
             (0..routes.len()).for_each(|_| kernel.delete(0));
         }
-        for bytes in &kernel.said {
+        for bytes in &kernel.sent {
             let message = messages(bytes).next().unwrap().unwrap();
             let Event::Route(change, route) = message.event().unwrap() else {
                 panic!("a route");
@@ -360,9 +360,9 @@ fn a_daemons_routes_take_the_place_of_the_main_table() {
     assert_eq!(bench.v4.members("10.3.0.0/16"), None);
     // The kernel cannot be asked for routes beyond a limit; a changed route is not a further one.
     let mut bounded = |most: usize, routes: &[(&str, &str)]| {
-        bench.model().set_burst_limit(most);
+        bench.model().set_object_limit(most);
         fpm(&mut bench, routes, false);
-        assert!(!bench.model().doubt().any());
+        assert!(!bench.model().stale_parts().any());
     };
     bounded(2, &[("10.2.0.0/16", "1.1.1.9"), ("10.4.0.0/16", "1.1.1.9")]);
     bounded(9, &[("10.2.0.0/16", "1.1.1.8")]);

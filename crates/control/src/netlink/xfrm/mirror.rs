@@ -3,8 +3,10 @@
 //! Pure except for the table: messages in, requests out; the caller has the sockets and the clock.
 
 use super::super::counts::XfrmCounts;
-use super::known::{Associations, Known};
-use super::translate::{Numbers, Refusal, association, policy, rest, shown, wanted};
+use super::associations::{Associations, TrackedSa};
+use super::translate::{
+    Numbers, Refusal, association, default_policies, policy, required_template, selector_text,
+};
 use esp::policy::Action;
 use esp::{Database, Direction, Sa};
 use std::collections::{HashMap, HashSet};
@@ -16,24 +18,24 @@ use wire::netlink::{Message, Writer};
 
 /// Sequence numbers to skip if another sender with the same keys may still be active: more than a core uses before it
 /// reads the table again.
-const STILL: u64 = 1 << 16;
+const ACTIVE_SENDER_SKIP: u64 = 1 << 16;
 /// Sequence numbers to skip after a restart: more than a port sends between two reports to the kernel.
-const RESTART: u64 = 1 << 26;
+const RESTART_SKIP: u64 = 1 << 26;
 /// Time in nanoseconds for which a removed association is kept, in case it returns with other addresses.
-const KEPT: u64 = 2_000_000_000;
+const REMOVED_KEPT_NS: u64 = 2_000_000_000;
 /// Time in nanoseconds for which a removed association still decrypts, and encrypts packets that no other association
 /// covers. Daemons such as strongSwan remove an association before they add its successor, and the other end uses the
 /// old one for seconds.
-const FADES: u64 = 1_000_000_000;
+const REMOVED_USABLE_NS: u64 = 1_000_000_000;
 /// Minimum interval between requests to the kernel for a missing association, in nanoseconds.
-const ASK_AGAIN: u64 = 1_000_000_000;
+const ACQUIRE_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Policy that lacks an association, with its last request to the kernel.
-struct Asker {
+struct AcquireRequest {
     raw: [u8; POLICY],
     templates: Vec<u8>,
     wanted: Template,
-    asked: u64,
+    requested_at: u64,
 }
 
 /// Mirror of the kernel's IPsec state.
@@ -41,26 +43,26 @@ pub struct Mirror {
     database: Arc<Database>,
     counts: Arc<XfrmCounts>,
     numbers: Numbers,
-    known: Associations,
-    /// Removed associations that remain usable for `FADES` nanoseconds, each with the end of this time.
-    fading: Vec<(u64, Arc<Sa>)>,
-    askers: HashMap<u32, Asker>,
+    associations: Associations,
+    /// Removed associations that remain usable for `REMOVED_USABLE_NS` nanoseconds, each with the end of this time.
+    usable_until: Vec<(u64, Arc<Sa>)>,
+    askers: HashMap<u32, AcquireRequest>,
     /// Policies of a dump, with their index.
-    told: Vec<(u32, esp::policy::Policy)>,
+    dumped_policies: Vec<(u32, esp::policy::Policy)>,
     defaults: [bool; 3],
-    round: u64,
+    dump_number: u64,
     unresolved: HashSet<Id>,
     selective: usize,
     strict: usize,
-    said: HashSet<String>,
+    logged: HashSet<String>,
     /// Creation time of the latest association; creation times are unique and increasing.
-    made: u64,
+    last_created: u64,
     /// True if associations and policies must be dumped.
     pub all_stale: bool,
     /// True if policies must be dumped.
     pub policies_stale: bool,
     /// True if a policy of this dump could not be read.
-    unread: bool,
+    policy_unreadable: bool,
     /// True if an association was refused because of a rival that may be removed.
     has_rivals: bool,
 }
@@ -72,19 +74,19 @@ impl Mirror {
             database,
             counts,
             numbers: Numbers::default(),
-            known: Associations::default(),
-            fading: Vec::new(),
+            associations: Associations::default(),
+            usable_until: Vec::new(),
             askers: HashMap::new(),
-            told: Vec::new(),
-            unread: false,
+            dumped_policies: Vec::new(),
+            policy_unreadable: false,
             has_rivals: false,
             defaults: [false; 3],
-            round: 0,
+            dump_number: 0,
             unresolved: HashSet::new(),
             selective: 0,
             strict: 0,
-            said: HashSet::new(),
-            made: 0,
+            logged: HashSet::new(),
+            last_created: 0,
             all_stale: true,
             policies_stale: true,
         }
@@ -102,7 +104,12 @@ impl Mirror {
 
     /// Processes a multicast message. `own` returns true for local addresses; `now` is in nanoseconds since the Unix
     /// epoch.
-    pub fn take(&mut self, message: &Message<'_>, own: &mut dyn FnMut(IpAddr) -> bool, now: u64) {
+    pub fn process(
+        &mut self,
+        message: &Message<'_>,
+        own: &mut dyn FnMut(IpAddr) -> bool,
+        now: u64,
+    ) {
         self.counts.xfrm_messages.add(1);
         match xfrm::event(message, false) {
             Err(_) => {
@@ -115,17 +122,17 @@ impl Mirror {
             }
             Ok(Event::SaGone(id)) => {
                 self.unresolved.remove(&id);
-                self.lose(&[id], now, u64::MAX, message.kind == DELSA);
+                self.remove_missing(&[id], now, u64::MAX, message.kind == DELSA);
             }
             Ok(Event::SasGone(protocol)) => {
-                let those = self
-                    .known
+                let ids = self
+                    .associations
                     .ids()
                     .filter(|id| [0, id.protocol].contains(&protocol));
-                let those: Vec<Id> = those.copied().collect();
+                let ids: Vec<Id> = ids.copied().collect();
                 let stays = |id: &Id| ![0, id.protocol].contains(&protocol);
                 self.unresolved.retain(stays);
-                self.lose(&those, now, u64::MAX, false);
+                self.remove_missing(&ids, now, u64::MAX, false);
             }
             Ok(Event::Policies | Event::Policy(_)) => self.policies_stale = true,
             Ok(Event::Everything) => self.all_stale = true,
@@ -136,7 +143,7 @@ impl Mirror {
 
     /// Begins a dump of associations.
     pub fn begin_sas(&mut self) {
-        self.round += 1;
+        self.dump_number += 1;
         self.unresolved.clear();
         self.selective = 0;
     }
@@ -166,16 +173,16 @@ impl Mirror {
     pub fn end_sas(&mut self, made: &[Arc<Sa>], now: u64) {
         // Among equal associations, the last one added is used.
         self.database.add_beside(made.iter().rev());
-        let round = self.round;
-        let left: Vec<Id> = self.known.ids().copied().collect();
-        self.lose(&left, now, round, true);
+        let round = self.dump_number;
+        let left: Vec<Id> = self.associations.ids().copied().collect();
+        self.remove_missing(&left, now, round, true);
         self.count();
     }
 
     /// Begins a dump of policies.
     pub fn begin_policies(&mut self) {
-        self.told.clear();
-        self.unread = false;
+        self.dumped_policies.clear();
+        self.policy_unreadable = false;
         self.strict = 0;
         self.askers.clear();
     }
@@ -183,151 +190,159 @@ impl Mirror {
     /// Processes a policy of a dump, which lists the latest first, or the default action.
     pub fn dumped_policy(&mut self, message: &Message<'_>) {
         match xfrm::event(message, true) {
-            Ok(Event::Policy(said)) => {
-                let Some((made, exact)) = policy(&said, &mut self.numbers) else {
-                    self.selective += usize::from(said.is_selective);
+            Ok(Event::Policy(sa_message)) => {
+                let Some((made, exact)) = policy(&sa_message, &mut self.numbers) else {
+                    self.selective += usize::from(sa_message.is_selective);
                     return;
                 };
                 if !exact {
                     self.strict += 1;
-                    self.say(format!(
+                    self.log_once(format!(
                         "a policy of the kernel cannot be represented ({}): packets that may match it are dropped",
-                        shown(&said.selector)
+                        selector_text(&sa_message.selector)
                     ));
                 }
                 if let (Direction::Out, Action::Protect(number), Some(wanted)) =
-                    (made.direction, made.action, wanted(&said))
+                    (made.direction, made.action, required_template(&sa_message))
                 {
-                    let (raw, templates) = said.keep();
+                    let (raw, templates) = sa_message.keep();
                     let templates = templates.to_vec();
-                    let asker = Asker {
+                    let asker = AcquireRequest {
                         raw,
                         templates,
                         wanted,
-                        asked: 0,
+                        requested_at: 0,
                     };
                     self.askers.insert(number, asker);
                 }
-                self.told.push((said.priority, made));
+                self.dumped_policies.push((sa_message.priority, made));
             }
             Ok(Event::Default(blocks)) => self.defaults = blocks,
             Ok(_) => {}
             Err(_) => {
                 self.counts.xfrm_bad_messages.add(1);
                 // The unreadable policy may match any packet and require protection.
-                self.unread = true;
+                self.policy_unreadable = true;
                 let what = "a policy of the kernel cannot be read: all packets are dropped while there is one";
-                self.say(what.to_owned());
+                self.log_once(what.to_owned());
             }
         }
     }
 
     /// Ends a dump of policies.
     pub fn end_policies(&mut self) {
-        self.counts.xfrm_policies.set(self.told.len());
+        self.counts.xfrm_policies.set(self.dumped_policies.len());
         // Among policies of the same priority, the oldest applies.
-        self.told.reverse();
-        self.told.sort_by_key(|(priority, _)| *priority);
+        self.dumped_policies.reverse();
+        self.dumped_policies.sort_by_key(|(priority, _)| *priority);
         let [inward, forward, out] = self.defaults;
-        let mut list: Vec<_> = Vec::with_capacity(self.told.len() + 4);
-        for (_, policy) in self.told.drain(..) {
+        let mut list: Vec<_> = Vec::with_capacity(self.dumped_policies.len() + 4);
+        for (_, policy) in self.dumped_policies.drain(..) {
             // Policies for local and for forwarded packets are usually equal.
             if list.last() != Some(&policy) {
                 list.push(policy);
             }
         }
         if inward || forward {
-            list.extend(rest(Direction::In, Action::Discard));
+            list.extend(default_policies(Direction::In, Action::Discard));
         }
         let beyond = if out { Action::Discard } else { Action::Bypass };
-        list.extend(rest(Direction::Out, beyond));
-        if self.unread {
+        list.extend(default_policies(Direction::Out, beyond));
+        if self.policy_unreadable {
             list = [Direction::In, Direction::Out]
                 .into_iter()
-                .flat_map(|direction| rest(direction, Action::Discard))
+                .flat_map(|direction| default_policies(direction, Action::Discard))
                 .collect();
         }
         if self.database.snapshot().policies().list() != list {
             self.database.set_policies(list);
         }
-        let fading = self.fading.iter().map(|(_, sa)| sa);
-        let used = self.known.iter().map(|known| &known.sa).chain(fading);
-        self.numbers.forget(used.map(|sa| sa.spec().reqid));
+        let fading = self.usable_until.iter().map(|(_, sa)| sa);
+        let used = self
+            .associations
+            .iter()
+            .map(|known| &known.sa)
+            .chain(fading);
+        self.numbers.free_unused(used.map(|sa| sa.spec().reqid));
         self.count();
     }
 
     /// Creates the associations for one of the kernel's, which may apply to both directions.
     fn sa(
         &mut self,
-        said: &xfrm::Sa<'_>,
+        kernel_sa: &xfrm::Sa<'_>,
         own: &mut dyn FnMut(IpAddr) -> bool,
         now: u64,
     ) -> Vec<Arc<Sa>> {
-        let ways = match said.is_out {
+        let directions = match kernel_sa.is_out {
             Some(is_out) => [!is_out, is_out],
-            None => [own(said.id.dst), own(said.src)],
+            None => [own(kernel_sa.id.dst), own(kernel_sa.src)],
         };
-        if ways == [false; 2] {
-            self.unresolved.insert(said.id);
+        if directions == [false; 2] {
+            self.unresolved.insert(kernel_sa.id);
         } else {
-            self.unresolved.remove(&said.id);
+            self.unresolved.remove(&kernel_sa.id);
         }
         let mut made = Vec::new();
-        for (is_out, _) in [false, true].into_iter().zip(ways).filter(|(_, is)| *is) {
+        for (is_out, _) in [false, true]
+            .into_iter()
+            .zip(directions)
+            .filter(|(_, is)| *is)
+        {
             let direction = if is_out {
                 Direction::Out
             } else {
                 Direction::In
             };
-            match association(said, direction, &mut self.numbers) {
-                Ok((spec, keys)) => made.extend(self.learn(said, is_out, spec, &keys, now)),
-                Err(Refusal::Unborn) => {}
+            match association(kernel_sa, direction, &mut self.numbers) {
+                Ok((spec, keys)) => made.extend(self.learn(kernel_sa, is_out, spec, &keys, now)),
+                Err(Refusal::Larval) => {}
                 Err(Refusal::Selective) => self.selective += 1,
-                Err(Refusal::Cannot(why)) => self.refuse(said, &why),
+                Err(Refusal::Cannot(why)) => self.refuse(kernel_sa, &why),
             }
         }
         made
     }
 
-    fn refuse(&mut self, said: &xfrm::Sa<'_>, why: &str) {
+    fn refuse(&mut self, kernel_sa: &xfrm::Sa<'_>, why: &str) {
         self.counts.xfrm_unsupported.add(1);
-        self.say(format!(
+        self.log_once(format!(
             "an association of the kernel (SPI {:#x}) is not used: {why}",
-            said.id.spi
+            kernel_sa.id.spi
         ));
     }
 
-    fn say(&mut self, what: String) {
-        if self.said.len() < 100 && !self.said.contains(&what) {
+    fn log_once(&mut self, what: String) {
+        if self.logged.len() < 100 && !self.logged.contains(&what) {
             warn!("{what}");
-            self.said.insert(what);
+            self.logged.insert(what);
         }
     }
 
-    /// Creates the association for one of the kernel's in one direction.
+    /// Creates the association of the data path for a kernel's association, in one direction.
     fn learn(
         &mut self,
-        said: &xfrm::Sa<'_>,
+        kernel_sa: &xfrm::Sa<'_>,
         is_out: bool,
         spec: esp::Spec,
         keys: &esp::Keys,
         now: u64,
     ) -> Option<Arc<Sa>> {
-        if let Some(known) = self.known.get_mut(&said.id, is_out)
+        if let Some(known) = self.associations.get_mut(&kernel_sa.id, is_out)
             && known.sa.is(&spec, keys)
         {
-            known.round = self.round;
+            known.dump_number = self.dump_number;
             return None;
         }
-        if self.known.has_rival(&spec, said.selector) {
+        if self.associations.has_rival(&spec, kernel_sa.selector) {
             self.has_rivals = true;
             let why = "another between these ends has its reqid and is for other packets: give each its own reqid";
-            self.refuse(said, why);
+            self.refuse(kernel_sa, why);
             return None;
         }
-        self.made = now.max(self.made + 1);
-        let made = Sa::new(spec, keys, self.made).and_then(|sa| {
-            if sa.seals_by_count() && self.made < esp::CLOCK_MIN {
+        self.last_created = now.max(self.last_created + 1);
+        let made = Sa::new(spec, keys, self.last_created).and_then(|sa| {
+            if sa.seals_by_count() && self.last_created < esp::CLOCK_MIN {
                 return Err(
                     "the machine's clock shows a time before 2026, and initialisation vectors count up from it: set \
                         the clock"
@@ -339,82 +354,82 @@ impl Mirror {
         let sa = match made {
             Ok(sa) => sa,
             Err(why) => {
-                self.refuse(said, &why);
+                self.refuse(kernel_sa, &why);
                 return None;
             }
         };
         // An association with equal keys, in use or recently removed, has changed its addresses or limits.
-        match self.known.same_as(&sa) {
-            Some(old) => sa.go_on(old, STILL),
+        match self.associations.same_as(&sa) {
+            Some(old) => sa.go_on(old, ACTIVE_SENDER_SKIP),
             None => {
-                if said.replay.sent > 0 {
-                    sa.start_at(said.replay.sent.saturating_add(1 + RESTART));
+                if kernel_sa.replay.sent > 0 {
+                    sa.start_at(kernel_sa.replay.sent.saturating_add(1 + RESTART_SKIP));
                 }
-                if said.replay.seen > 0 {
-                    sa.begin_after(said.replay.seen);
+                if kernel_sa.replay.seen > 0 {
+                    sa.begin_after(kernel_sa.replay.seen);
                 }
-                sa.count(said.current.packets, said.current.bytes, 0);
+                sa.count(kernel_sa.current.packets, kernel_sa.current.bytes, 0);
             }
         }
         let sa = Arc::new(sa);
         let (packets, bytes) = sa.counts();
-        let known = Known {
-            src: said.src,
-            selector: *said.selector,
-            replay: said.replay,
-            current: said.current,
-            told: (packets, bytes, sa.number()),
+        let known = TrackedSa {
+            src: kernel_sa.src,
+            selector: *kernel_sa.selector,
+            replay: kernel_sa.replay,
+            current: kernel_sa.current,
+            last_reported: (packets, bytes, sa.number()),
             soft: false,
             hard: false,
-            round: self.round,
+            dump_number: self.dump_number,
             sa: Arc::clone(&sa),
         };
         // The replaced association may have another address, which packets in flight still use.
-        if let Some(old) = self.known.insert(&said.id, is_out, known) {
-            self.fading.push((now + FADES, old.sa));
+        if let Some(old) = self.associations.insert(&kernel_sa.id, is_out, known) {
+            self.usable_until.push((now + REMOVED_USABLE_NS, old.sa));
         }
         Some(sa)
     }
 
     /// Removes associations that the dump `round` did not contain; with `fades`, they remain usable for a while.
-    fn lose(&mut self, ids: &[Id], now: u64, round: u64, fades: bool) {
-        let mut gone = Vec::new();
+    fn remove_missing(&mut self, ids: &[Id], now: u64, round: u64, fades: bool) {
+        let mut removed = Vec::new();
         for (id, is_out) in ids.iter().flat_map(|id| [(id, false), (id, true)]) {
-            let known = self.known.get(id, is_out);
-            if known.is_none_or(|known| known.round == round) {
+            let known = self.associations.get(id, is_out);
+            if known.is_none_or(|known| known.dump_number == round) {
                 continue;
             }
-            let Some(sa) = self.known.remove(id, is_out, now) else {
+            let Some(sa) = self.associations.remove(id, is_out, now) else {
                 continue;
             };
             self.all_stale |= std::mem::take(&mut self.has_rivals);
             match fades {
-                true => self.fading.push((now + FADES, sa)),
-                false => gone.push(sa),
+                true => self.usable_until.push((now + REMOVED_USABLE_NS, sa)),
+                false => removed.push(sa),
             }
         }
         // All removals form one change of the table, since each change costs as much as many.
-        self.database.remove_these(&gone);
+        self.database.remove_these(&removed);
     }
 
     /// Writes reports and requests for the kernel until `writer` is full. Returns true if all were written.
-    pub fn tell(&mut self, writer: &mut Writer<'_>, now: u64) -> bool {
-        self.known.forget(now, KEPT);
+    pub fn report(&mut self, writer: &mut Writer<'_>, now: u64) -> bool {
+        self.associations.expire_removed(now, REMOVED_KEPT_NS);
         let over = |fading: &mut (u64, Arc<Sa>)| fading.0 <= now;
-        let faded = self.fading.extract_if(.., over).map(|(_, sa)| sa);
+        let faded = self.usable_until.extract_if(.., over).map(|(_, sa)| sa);
         self.database.remove_these(&faded.collect::<Vec<_>>());
         let counts = &self.counts;
-        if !self.known.tell(writer, now, counts) {
+        if !self.associations.report(writer, now, counts) {
             return false;
         }
         for number in self.database.take_missing() {
             let Some(asker) = self.askers.get_mut(&number) else {
                 continue;
             };
-            if now.saturating_sub(asker.asked) < ASK_AGAIN {
+            if now.saturating_sub(asker.requested_at) < ACQUIRE_INTERVAL_NS {
                 continue;
             }
-            asker.asked = now;
+            asker.requested_at = now;
             let written = writer.xfrm_acquire(&asker.raw, &asker.templates, &asker.wanted);
             // If `writer` is full, the next packet triggers a request again.
             counts.xfrm_acquired.add(u64::from(written.is_ok()));
@@ -429,7 +444,7 @@ impl Mirror {
 
     fn count(&self) {
         let counts = &self.counts;
-        counts.xfrm_sas.set(self.known.len());
+        counts.xfrm_sas.set(self.associations.len());
         counts.xfrm_unresolved.set(self.unresolved.len());
         counts.xfrm_selective.set(self.selective);
         counts.xfrm_strict.set(self.strict);

@@ -1,9 +1,9 @@
 //! IPsec of Linux: the kernel's associations and policies (XFRM) become the table of an IPsecTable with `KERNEL true`,
 //! and the kernel gets reports of traffic.
 //!
-//! [`Xfrm`] is a thread. As with routes, everything is driven by levels: a dump is compared with the known state.
+//! [`Xfrm`] is a thread. As for routes, a dump is compared with the known state, so it may be repeated at any time.
 
-mod known;
+mod associations;
 mod mirror;
 #[cfg(test)]
 mod tests;
@@ -12,9 +12,9 @@ pub mod translate;
 pub use mirror::Mirror;
 
 use super::counts::XfrmCounts;
-use super::own::is_own;
-use super::socket::{Changes, Requests, is_loss};
-use super::watched::{Follow, Post, Watched, room_or, within};
+use super::local_address::is_own;
+use super::socket::{Notifications, Requests, is_loss};
+use super::watched_thread::{ThreadState, Watched, WatchedJob, room_or, run_in_namespace};
 use elements_linux::ipsec::KernelTable;
 use ports::Namespace;
 use rustix::event::{PollFd, PollFlags};
@@ -33,33 +33,33 @@ const PROTOCOL: isize = 6;
 /// Multicast groups (`XFRMNLGRP_*`): reached limits, associations, policies and changed addresses.
 const GROUPS: [u32; 4] = [2, 3, 4, 7];
 /// Receive buffer size in bytes.
-const ROOM: usize = 64 << 20;
+const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 /// Maximum length of messages in bytes that are read before they are processed.
-const BATCH: usize = 256 << 10;
+const BATCH_BYTES: usize = 256 << 10;
 /// Interval of reports of traffic to the kernel.
-const TELL: Duration = Duration::from_millis(500);
+const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 /// Interval of dumps while an association's direction is unknown, or a dump was incomplete.
-const AGAIN: Duration = Duration::from_secs(1);
+const DUMP_INTERVAL: Duration = Duration::from_secs(1);
 
-fn wall() -> u64 {
+fn wall_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 struct Sockets {
-    changes: Changes,
+    changes: Notifications,
     requests: Requests,
 }
 
 /// Network namespace whose IPsec state is followed.
-struct Place {
+struct FollowedNamespace {
     namespace: Option<Arc<Namespace>>,
     room: usize,
 }
 
 /// State of the thread.
 struct Following {
-    place: Place,
+    namespace: FollowedNamespace,
     counts: Arc<XfrmCounts>,
     mirror: Mirror,
 }
@@ -81,9 +81,9 @@ impl Xfrm {
         namespace: Option<Arc<Namespace>>,
     ) -> Result<Xfrm, String> {
         let failed = |e: io::Error| format!("cannot follow the kernel's IPsec (XFRM): {e}");
-        let place = Place {
+        let place = FollowedNamespace {
             namespace,
-            room: room_or(ROOM),
+            room: room_or(RECEIVE_BUFFER_BYTES),
         };
         let sockets = place.open().map_err(failed)?;
         let counts: Arc<XfrmCounts> = Arc::default();
@@ -91,11 +91,11 @@ impl Xfrm {
         let thread = Watched::start("xfrm", move |post| {
             let database = Arc::clone(table.database());
             let mut following = Following {
-                place,
+                namespace: place,
                 mirror: Mirror::new(database, Arc::clone(&of_thread)),
                 counts: of_thread,
             };
-            post.keep(&mut following, sockets);
+            post.run_job(&mut following, sockets);
         });
         Ok(Xfrm {
             counts,
@@ -114,23 +114,23 @@ impl Xfrm {
     }
 }
 
-impl Place {
+impl FollowedNamespace {
     fn open(&self) -> io::Result<Sockets> {
         let room = self.room;
-        within(&self.namespace, move || {
+        run_in_namespace(&self.namespace, move || {
             Ok(Sockets {
-                changes: Changes::of(PROTOCOL, &GROUPS, room)?,
+                changes: Notifications::of(PROTOCOL, &GROUPS, room)?,
                 requests: Requests::of(PROTOCOL)?,
             })
         })
     }
 
     fn is_own(&self, address: IpAddr) -> bool {
-        within(&self.namespace, move || is_own(address)).unwrap_or(false)
+        run_in_namespace(&self.namespace, move || is_own(address)).unwrap_or(false)
     }
 
     /// Function that returns true for local addresses. The kernel is queried for unknown ones.
-    fn asker<'a>(
+    fn local_address_query<'a>(
         &'a self,
         known: &'a mut HashMap<IpAddr, bool>,
     ) -> impl FnMut(IpAddr) -> bool + 'a {
@@ -151,28 +151,28 @@ impl Place {
     }
 }
 
-impl Follow for Following {
+impl WatchedJob for Following {
     type Sockets = Sockets;
 
     fn open(&self) -> io::Result<Sockets> {
-        self.place.open()
+        self.namespace.open()
     }
 
-    fn lost(&mut self, why: &io::Error) {
+    fn sockets_failed(&mut self, why: &io::Error) {
         warn!("the kernel's IPsec cannot be followed ({why}): packets pass by the known state");
     }
 
-    fn found(&mut self) {
+    fn sockets_opened(&mut self) {
         info!("the kernel's IPsec is followed again");
         self.mirror.all_stale = true;
     }
 
-    fn follow(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
+    fn follow(&mut self, post: &ThreadState, sockets: &mut Sockets) -> io::Result<()> {
         let mut own = HashMap::new();
-        let mut heard = Zeroizing::new(Vec::with_capacity(BATCH + (64 << 10)));
+        let mut heard = Zeroizing::new(Vec::with_capacity(BATCH_BYTES + (64 << 10)));
         let (mut tell_at, mut again_at) = (Instant::now(), Instant::now());
         while !post.is_stopped() {
-            let more = self.hear(sockets, &mut heard, &mut own)?;
+            let more = self.receive(sockets, &mut heard, &mut own)?;
             let now = Instant::now();
             let mirror = &mut self.mirror;
             if mirror.has_unresolved() && again_at <= now {
@@ -181,13 +181,13 @@ impl Follow for Following {
             if (mirror.all_stale || mirror.policies_stale) && again_at <= now {
                 own.clear();
                 if !self.resync(sockets, &mut own)? || self.mirror.has_unresolved() {
-                    again_at = now + AGAIN;
+                    again_at = now + DUMP_INTERVAL;
                 }
                 continue;
             }
             if tell_at <= now {
-                self.tell(post, sockets)?;
-                tell_at = now + TELL;
+                self.report(post, sockets)?;
+                tell_at = now + REPORT_INTERVAL;
             }
             if !more {
                 let rest = tell_at.saturating_duration_since(Instant::now());
@@ -196,20 +196,20 @@ impl Follow for Following {
             }
         }
         // A last report includes packets since the previous one.
-        self.tell(post, sockets)
+        self.report(post, sockets)
     }
 }
 
 impl Following {
     /// Receives and processes messages. Returns true if more may be pending.
-    fn hear(
+    fn receive(
         &mut self,
         sockets: &Sockets,
         heard: &mut Zeroizing<Vec<u8>>,
         own: &mut HashMap<IpAddr, bool>,
     ) -> io::Result<bool> {
         let mirror = &mut self.mirror;
-        let more = match sockets.changes.receive(heard, BATCH) {
+        let more = match sockets.changes.receive(heard, BATCH_BYTES) {
             Err(e) if is_loss(&e) => {
                 self.counts.xfrm_lost.add(1);
                 mirror.all_stale = true;
@@ -217,10 +217,10 @@ impl Following {
             }
             other => other?,
         };
-        let mut own = self.place.asker(own);
+        let mut own = self.namespace.local_address_query(own);
         for message in messages(heard) {
             match message {
-                Ok(message) => mirror.take(&message, &mut own, wall()),
+                Ok(message) => mirror.process(&message, &mut own, wall_ns()),
                 Err(_) => mirror.all_stale = true,
             }
         }
@@ -236,7 +236,7 @@ impl Following {
         own: &mut HashMap<IpAddr, bool>,
     ) -> io::Result<bool> {
         let mirror = &mut self.mirror;
-        let mut own = self.place.asker(own);
+        let mut own = self.namespace.local_address_query(own);
         let requests = &mut sockets.requests;
         let mut whole = true;
         if std::mem::take(&mut mirror.all_stale) {
@@ -244,13 +244,13 @@ impl Following {
             mirror.policies_stale = true;
             mirror.begin_sas();
             let mut made = Vec::new();
-            let now = wall();
+            let now = wall_ns();
             requests.ask(|writer, sequence| writer.xfrm_dump(GETSA, sequence))?;
             let ended = loop {
-                let part = requests.part(&mut |message| {
+                let part = requests.read_part(&mut |message| {
                     mirror.dumped_sa(message, &mut made, &mut own, now);
                 });
-                requests.wipe();
+                requests.zeroize();
                 if let Some(ended) = part? {
                     break ended;
                 }
@@ -269,10 +269,10 @@ impl Following {
             mirror.begin_policies();
             requests.ask(|writer, sequence| writer.xfrm_default(sequence))?;
             // Old kernels lack this request; then the default action is to pass.
-            let _ = requests.part(&mut |message| mirror.dumped_policy(message));
+            let _ = requests.read_part(&mut |message| mirror.dumped_policy(message));
             requests.ask(|writer, sequence| writer.xfrm_dump(GETPOLICY, sequence))?;
             let ended = loop {
-                let part = requests.part(&mut |message| mirror.dumped_policy(message));
+                let part = requests.read_part(&mut |message| mirror.dumped_policy(message));
                 if let Some(ended) = part? {
                     break ended;
                 }
@@ -287,13 +287,13 @@ impl Following {
     }
 
     /// Reports counts and sequence numbers to the kernel.
-    fn tell(&mut self, post: &Post, sockets: &mut Sockets) -> io::Result<()> {
+    fn report(&mut self, post: &ThreadState, sockets: &mut Sockets) -> io::Result<()> {
         let mut room = [0; 16 << 10];
         loop {
             let mut writer = Writer::new(&mut room);
-            let all = self.mirror.tell(&mut writer, wall());
+            let all = self.mirror.report(&mut writer, wall_ns());
             if !writer.is_empty() {
-                sockets.requests.tell(writer.bytes())?;
+                sockets.requests.send(writer.bytes())?;
             }
             self.counts.xfrm_refused.add(sockets.requests.refusals());
             if all || post.is_stopped() {

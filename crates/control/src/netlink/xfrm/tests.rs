@@ -55,7 +55,7 @@ impl Bed {
             self.now += 1;
             let message = message.expect("it is whole");
             self.mirror
-                .take(&message, &mut |address| address == own, self.now);
+                .process(&message, &mut |address| address == own, self.now);
         }
     }
 
@@ -92,7 +92,7 @@ impl Bed {
     fn told(&mut self) -> Vec<(u16, Vec<u8>)> {
         let mut room = [0; 4096];
         let mut writer = Writer::new(&mut room);
-        assert!(self.mirror.tell(&mut writer, self.now));
+        assert!(self.mirror.report(&mut writer, self.now));
         let each = messages(writer.bytes()).map(|message| message.expect("it is whole"));
         each.map(|message: Message<'_>| (message.kind, message.body.to_vec()))
             .collect()
@@ -153,7 +153,7 @@ fn association_whose_sender_changes_address_leaves_nothing_behind() {
 }
 
 #[test]
-fn the_kernel_is_told_of_all_while_all_have_something_to_tell() {
+fn all_busy_associations_are_reported_in_turn() {
     let mut bed = Bed::new("192.0.2.1");
     for n in 1..=40 {
         bed.hear(&gcm([192, 0, 2, 100 + n], 0x2000, n.into()));
@@ -166,7 +166,7 @@ fn the_kernel_is_told_of_all_while_all_have_something_to_tell() {
         }
         let mut room = [0; 1024];
         let mut writer = Writer::new(&mut room);
-        let all = bed.mirror.tell(&mut writer, bed.now);
+        let all = bed.mirror.report(&mut writer, bed.now);
         told += messages(writer.bytes()).count();
         calls += 1;
         if all {
@@ -200,12 +200,12 @@ fn peers_that_come_and_go_leave_nothing() {
 }
 
 #[test]
-fn a_number_at_the_end_of_all_ends_an_association_instead_of_going_round() {
+fn last_sequence_number_ends_an_association_without_wrapping() {
     let mut bed = Bed::new("192.0.2.1");
     let bytes = include_bytes!("../../../../../fuzz/seeds/xfrm/sent-most");
     for message in messages(bytes).map_while(Result::ok) {
         // Whatever its destination, it belongs to this router.
-        bed.mirror.take(&message, &mut |_| true, NOW);
+        bed.mirror.process(&message, &mut |_| true, NOW);
     }
     for sa in bed.database.snapshot().all() {
         let _ = sa.take(1, 1, NOW);
@@ -311,7 +311,7 @@ fn returning_association_continues_its_sequence_numbers() {
 }
 
 #[test]
-fn the_kernel_is_told_what_passes_and_which_limits_are_reached() {
+fn kernel_gets_reports_of_traffic_and_reached_limits() {
     let mut bed = Bed::new("192.0.2.1");
     bed.hear(GCM);
     assert_eq!(bed.told(), []);
@@ -368,15 +368,15 @@ fn policies_are_in_the_kernels_order_and_request_missing_associations() {
         (list[1].src_ports, list[1].protocol),
         (Some((9, 9)), Some(17))
     );
-    bed.database.miss(1);
-    bed.database.miss(2);
+    bed.database.record_miss(1);
+    bed.database.record_miss(2);
     let told = bed.told();
     assert_eq!((told.len(), told[0].0), (1, ACQUIRE));
     assert_eq!(told[0].1[..4], [192, 0, 2, 2]);
-    bed.database.miss(1);
+    bed.database.record_miss(1);
     assert_eq!(bed.told(), [], "not more often than every second");
     bed.now += 1_000_000_000;
-    bed.database.miss(1);
+    bed.database.record_miss(1);
     assert_eq!(bed.told().len(), 1);
 }
 
@@ -411,7 +411,7 @@ fn transport_associations_of_one_reqid_seal_for_their_own_peers() {
             bed.hear(&transport(peer, spi, reqid));
             policies.extend(transport_policy(peer, 32, reqid));
         }
-        // With whole networks, one association would serve all hosts in them.
+        // A policy for a whole network: one association serves all its hosts.
         policies.extend(transport_policy([192, 0, 2, 0], 24, reqid));
         bed.policies(&policies);
         let tables = bed.database.snapshot();

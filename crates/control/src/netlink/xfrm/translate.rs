@@ -20,13 +20,13 @@ const WINDOW_MIN: u32 = 1024;
 /// Maximum padding length in bytes, which fits every link.
 const PAD_MAX: u32 = 1400;
 /// First association number that is not one of the kernel's `reqid`s.
-const OTHERS: u32 = 1 << 31;
+const FIRST_OTHER_NUMBER: u32 = 1 << 31;
 
 /// Reason why an association is not used.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The association is still being negotiated.
-    Unborn,
+    Larval,
     /// The association applies to marked packets or an XFRM interface only.
     Selective,
     /// Another reason; a message.
@@ -44,8 +44,8 @@ pub struct Numbers {
     /// Count of allocated numbers that are not `reqid`s; `free` holds the unused ones.
     others: u32,
     free: Vec<u32>,
-    /// Numbers used since the last [`forget`](Self::forget).
-    asked: HashSet<u32>,
+    /// Numbers used since the last [`free_unused`](Self::free_unused).
+    used: HashSet<u32>,
 }
 
 impl Numbers {
@@ -55,25 +55,26 @@ impl Numbers {
             let first = self.first.entry(reqid).or_insert((mode, src, dst));
             // Both directions of a tunnel share a number: the `reqid`, if it is free.
             let is_first = *first == (mode, src, dst) || *first == (mode, dst, src);
-            match is_first && (1..OTHERS).contains(&reqid) {
+            match is_first && (1..FIRST_OTHER_NUMBER).contains(&reqid) {
                 true => reqid,
                 false => self.free.pop().unwrap_or_else(|| {
                     self.others += 1;
-                    OTHERS + (self.others - 1)
+                    FIRST_OTHER_NUMBER + (self.others - 1)
                 }),
             }
         });
-        self.asked.insert(number);
+        self.used.insert(number);
         number
     }
 
     /// Frees unused numbers, since peers come and go with changing addresses.
-    pub(super) fn forget(&mut self, in_use: impl Iterator<Item = u32>) {
-        let mut stay = std::mem::take(&mut self.asked);
+    pub(super) fn free_unused(&mut self, in_use: impl Iterator<Item = u32>) {
+        let mut stay = std::mem::take(&mut self.used);
         stay.extend(in_use);
         let gone = self.all.extract_if(|_, number| !stay.contains(number));
         let gone = gone.map(|(_, number)| number);
-        self.free.extend(gone.filter(|number| *number >= OTHERS));
+        self.free
+            .extend(gone.filter(|number| *number >= FIRST_OTHER_NUMBER));
         self.first.retain(|reqid, _| stay.contains(reqid));
     }
 
@@ -142,7 +143,7 @@ pub fn association(
     numbers: &mut Numbers,
 ) -> Result<(Spec, Keys), Refusal> {
     if sa.aead.is_none() && sa.cipher.is_none() && sa.code.is_none() && !sa.compresses {
-        return Err(Refusal::Unborn);
+        return Err(Refusal::Larval);
     }
     if sa.is_selective {
         return Err(Refusal::Selective);
@@ -242,7 +243,7 @@ fn action(policy: &Policy<'_>, numbers: &mut Numbers) -> Option<Action> {
     if policy.blocks {
         return Some(Action::Discard);
     }
-    let Some(wanted) = wanted(policy) else {
+    let Some(wanted) = required_template(policy) else {
         return policy
             .templates
             .bytes()
@@ -268,15 +269,15 @@ fn hosts(selector: &Selector) -> Option<(IpAddr, IpAddr)> {
 }
 
 /// Association that a policy requires; `None` if its kind is not supported.
-pub fn wanted(policy: &Policy<'_>) -> Option<Template> {
+pub fn required_template(policy: &Policy<'_>) -> Option<Template> {
     let mut templates = policy.templates;
     let first = templates.next()?;
     let can = first.protocol == proto::ESP && [TRANSPORT, TUNNEL].contains(&first.mode);
     (can && templates.next().is_none()).then_some(first)
 }
 
-/// Policies for packets that match none of the kernel's policies.
-pub fn rest(direction: Direction, action: Action) -> [esp::policy::Policy; 2] {
+/// Default policies, for packets that match none of the kernel's policies.
+pub fn default_policies(direction: Direction, action: Action) -> [esp::policy::Policy; 2] {
     [Net::V4(Prefix4::ALL), Net::V6(Prefix6::ALL)].map(|net| esp::policy::Policy {
         direction,
         src: net,
@@ -317,7 +318,7 @@ fn has_ports(protocol: u8) -> bool {
 }
 
 /// Text form of a selector, for messages.
-pub fn shown(selector: &Selector) -> String {
+pub fn selector_text(selector: &Selector) -> String {
     let ((src, from), (dst, to)) = (selector.src, selector.dst);
     format!("src {src}/{from} dst {dst}/{to}")
 }

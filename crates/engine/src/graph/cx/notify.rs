@@ -1,9 +1,9 @@
 //! Notifications between elements: packets to pull, and room to push into (see [`crate::notify`]).
 
 use super::Cx;
-use crate::did::Did;
 use crate::graph::{Core, wake};
 use crate::notify::{Notifies, Signal};
+use crate::run_result::Did;
 
 impl Cx<'_> {
     /// Signals that packets may be pulled from this element. Wakes the tasks that pull from it, if it had signalled
@@ -36,8 +36,8 @@ impl Cx<'_> {
         self.core.notes.room[self.this] = false;
     }
 
-    /// True if pulling through a pull input may return a packet. If not, this element is told when that changes: its
-    /// task is woken, or its own notifier becomes active.
+    /// True if pulling through a pull input may return a packet. If not, this element is notified when that changes:
+    /// its task is woken, or its own notifier becomes active.
     #[inline]
     pub fn input_active(&self, input: usize) -> bool {
         let signal = self.core.plan.elements[self.this].signals.get(input);
@@ -48,13 +48,13 @@ impl Cx<'_> {
     /// changes.
     #[inline]
     pub fn has_room(&self, output: usize) -> bool {
-        let signal = self.core.plan.elements[self.this].rooms.get(output);
+        let signal = self.core.plan.elements[self.this].room_signals.get(output);
         Signal::active(signal, &self.core.notes.room)
     }
 
     /// Result of a task that got nothing from a pull input: `Sleep` if it will be woken, otherwise `Nothing`.
     #[inline]
-    pub fn rest(&self, input: usize) -> Did {
+    pub fn idle_result(&self, input: usize) -> Did {
         if self.input_active(input) {
             Did::Nothing
         } else {

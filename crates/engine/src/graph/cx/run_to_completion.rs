@@ -41,10 +41,10 @@ impl Cx<'_> {
                 (held, begun) = (self.hold_next(output), true);
             }
             if let Some(next) = &mut held {
-                self.hand(next, batch);
+                self.forward_batch(next, batch);
                 if batch.is_empty() && self.core.deferred.is_empty() {
                     // No packet is left for the output that the element may have named.
-                    self.core.on = 0;
+                    self.core.batch_output = 0;
                 } else {
                     let node = next.target.node();
                     self.put_back(held.take(), output);
@@ -66,7 +66,7 @@ impl Cx<'_> {
     fn hold_next(&mut self, output: usize) -> Option<Next> {
         let core = &mut *self.core;
         let target = core.edges.output(self.this, output)?;
-        let apart = core.weight > 0 || core.taps.watching() || core.walker == Walker::Strict;
+        let apart = core.weight > 0 || core.taps.has_taps() || core.walker == Walker::Strict;
         if apart || core.loops[target.node()].is_some() {
             return None;
         }
@@ -81,7 +81,7 @@ impl Cx<'_> {
     }
 
     #[inline(always)]
-    fn hand(&mut self, next: &mut Next, batch: &mut Batch) {
+    fn forward_batch(&mut self, next: &mut Next, batch: &mut Batch) {
         if batch.is_empty() {
             return;
         }
@@ -112,14 +112,14 @@ impl Cx<'_> {
     #[inline]
     fn send_on(&mut self, output: usize, batch: &mut Batch) {
         let core = &mut *self.core;
-        let at_once = core.walker == Walker::Sweep && !core.taps.watching();
+        let at_once = core.walker == Walker::Sweep && !core.taps.has_taps();
         match core.edges.output(self.this, output) {
             Some(target) if at_once => {
                 core.note_sent(self.this, output, batch.len());
                 let before = core.stamp();
                 follow(self.nodes, core, (target.node(), target.port()), batch);
                 if core.weight > 0 {
-                    core.completed += core.spent(before);
+                    core.completed += core.elapsed_cycles(before);
                 }
             }
             _ => self.emit_batch(output, batch),
@@ -130,10 +130,11 @@ impl Cx<'_> {
     #[inline]
     fn goes_on(&mut self) -> bool {
         let core = &mut *self.core;
-        if core.more == 0 || core.stops > 0 || core.pressure > 0 || core.taps.watching() {
+        if core.extra_runs == 0 || core.stops > 0 || core.back_pressures > 0 || core.taps.has_taps()
+        {
             return false;
         }
-        core.more -= 1;
+        core.extra_runs -= 1;
         core.ready.is_empty() && core.deferred.is_empty()
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use wire::{FlowKey, proto};
 
 /// Length in bytes of the largest header, IPv6's.
-pub(super) const HEADER: usize = 40;
+pub(super) const HEADER_BYTES_MAX: usize = 40;
 
 /// A header of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +23,8 @@ pub(super) enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub(super) kind: Kind,
-    pub(super) spec: [u8; HEADER],
-    pub(super) mask: [u8; HEADER],
+    pub(super) spec: [u8; HEADER_BYTES_MAX],
+    pub(super) mask: [u8; HEADER_BYTES_MAX],
 }
 
 impl Item {
@@ -32,14 +32,14 @@ impl Item {
     fn any(kind: Kind) -> Item {
         Item {
             kind,
-            spec: [0; HEADER],
-            mask: [0; HEADER],
+            spec: [0; HEADER_BYTES_MAX],
+            mask: [0; HEADER_BYTES_MAX],
         }
     }
 
     /// Adds bytes to match at an offset.
     fn with(self, at: usize, bytes: &[u8]) -> Item {
-        self.with_bits(at, bytes, &[0xff; HEADER][..bytes.len()])
+        self.with_bits(at, bytes, &[0xff; HEADER_BYTES_MAX][..bytes.len()])
     }
 
     /// Adds bytes to match at an offset, under a mask.
@@ -52,7 +52,7 @@ impl Item {
 
     /// True if all headers of the kind fit.
     pub(super) fn is_any(&self) -> bool {
-        self.mask == [0; HEADER]
+        self.mask == [0; HEADER_BYTES_MAX]
     }
 }
 
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_that_says_more_goes_first() {
+    fn more_specific_rule_is_matched_first() {
         let station = |address, vlan| Match::Station { address, vlan };
         let (mac, id) = (Some([2, 0, 0, 0, 0, 1]), Some(0x123));
         let both = of(&station(mac, id)).expect("it can be said");

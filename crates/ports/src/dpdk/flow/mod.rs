@@ -1,9 +1,9 @@
 //! Rules that a driver applies by itself (rte_flow): packets that match a rule go to its queue.
 //!
-//! Rules may change ten thousand times a second, and drivers take their time. So each rule's wanted state is noted
-//! once, and a thread of the device tells the driver. A rule that changes while it waits is told in its latest state,
-//! and no more wait than there are rules. A driver may refuse any rule, which is counted. When another rule has gone
-//! there may be room, and some refused ones are tried again.
+//! Rules may change ten thousand times a second, and drivers take their time. So only the latest requested state of
+//! each rule is stored, and a thread of the device passes it to the driver. At most as many changes are pending as
+//! there are rules. A driver may refuse any rule, which is counted. After another rule's removal, some refused rules
+//! are retried, since the driver may have room.
 
 mod items;
 mod sys;
@@ -40,7 +40,7 @@ impl Driver for Device {
                     pattern.rank = rank;
                     sys::create(*self, &pattern, queue)
                 }
-                // The rank is not the reason for the failure.
+                // Rank 0 fails, too, so the rank is not the reason.
                 _ => Err(why),
             }
         })
@@ -71,17 +71,17 @@ fn nearest(wanted: u32, mut takes: impl FnMut(u32) -> bool) -> Option<u32> {
 
 /// Refused rules that are tried in vain after one has gone: drivers keep rules of several kinds in tables of their own,
 /// so the next one may not fit where there is room.
-const TRIES: usize = 4;
+const RETRIES_MAX: usize = 4;
 
 /// A rule that the driver has, and its queue.
-type Known<H> = (H, u16);
+type DriverRule<H> = (H, u16);
 
 /// State of a rule at the driver.
-enum Told<H> {
+enum DriverState<H> {
     /// The driver does not have the rule.
-    Nothing,
+    Absent,
     /// The driver has the rule, with this queue.
-    Held(H, u16),
+    Present(H, u16),
     /// The driver refused the rule with this queue. The number is the rule's place among the refused ones.
     Refused(u16, u64),
     /// The driver has the rule with the first queue, and cannot remove it for the second.
@@ -89,25 +89,27 @@ enum Told<H> {
 }
 
 struct Rule<H> {
-    /// The queue that the rule should have.
-    wanted: Option<u16>,
-    told: Told<H>,
+    /// Requested queue of the rule; `None` if the rule is to be removed.
+    requested: Option<u16>,
+    driver_state: DriverState<H>,
     /// True if the rule waits for its turn, or for the driver's answer.
-    waits: bool,
+    is_queued: bool,
 }
 
 impl<H> Rule<H> {
     fn is_done(&self) -> bool {
-        match (&self.told, self.wanted) {
-            (Told::Nothing, wanted) => wanted.is_none(),
-            (Told::Held(_, queue) | Told::Refused(queue, _), wanted) => wanted == Some(*queue),
-            (Told::Stuck(_, _, refused), wanted) => wanted == *refused,
+        match (&self.driver_state, self.requested) {
+            (DriverState::Absent, wanted) => wanted.is_none(),
+            (DriverState::Present(_, queue) | DriverState::Refused(queue, _), wanted) => {
+                wanted == Some(*queue)
+            }
+            (DriverState::Stuck(_, _, refused), wanted) => wanted == *refused,
         }
     }
 
     /// True if the rule is not wanted, and the driver does not have it.
     fn is_gone(&self) -> bool {
-        matches!(self.told, Told::Nothing) && self.wanted.is_none()
+        matches!(self.driver_state, DriverState::Absent) && self.requested.is_none()
     }
 }
 
@@ -123,12 +125,12 @@ struct State<H> {
     /// Rules that the driver refuses, in the order of their last attempts.
     refused: BTreeMap<u64, Match>,
     numbers: u64,
-    /// `room` is the number of removed rules in whose place refused rules may be tried again; `tries` is the number of
-    /// such attempts that may still fail.
-    room: usize,
+    /// `retries_allowed` is the number of removed rules in whose place refused rules may be tried again; `tries` is the
+    /// number of such attempts that may still fail.
+    retries_allowed: usize,
     tries: usize,
-    why: Option<String>,
-    ends: bool,
+    last_reason: Option<String>,
+    stops: bool,
 }
 
 impl<H> State<H> {
@@ -141,65 +143,67 @@ impl<H> State<H> {
             stuck: 0,
             refused: BTreeMap::new(),
             numbers: 0,
-            room: 0,
-            tries: TRIES,
-            why: None,
-            ends: false,
+            retries_allowed: 0,
+            tries: RETRIES_MAX,
+            last_reason: None,
+            stops: false,
         }
     }
 
-    fn want(&mut self, of: Match, queue: Option<u16>) {
-        if queue.is_none() && !self.rules.contains_key(&of) {
+    fn want(&mut self, rule: Match, queue: Option<u16>) {
+        if queue.is_none() && !self.rules.contains_key(&rule) {
             return;
         }
         let new = Rule {
-            wanted: None,
-            told: Told::Nothing,
-            waits: false,
+            requested: None,
+            driver_state: DriverState::Absent,
+            is_queued: false,
         };
-        self.rules.entry(of).or_insert(new).wanted = queue;
-        self.look(of);
+        self.rules.entry(rule).or_insert(new).requested = queue;
+        self.queue_rule(rule);
     }
 
     /// Queues a rule if the driver must get it.
-    fn look(&mut self, of: Match) {
-        if let Some(rule) = self.rules.get_mut(&of)
-            && !rule.waits
-            && !rule.is_done()
+    fn queue_rule(&mut self, rule: Match) {
+        if let Some(entry) = self.rules.get_mut(&rule)
+            && !entry.is_queued
+            && !entry.is_done()
         {
-            rule.waits = true;
-            self.changed.push_back(of);
+            entry.is_queued = true;
+            self.changed.push_back(rule);
         }
     }
 
     /// Replaces all rules by these; refused ones are tried again.
     fn replace(&mut self, rules: &[(Match, Option<u16>)]) {
         for rule in self.rules.values_mut() {
-            rule.wanted = None;
-            rule.told = match std::mem::replace(&mut rule.told, Told::Nothing) {
-                Told::Refused(..) => Told::Nothing,
-                Told::Stuck(handle, queue, _) => {
+            rule.requested = None;
+            rule.driver_state = match std::mem::replace(&mut rule.driver_state, DriverState::Absent)
+            {
+                DriverState::Refused(..) => DriverState::Absent,
+                DriverState::Stuck(handle, queue, _) => {
                     self.held += 1;
-                    Told::Held(handle, queue)
+                    DriverState::Present(handle, queue)
                 }
                 other => other,
             };
         }
-        (self.stuck, self.why) = (0, None);
-        (self.room, self.tries) = (0, TRIES);
+        (self.stuck, self.last_reason) = (0, None);
+        (self.retries_allowed, self.tries) = (0, RETRIES_MAX);
         self.refused.clear();
         for (rule, queue) in rules {
             self.want(*rule, *queue);
         }
         let all: Vec<Match> = self.rules.keys().copied().collect();
-        all.into_iter().for_each(|rule| self.look(rule));
-        self.rules.retain(|_, rule| rule.waits || !rule.is_gone());
+        all.into_iter().for_each(|rule| self.queue_rule(rule));
+        self.rules
+            .retain(|_, rule| rule.is_queued || !rule.is_gone());
     }
 
     /// The next rule to give to the driver: its match, the driver's present rule for it, and the queue that it should
     /// name. If rules were removed, the refused rule that has waited longest comes first.
-    fn next(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
-        if let Some(waiting) = self.again() {
+    fn next(&mut self) -> Option<(Match, Option<DriverRule<H>>, Option<u16>)> {
+        if let Some(waiting) = self.take_retry() {
             return Some(waiting);
         }
         loop {
@@ -208,81 +212,88 @@ impl<H> State<H> {
                 continue;
             };
             if !rule.is_done() {
-                let old = match std::mem::replace(&mut rule.told, Told::Nothing) {
-                    Told::Held(handle, queue) => {
+                let old = match std::mem::replace(&mut rule.driver_state, DriverState::Absent) {
+                    DriverState::Present(handle, queue) => {
                         self.held -= 1;
                         Some((handle, queue))
                     }
-                    Told::Stuck(handle, queue, _) => {
+                    DriverState::Stuck(handle, queue, _) => {
                         self.stuck -= 1;
                         Some((handle, queue))
                     }
-                    Told::Refused(_, number) => {
+                    DriverState::Refused(_, number) => {
                         self.refused.remove(&number);
                         None
                     }
-                    Told::Nothing => None,
+                    DriverState::Absent => None,
                 };
                 self.calling += 1;
-                return Some((of, old, rule.wanted));
+                return Some((of, old, rule.requested));
             }
-            rule.waits = false;
+            rule.is_queued = false;
             if rule.is_gone() {
                 self.rules.remove(&of);
             }
         }
     }
 
-    /// Takes the refused rule with the oldest attempt, to be tried again as a new rule. `None` if no attempt is left,
-    /// or if no rule was removed that could have made room.
-    fn again(&mut self) -> Option<(Match, Option<Known<H>>, Option<u16>)> {
+    /// Takes the refused rule with the oldest attempt, for a retry. `None` if no attempt is left, or if no rule was
+    /// removed that could have made room.
+    fn take_retry(&mut self) -> Option<(Match, Option<DriverRule<H>>, Option<u16>)> {
         let waiting = self.refused.first_entry();
-        let Some(first) = waiting.filter(|_| self.room > 0 && self.tries > 0) else {
-            (self.room, self.tries) = (0, TRIES);
+        let Some(first) = waiting.filter(|_| self.retries_allowed > 0 && self.tries > 0) else {
+            (self.retries_allowed, self.tries) = (0, RETRIES_MAX);
             return None;
         };
         let of = first.remove();
         self.tries -= 1;
         let rule = self.rules.get_mut(&of)?;
-        (rule.told, rule.waits) = (Told::Nothing, true);
+        (rule.driver_state, rule.is_queued) = (DriverState::Absent, true);
         self.calling += 1;
-        let wanted = rule.wanted;
+        let wanted = rule.requested;
         Some((of, None, wanted))
     }
 
     /// Records the driver's answer for a rule, with the reason if it was refused. `had` is true if the driver had the
     /// rule before.
-    fn note(&mut self, of: Match, had: bool, mut told: Told<H>, why: Option<String>) {
+    fn record_answer(
+        &mut self,
+        rule: Match,
+        had: bool,
+        mut state: DriverState<H>,
+        why: Option<String>,
+    ) {
         self.calling -= 1;
-        match &mut told {
-            Told::Nothing => self.room += usize::from(had),
-            Told::Held(..) => {
+        match &mut state {
+            DriverState::Absent => self.retries_allowed += usize::from(had),
+            DriverState::Present(..) => {
                 self.held += 1;
                 if !had {
-                    (self.room, self.tries) = (self.room.saturating_sub(1), TRIES);
+                    (self.retries_allowed, self.tries) =
+                        (self.retries_allowed.saturating_sub(1), RETRIES_MAX);
                 }
             }
-            Told::Refused(_, number) => {
+            DriverState::Refused(_, number) => {
                 self.numbers += 1;
                 *number = self.numbers;
-                self.refused.insert(self.numbers, of);
-                self.room += usize::from(had);
+                self.refused.insert(self.numbers, rule);
+                self.retries_allowed += usize::from(had);
             }
-            Told::Stuck(..) => self.stuck += 1,
+            DriverState::Stuck(..) => self.stuck += 1,
         }
-        if self.why.is_none() {
-            self.why = why;
+        if self.last_reason.is_none() {
+            self.last_reason = why;
         }
         if self.refused.is_empty() && self.stuck == 0 {
-            self.why = None;
+            self.last_reason = None;
         }
-        let Some(rule) = self.rules.get_mut(&of) else {
+        let Some(entry) = self.rules.get_mut(&rule) else {
             return;
         };
-        (rule.told, rule.waits) = (told, false);
-        match rule.is_gone() {
-            true => _ = self.rules.remove(&of),
-            false => self.look(of),
+        (entry.driver_state, entry.is_queued) = (state, false);
+        match entry.is_gone() {
+            true => _ = self.rules.remove(&rule),
+            false => self.queue_rule(rule),
         }
     }
 }
@@ -290,7 +301,7 @@ impl<H> State<H> {
 struct Shared<D: Driver> {
     driver: D,
     state: Lock<State<D::Handle>>,
-    bell: Condvar,
+    work_available: Condvar,
 }
 
 impl<D: Driver> Shared<D> {
@@ -301,40 +312,40 @@ impl<D: Driver> Shared<D> {
     /// Gives waiting rules to the driver until the thread is told to end.
     fn work(&self) {
         let mut state = self.lock();
-        while !state.ends {
+        while !state.stops {
             let Some((of, old, queue)) = state.next() else {
-                let woken = self.bell.wait(state);
+                let woken = self.work_available.wait(state);
                 state = woken.unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(state);
             let had = old.is_some();
-            let (told, why) = self.tell(&of, old, queue);
+            let (told, why) = self.apply_change(&of, old, queue);
             state = self.lock();
-            state.note(of, had, told, why);
+            state.record_answer(of, had, told, why);
         }
     }
 
-    /// Tells the driver to change a rule. A rule that it cannot remove stays the only one: with a second one for
-    /// another queue, the driver would choose between them.
-    fn tell(
+    /// Makes the driver change a rule. If the driver cannot remove the old rule, no second rule for another queue is
+    /// added: the driver would choose between the two.
+    fn apply_change(
         &self,
         of: &Match,
-        old: Option<Known<D::Handle>>,
+        old: Option<DriverRule<D::Handle>>,
         queue: Option<u16>,
-    ) -> (Told<D::Handle>, Option<String>) {
+    ) -> (DriverState<D::Handle>, Option<String>) {
         if let Some((rule, had)) = old
             && let Err((rule, why)) = self.driver.destroy(rule)
         {
             return match queue == Some(had) {
-                true => (Told::Held(rule, had), None),
-                false => (Told::Stuck(rule, had, queue), Some(why)),
+                true => (DriverState::Present(rule, had), None),
+                false => (DriverState::Stuck(rule, had, queue), Some(why)),
             };
         }
         match queue.map(|queue| (queue, self.driver.create(of, queue))) {
-            None => (Told::Nothing, None),
-            Some((queue, Ok(rule))) => (Told::Held(rule, queue), None),
-            Some((queue, Err(why))) => (Told::Refused(queue, 0), Some(why)),
+            None => (DriverState::Absent, None),
+            Some((queue, Ok(rule))) => (DriverState::Present(rule, queue), None),
+            Some((queue, Err(why))) => (DriverState::Refused(queue, 0), Some(why)),
         }
     }
 }
@@ -360,7 +371,7 @@ impl<D: Driver> Rules<D> {
         let shared = Arc::new(Shared {
             driver,
             state: Lock::new(State::new()),
-            bell: Condvar::new(),
+            work_available: Condvar::new(),
         });
         let thread = std::thread::Builder::new().name("rte_flow".into());
         let theirs = Arc::clone(&shared);
@@ -378,7 +389,7 @@ impl<D: Driver> Rules<D> {
             false => rules.iter().for_each(|(rule, q)| state.want(*rule, *q)),
         }
         drop(state);
-        self.shared.bell.notify_one();
+        self.shared.work_available.notify_one();
     }
 
     /// See [`Port::directed`](engine::port::Port::directed).
@@ -388,23 +399,25 @@ impl<D: Driver> Rules<D> {
             held: state.held,
             refused: state.refused.len() + state.stuck,
             waiting: state.changed.len() + state.calling,
-            why: state.why.clone(),
+            why: state.last_reason.clone(),
         }
     }
 }
 
 impl<D: Driver> Drop for Rules<D> {
-    /// The driver has no rule of ours any more, and is not called again.
+    /// Stops the thread, after which the driver has none of these rules and is not called again.
     fn drop(&mut self) {
-        self.shared.lock().ends = true;
-        self.shared.bell.notify_one();
+        self.shared.lock().stops = true;
+        self.shared.work_available.notify_one();
         if let Some(thread) = self.thread.take() {
             // If the thread panicked, the driver's remaining rules end with the device.
             let _ = thread.join();
         }
         let rules = std::mem::take(&mut self.shared.lock().rules);
         for rule in rules.into_values() {
-            if let Told::Held(handle, _) | Told::Stuck(handle, ..) = rule.told {
+            if let DriverState::Present(handle, _) | DriverState::Stuck(handle, ..) =
+                rule.driver_state
+            {
                 let _ = self.shared.driver.destroy(handle);
             }
         }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::super::sys::{self, Device};
-use super::items::{HEADER, Item, Kind, Pattern};
+use super::items::{HEADER_BYTES_MAX, Item, Kind, Pattern};
 use dpdk_sys as c;
 use std::ffi::CStr;
 use std::mem::zeroed;
@@ -24,7 +24,7 @@ const ROOM: usize = 64;
 
 // Bytes copied into an item fit its type, and no item is larger than its room.
 const _: () = {
-    assert!(HEADER <= ROOM);
+    assert!(HEADER_BYTES_MAX <= ROOM);
     assert!(size_of::<c::rte_flow_item_eth>() <= ROOM);
     assert!(size_of::<c::rte_flow_item_vlan>() <= ROOM);
     assert!(size_of::<c::rte_flow_item_ipv4>() <= ROOM);
@@ -46,9 +46,9 @@ fn kind(kind: Kind) -> c::rte_flow_item_type {
     }
 }
 
-fn room(bytes: &[u8; HEADER]) -> Room {
+fn room(bytes: &[u8; HEADER_BYTES_MAX]) -> Room {
     let mut room = Room([0; ROOM]);
-    room.0[..HEADER].copy_from_slice(bytes);
+    room.0[..HEADER_BYTES_MAX].copy_from_slice(bytes);
     room
 }
 
@@ -111,7 +111,7 @@ fn validate(device: Device, items: &[Item], rank: u32, queue: u16) -> i32 {
     })
 }
 
-/// True if the driver has rules at all, whatever it says of the simplest one.
+/// True if the driver supports rules at all, even if it refuses the simplest one.
 pub(super) fn is_known(device: Device) -> bool {
     let code = validate(device, &[], 0, 0);
     code != -libc::ENOSYS && code != -libc::ENODEV

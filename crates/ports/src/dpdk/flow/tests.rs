@@ -212,7 +212,7 @@ fn rules_that_wait_for_room_come_before_new_ones() {
 }
 
 #[test]
-fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
+fn removed_rule_causes_few_retries_while_the_driver_refuses() {
     let card = Arc::new(Card::new(1));
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     rules.direct(&[(rule(1000), Some(0))], false);
@@ -226,7 +226,7 @@ fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
         rules.direct(&[(rule(1000), None)], false);
         settled(&rules);
         let calls = card.calls.lock()[before..].to_vec();
-        assert!(calls.len() <= 1 + TRIES, "{calls:?}");
+        assert!(calls.len() <= 1 + RETRIES_MAX, "{calls:?}");
         tried.extend(calls.into_iter().filter(|call| call.ends_with("to 1")));
         rules.direct(&[(rule(1000), Some(0))], false);
         settled(&rules);
@@ -238,7 +238,7 @@ fn a_rule_that_goes_has_few_others_tried_when_the_driver_takes_none_of_them() {
 }
 
 #[test]
-fn a_rule_that_the_driver_does_not_let_go_of_is_neither_forgotten_nor_doubled() {
+fn rule_that_the_driver_cannot_remove_is_kept_once() {
     let card = Arc::new(Card::new(10));
     let rules = Rules::of(Arc::clone(&card)).expect("there are threads");
     rules.direct(&[1, 2, 3].map(|n| (rule(n), Some(0))), true);

@@ -21,7 +21,7 @@ fn peer(
 ) -> (Peer, OpenPort) {
     let path = folder.0.join("m.sock");
     let address = SocketAddrUnix::new(&path).unwrap();
-    let words = words::read(&format!("socket={}", path.display())).unwrap();
+    let words = config::read(&format!("socket={}", path.display())).unwrap();
     let stop = sys::eventfd().unwrap();
     let (socket, port) = if port_is_server {
         let port = port();
@@ -38,19 +38,19 @@ fn peer(
         std::fs::remove_file(&path).unwrap();
         (accept(&listener).unwrap(), port)
     };
-    let talk = Talk {
+    let talk = Connection {
         socket: &socket,
         stop: &stop,
     };
     let rings = match port_is_server {
-        true => session::client(&talk, &words, QUEUES, &mut Made::default()),
+        true => session::client(&talk, &words, QUEUES, &mut ClientMemory::default()),
         false => session::server(&talk, &words, QUEUES),
     };
     let peer = Peer {
         _socket: socket,
         rings: rings.unwrap(),
     };
-    until("the port to connect", || port.port.link_up());
+    wait_until("the port to connect", || port.port.link_up());
     (peer, port)
 }
 
@@ -74,9 +74,9 @@ impl Server {
         let [came] = sys::poll([self.listener.as_raw_fd()], LONG);
         assert!(came);
         let socket = accept(&self.listener).unwrap();
-        let words = words::read(&format!("socket={}", self.path.display())).unwrap();
+        let words = config::read(&format!("socket={}", self.path.display())).unwrap();
         let stop = sys::eventfd().unwrap();
-        let talk = Talk {
+        let talk = Connection {
             socket: &socket,
             stop: &stop,
         };
@@ -108,7 +108,7 @@ fn frames_that_are_too_long_count_for_a_burst() {
         assert_eq!(rx.receive(&mut got, 3), 0);
         assert_eq!(counter(&port, "too_long"), lost);
     }
-    port.rx[0].give(rx);
+    port.rx[0].put_back(rx);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn chain_of_empty_buffers_has_an_end() {
     );
     assert_eq!(receive(&port), Vec::<Vec<u8>>::new());
     let mut said = Vec::new();
-    until("it to be told", || {
+    wait_until("it to be told", || {
         said.extend(directory.events());
         said.iter()
             .any(|text| text.contains("more than 512 buffers"))
@@ -156,7 +156,7 @@ fn connections_use_the_same_memory_again() {
     let mut peers = Vec::new();
     for number in 0..12u64 {
         let peer = server.connect(QUEUES).unwrap();
-        until("the port to connect", || port.port.link_up());
+        wait_until("the port to connect", || port.port.link_up());
         let Peer { _socket, mut rings } = peer;
         // Only some queues are used. Earlier contents of the rings are lost.
         let counts = crate::counts::Counts::new(["", ""]);
@@ -175,7 +175,7 @@ fn connections_use_the_same_memory_again() {
             assert_eq!(rings.rx[0].receive(&mut got, budget, &counts), Ok(2));
         }
         drop(_socket);
-        until("the port to see it", || !port.port.link_up());
+        wait_until("the port to see it", || !port.port.link_up());
         peers.push(rings);
     }
     let places: Vec<_> = peers.iter().map(|rings| rings.rx[0].memory()).collect();
@@ -202,7 +202,7 @@ fn doorbell_that_rings_for_ever_is_heard_a_few_times() {
         None,
     );
     let (ours, theirs) = pair.unwrap();
-    (0..8).for_each(|_| doorbells::nudge(&theirs));
+    (0..8).for_each(|_| doorbells::send_wake_up(&theirs));
     doorbells::drain(&ours);
     assert_eq!(sys::poll([ours.as_raw_fd()], Duration::ZERO), [true]);
     doorbells::drain(&ours);
@@ -241,7 +241,7 @@ fn spoil(rings: &Rings, random: &mut Random) {
 /// The peer writes random bytes into the memory, also while the port reads and writes there. The port continues, and a
 /// violation of the rules ends the connection under a name.
 #[test]
-fn a_peer_that_writes_anything_does_no_harm() {
+fn peer_that_writes_random_bytes_does_no_harm() {
     // `make soak` tries more seeds.
     let seeds = match std::env::var_os("ASHLAR_SOAK") {
         Some(_) => 6000,
@@ -278,14 +278,14 @@ fn a_peer_that_writes_anything_does_no_harm() {
                 if rx.fill().is_none() {
                     mistakes += 1;
                     let mut said = Vec::new();
-                    until("it to be counted and said", || {
+                    wait_until("it to be counted and said", || {
                         said.extend(directory.events());
                         let is_said = |text: &String| text.contains("and is disconnected");
                         counter(&port, "peer_mistakes") > 0 && said.iter().any(is_said)
                     });
                 }
-                port.rx[0].give(rx);
-                port.tx[0].give(tx);
+                port.rx[0].put_back(rx);
+                port.tx[0].put_back(tx);
             });
         }
         assert!(mistakes > 10, "{mistakes}");
@@ -294,7 +294,7 @@ fn a_peer_that_writes_anything_does_no_harm() {
 
 /// Breaks each rule separately.
 #[test]
-fn a_rule_that_is_broken_ends_the_connection_and_is_named() {
+fn protocol_violation_ends_the_connection_and_is_named() {
     /// A write of the peer, given the place of the ring from which the port receives.
     type Spoil = fn(&dyn Fn(usize, u64));
     let server: [(Spoil, &str); 4] = [
@@ -355,11 +355,11 @@ fn a_rule_that_is_broken_ends_the_connection_and_is_named() {
             assert!(ring.memory().write(ring.place_of(at), &bytes[..width]));
         });
         assert_eq!(receive(&port), Vec::<Vec<u8>>::new());
-        until(why, || {
+        wait_until(why, || {
             counter(&port, "peer_mistakes") == 1 && !port.port.link_up()
         });
         let mut said = Vec::new();
-        until(why, || {
+        wait_until(why, || {
             said.extend(directory.events());
             said.iter().any(|text| text.contains(why))
         });

@@ -14,10 +14,10 @@
 //! the last two mostly from one cache line.
 //!
 //! IPv6 has no narrow nodes. It has a special node for a single prefix that differs from everything around it
-//! ([`lone`]), for any number of bits between. Such a node mostly replaces a chain of nodes with one child each. In a
-//! table of 65,536 widely separated prefixes an address then takes 1.4 nodes instead of 4.3, and in the Internet's
-//! 160,147 prefixes 3.2 instead of 3.7. With 20 bits at the top, the second node ends at 32 bits, the length of the
-//! registries' networks.
+//! ([`single_prefix`]), for any number of bits between. Such a node mostly replaces a chain of nodes with one child
+//! each. In a table of 65,536 widely separated prefixes an address then takes 1.4 nodes instead of 4.3, and in the
+//! Internet's 160,147 prefixes 3.2 instead of 3.7. With 20 bits at the top, the second node ends at 32 bits, the length
+//! of the registries' networks.
 //!
 //! Unlike in the paper, a node is contiguous and is never changed. A change writes new nodes from the changed prefix
 //! upwards, then one word of `top`. So each address switches from its old route to its new one atomically, and
@@ -32,15 +32,15 @@
 //! takes 8 KB.
 
 mod arena;
-mod lone;
 mod nodes;
+mod single_prefix;
 mod writer;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use self::arena::{WORDS_MAX, Words};
 use self::nodes::Nodes;
-use super::default::DefaultRoute;
+use super::default_route::DefaultRoute;
 use super::prefix::Address;
 use super::sys;
 use super::{NoMemory, Structure};
@@ -65,7 +65,7 @@ struct Slot(u32);
 
 impl Slot {
     const NODE: u32 = 1 << 31;
-    /// With NODE: marks a wide node; without NODE: a [`Lone`](lone::Lone).
+    /// With NODE: marks a wide node; without NODE: a [`SinglePrefix`](single_prefix::SinglePrefix).
     const WIDE: u32 = 1 << 30;
     const NONE: Slot = Slot(0);
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::arena::Words;
-use super::lone::Lone;
+use super::single_prefix::SinglePrefix;
 use super::{BURST, NODE_BITS, Poptrie, Slot};
 use crate::fib::prefix::{Address, bits};
 use crate::prefetch;
@@ -46,8 +46,8 @@ impl<const N: usize> Nodes<'_, N> {
     }
 
     #[inline(always)]
-    pub(super) fn lone(self, slot: Slot) -> Lone {
-        Lone::of_words([self.word(slot.word()), self.word(slot.word() + 1)])
+    pub(super) fn single_prefix(self, slot: Slot) -> SinglePrefix {
+        SinglePrefix::of_words([self.word(slot.word()), self.word(slot.word() + 1)])
     }
 
     #[inline(always)]
@@ -66,7 +66,7 @@ impl<const N: usize> Nodes<'_, N> {
     pub(super) fn descend(self, address: &[u8; N], mut slot: Slot, mut at: u32) -> u16 {
         while slot.is_node() && at < N as u32 * 8 {
             if N > 4 && slot.is_lone() {
-                return self.lone(slot).id(bits(address, 0, 64) as u64);
+                return self.single_prefix(slot).id(bits(address, 0, 64) as u64);
             }
             let (word, index) = (slot.word(), bits(address, at, NODE_BITS));
             let run = self.run(word, index);
@@ -147,7 +147,7 @@ impl<const N: usize> Nodes<'_, N> {
         }
         while let Some(id) = ids.get_mut(lone.trailing_zeros() as usize) {
             let i = lone.trailing_zeros() as usize % BURST;
-            *id = self.lone(slots[i]).id(keys[i]);
+            *id = self.single_prefix(slots[i]).id(keys[i]);
             lone &= lone - 1;
         }
     }

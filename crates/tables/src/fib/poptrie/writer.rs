@@ -8,7 +8,7 @@ use super::super::prefix::{Prefix, bits};
 use super::super::rib::{Full, Limbo, NoMemory, Writer};
 use super::super::routes::{Route, Routes};
 use super::arena::{Arena, NODE_MAX, WORDS_MAX};
-use super::lone::{Lone, odd};
+use super::single_prefix::{SinglePrefix, single_range};
 use super::{HUGE_PAGES_WORDS_MIN, NODE_BITS, PAGE, Poptrie, SLOTS, Slot};
 
 /// Number of words that only the removal of routes may use: a removal must not fail for lack of memory.
@@ -23,7 +23,7 @@ pub struct PoptrieWriter<const N: usize> {
     arena: Arena,
     limbo: Limbo,
     /// Nodes allocated by the change in progress.
-    made: Vec<u32>,
+    allocated: Vec<u32>,
     /// True if a node could not be allocated.
     full: bool,
     /// Number of words that must remain free.
@@ -64,7 +64,7 @@ impl<const N: usize> PoptrieWriter<N> {
         };
         if self.full {
             self.limbo.0.truncate(waiting);
-            let made = Limbo(std::mem::take(&mut self.made));
+            let made = Limbo(std::mem::take(&mut self.allocated));
             self.release(made);
             return Err(Full);
         }
@@ -77,7 +77,7 @@ impl<const N: usize> PoptrieWriter<N> {
             }
         }
         self.fib.top_pages.store(self.pages, Ordering::Relaxed);
-        self.made.clear();
+        self.allocated.clear();
         Ok(())
     }
 
@@ -182,16 +182,17 @@ impl<const N: usize> PoptrieWriter<N> {
         within: &[u8; N],
         at: u32,
     ) -> Option<Slot> {
-        let (inside, outside) = odd(slots, bitmap).filter(|(_, outside)| !outside.is_node())?;
+        let (inside, outside) =
+            single_range(slots, bitmap).filter(|(_, outside)| !outside.is_node())?;
         let slot = slots[inside.start];
-        if slot.is_lone() && self.fib.nodes().lone(slot).outside() == outside {
+        if slot.is_lone() && self.fib.nodes().single_prefix(slot).outside() == outside {
             return Some(slot); // the existing node serves here, too
         }
         if slot.is_node() {
             return None;
         }
         let path = bits(&Prefix::new(*within, at as u8).address(), 0, 64);
-        let lone = Lone::new(path as u64, at, &inside, [slot, outside])?;
+        let lone = SinglePrefix::new(path as u64, at, &inside, [slot, outside])?;
         Some(self.write(Slot::WIDE, &lone.words()))
     }
 
@@ -209,13 +210,18 @@ impl<const N: usize> PoptrieWriter<N> {
         for (place, word) in self.fib.words.first()[at..].iter().zip(words) {
             place.store(*word, Ordering::Relaxed);
         }
-        self.made.push(tag | at as u32);
+        self.allocated.push(tag | at as u32);
         Slot(tag | at as u32)
     }
 
     /// True if the node of `slot`, at level `at`, could be used unchanged one level below.
     fn moves_down(&self, slot: Slot, at: u32) -> bool {
-        slot.is_lone() && self.fib.nodes().lone(slot).is_beyond(at + NODE_BITS)
+        slot.is_lone()
+            && self
+                .fib
+                .nodes()
+                .single_prefix(slot)
+                .is_beyond(at + NODE_BITS)
     }
 
     /// Values of the 64 slots below `slot`, for the bits from `at` on.
@@ -224,7 +230,7 @@ impl<const N: usize> PoptrieWriter<N> {
             return [slot; SLOTS];
         }
         if slot.is_lone() {
-            return self.fib.nodes().lone(slot).slots(slot, at);
+            return self.fib.nodes().single_prefix(slot).slots(slot, at);
         }
         let (word, bitmap) = (slot.word(), self.fib.nodes().word(slot.word()));
         let mut run = 0;
@@ -263,7 +269,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
             fib: Arc::new(Poptrie::new()?),
             arena: Arena::default(),
             limbo: Limbo::default(),
-            made: Vec::new(),
+            allocated: Vec::new(),
             full: false,
             reserve: 0,
             written: vec![false; (1 << Self::TOP_BITS) / PAGE].into(),
@@ -295,7 +301,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
                 .iter()
                 .try_for_each(|prefix| self.follow(routes, prefix));
         }
-        let mut all = routes.below(&Prefix::ALL).peekable();
+        let mut all = routes.more_specifics(&Prefix::ALL).peekable();
         self.follow_with(&Prefix::ALL, Slot::NONE, &mut all, RESERVE)?;
         self.fib.default.set(routes.get(&Prefix::ALL));
         Ok(())
@@ -308,7 +314,7 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
     fn release(&mut self, limbo: Limbo) {
         for slot in limbo.0.into_iter().map(Slot) {
             if slot.is_lone() {
-                self.arena.give_back(slot.word(), Lone::WORDS);
+                self.arena.give_back(slot.word(), SinglePrefix::WORDS);
                 continue;
             }
             let runs = self.fib.nodes().run(slot.word(), SLOTS - 1) + 1;
@@ -318,6 +324,6 @@ impl<const N: usize> Writer<N, Poptrie<N>> for PoptrieWriter<N> {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.arena.memory_bytes() + (self.limbo.0.capacity() + self.made.capacity()) * 4
+        self.arena.memory_bytes() + (self.limbo.0.capacity() + self.allocated.capacity()) * 4
     }
 }

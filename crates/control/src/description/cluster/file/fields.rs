@@ -1,4 +1,4 @@
-//! Fields that several tables have.
+//! Parsers for fields that several tables have.
 
 use crate::description::cluster::description::Description;
 use crate::description::cluster::generate::is_plain;
@@ -9,9 +9,9 @@ use lang::Span;
 use std::time::Duration;
 
 /// Help text for a missing rate.
-pub(super) const RATE: &str = "write rate = \"10Gbps\" here, or in [cluster] for all ports";
+pub(super) const RATE_HELP: &str = "write rate = \"10Gbps\" here, or in [cluster] for all ports";
 /// Default MTU of links and ports, in bytes.
-pub(super) const MTU: u16 = 1500;
+pub(super) const MTU_DEFAULT: u16 = 1500;
 /// Maximum rate of a port or link, in bits per second, so that sums cannot overflow.
 const RATE_MAX: u64 = 1_000_000_000_000_000;
 const TIME_MAX: Duration = Duration::from_secs(60);
@@ -48,21 +48,21 @@ pub(super) fn port_spelling(r: &mut Reader, word: Word) -> Option<String> {
 
 /// Parses an external device that is also a valid element name, since its address is an AddressInfo entry.
 pub(super) fn external(r: &mut Reader, word: Word) -> Option<String> {
-    let place = word.span;
+    let span = word.span;
     let device = port_spelling(r, word)?;
     if is_plain(&device) {
         return Some(device);
     }
     let wrong = format!("`{device}` cannot be an external port");
     let help = "external ports are named by letters, digits and `_-./:@` only; internal links may have others";
-    r.wrong("cluster-value", place, wrong, help);
+    r.wrong("cluster-value", span, wrong, help);
     None
 }
 
-pub(super) fn server(r: &mut Reader, of: &Description, word: &Word) -> Option<usize> {
-    let found = of.server(&word.text);
+pub(super) fn server(r: &mut Reader, description: &Description, word: &Word) -> Option<usize> {
+    let found = description.server(&word.text);
     if found.is_none() {
-        let names = || of.servers.iter().map(|server| &*server.name);
+        let names = || description.servers.iter().map(|server| &*server.name);
         let help = match arguments::near::nearest(&word.text, names()) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("there are {}", names().collect::<Vec<_>>().join(", ")),

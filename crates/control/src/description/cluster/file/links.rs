@@ -1,10 +1,10 @@
 //! Internal links, and the underlay that some of them pass through.
 
-use super::fields::{MTU, external, mtu, pair, port_spelling, rate, server};
+use super::fields::{MTU_DEFAULT, external, mtu, pair, port_spelling, rate, server};
 use super::ports::same_network;
 use super::{Reading, Word};
 use crate::description::addresses::{is_host4, network};
-use crate::description::cluster::description::{Description, Link, Over, Underlay};
+use crate::description::cluster::description::{Description, Link, LinkCarrier, Underlay};
 use crate::description::reader::{Fields, Reader};
 use cluster::address::NodeId;
 use cluster::map::Map;
@@ -32,44 +32,44 @@ impl Reading {
     pub(super) fn link(
         &mut self,
         mut fields: Fields,
-        of: &Description,
+        description: &Description,
         map: &Map,
     ) -> Option<(Link, Span)> {
-        let place = fields.span;
+        let span = fields.span;
         let r = &mut self.reader;
         let between = pair(&mut fields, r, "between", "between = [\"a\", \"b\"]");
         let carrier = Carrier::read(&mut fields, r);
         let given = fields.has("rate");
         let rate = rate(&mut fields, r);
         fields.end(r);
-        let ends = between?.map(|word| server(r, of, &word));
+        let ends = between?.map(|word| server(r, description, &word));
         let [a, b] = match ends {
             [Some(a), Some(b)] => [a, b],
             _ => return None,
         };
         if a == b {
             let wrong = "a link from a server to itself".to_owned();
-            r.wrong("cluster-link", place, wrong, "name two servers");
+            r.wrong("cluster-link", span, wrong, "name two servers");
             return None;
         }
         let usual = || Some(map.usual_rate([a, b].map(|end| end as NodeId))? as u64);
         let rate = match given {
             true => rate,
             false => match usual() {
-                Some(..8) => rate_of_nothing(r, place),
-                known => known.or_else(|| rate_unknown(r, of, [a, b], place)),
+                Some(..8) => rate_of_nothing(r, span),
+                known => known.or_else(|| rate_unknown(r, description, [a, b], span)),
             },
         };
         let given = carrier.mtu;
-        let mut over = carrier.over(r)?;
+        let mut over = carrier.parse_carrier(r)?;
         let ends = [a.min(b), a.max(b)];
-        if let (Over::Devices(devices), true) = (&mut over, a > b) {
+        if let (LinkCarrier::Devices(devices), true) = (&mut over, a > b) {
             devices.swap(0, 1);
         }
         let mtu = match over {
-            Over::Devices(_) => given.map_or(MTU, |(mtu, _)| mtu),
+            LinkCarrier::Devices(_) => given.map_or(MTU_DEFAULT, |(mtu, _)| mtu),
             _ => self
-                .underlay_mtu(of, ends, place)?
+                .underlay_mtu(description, ends, span)?
                 .saturating_sub(over.overhead()),
         };
         let link = Link {
@@ -78,7 +78,7 @@ impl Reading {
             rate: rate?,
             mtu,
         };
-        Some((link, given.map_or(place, |(_, place)| place)))
+        Some((link, given.map_or(span, |(_, span)| span)))
     }
 
     /// Parses the port to the IP network between servers.
@@ -118,15 +118,20 @@ impl Reading {
             address: own,
             length,
             gateway,
-            mtu: mtu.map_or(MTU, |(mtu, _)| mtu),
+            mtu: mtu.map_or(MTU_DEFAULT, |(mtu, _)| mtu),
         })
     }
 
     /// Maximum packet length between the underlay ports of two servers, in bytes.
-    fn underlay_mtu(&mut self, of: &Description, ends: [usize; 2], place: Span) -> Option<u16> {
+    fn underlay_mtu(
+        &mut self,
+        description: &Description,
+        ends: [usize; 2],
+        place: Span,
+    ) -> Option<u16> {
         let (r, given) = (&mut self.reader, &self.places.underlays);
         let [a, b] = ends.map(|end| {
-            let server = &of.servers[end];
+            let server = &description.servers[end];
             if !given.iter().any(|(number, _)| *number == end) {
                 let wrong = format!("`{}` has no underlay for this link", server.name);
                 let help = "add [server.underlay] with a device and an address to that server";
@@ -152,8 +157,13 @@ impl Reading {
 }
 
 /// Reports a link without a rate, unless errors of its servers are the cause.
-fn rate_unknown(r: &mut Reader, of: &Description, ends: [usize; 2], place: Span) -> Option<u64> {
-    let without = ends.map(|end| &of.servers[end]);
+fn rate_unknown(
+    r: &mut Reader,
+    description: &Description,
+    ends: [usize; 2],
+    place: Span,
+) -> Option<u64> {
+    let without = ends.map(|end| &description.servers[end]);
     let without = without.iter().find(|server| server.ports.is_empty())?;
     let wrong = format!(
         "the rate of this link is not known: `{}` has no external port",
@@ -205,7 +215,7 @@ impl Carrier {
             Some(_) => {
                 for word in fields.words(r, "devices").into_iter().take(1) {
                     let wrong = "this link has both `devices` and `over`".to_owned();
-                    let help = "take `devices` away: the link passes through the servers' underlay";
+                    let help = "remove `devices`: the link passes through the servers' underlay";
                     r.wrong("cluster-link", word.span, wrong, help);
                 }
                 None
@@ -221,7 +231,7 @@ impl Carrier {
     }
 
     /// Parses the carrier. Errors are recorded in `r`.
-    fn over(self, r: &mut Reader) -> Option<Over> {
+    fn parse_carrier(self, r: &mut Reader) -> Option<LinkCarrier> {
         let vxlan = self.over.as_ref().is_some_and(|word| word.text == "vxlan");
         let only = "only links over UDP and VXLAN have one";
         let unfit = [
@@ -268,12 +278,12 @@ impl Carrier {
                 let [Some(a), Some(b)] = devices else {
                     return None;
                 };
-                Some(Over::Devices([a, b]))
+                Some(LinkCarrier::Devices([a, b]))
             }
-            Some(word) if word.text == "udp" => Some(Over::Udp {
+            Some(word) if word.text == "udp" => Some(LinkCarrier::Udp {
                 port: port.unwrap_or(UDP_PORT),
             }),
-            Some(word) if word.text == "vxlan" => Some(Over::Vxlan {
+            Some(word) if word.text == "vxlan" => Some(LinkCarrier::Vxlan {
                 port: port.unwrap_or(wire::tunnel::VXLAN_PORT),
                 vni: self.vni.map_or(VNI, |(vni, _)| vni),
             }),

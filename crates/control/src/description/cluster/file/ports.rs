@@ -1,6 +1,6 @@
 //! External ports and their addresses.
 
-use super::fields::{MTU, RATE, external, mtu, named, rate};
+use super::fields::{MTU_DEFAULT, RATE_HELP, external, mtu, named, rate};
 use super::{Reading, Word};
 use crate::description::addresses::{is_host4, network};
 use crate::description::cluster::description::{Connected, Port};
@@ -17,7 +17,7 @@ impl Reading {
         at: (usize, usize),
         usual: Option<u64>,
     ) -> Port {
-        let place = fields.span;
+        let span = fields.span;
         let r = &mut self.reader;
         let name = named(fields.word(r, "name"), r);
         let device = fields.needed(
@@ -30,9 +30,9 @@ impl Reading {
         if rate.is_none() {
             r.wrong(
                 "cluster-missing",
-                place,
+                span,
                 "the rate of this port is not known".to_owned(),
-                RATE,
+                RATE_HELP,
             );
         }
         let mtu = mtu(&mut fields, r);
@@ -46,7 +46,7 @@ impl Reading {
             name: name.unwrap_or_else(|| format!("p{}", at.1)),
             device: device.unwrap_or_else(|| format!("device {at:?}")),
             rate: rate.unwrap_or_default(),
-            mtu: mtu.map_or(MTU, |(mtu, _)| mtu),
+            mtu: mtu.map_or(MTU_DEFAULT, |(mtu, _)| mtu),
             v4: None,
             v6: None,
             link_local: LINK_LOCAL,
@@ -67,15 +67,15 @@ impl Reading {
             let wrong = "this port has no address".to_owned();
             let help =
                 "write addresses = [\"10.0.1.1/24\", \"fd00:1::1/64\"], one of each family at most";
-            r.wrong("cluster-missing", place, wrong, help);
+            r.wrong("cluster-missing", span, wrong, help);
         }
         for word in addresses {
             self.address(&mut port, word, at);
         }
-        if let (Some(_), Some((mtu @ ..1280, place))) = (port.v6, mtu) {
+        if let (Some(_), Some((mtu @ ..1280, span))) = (port.v6, mtu) {
             let wrong = format!("IPv6 needs links of 1280 bytes, and this one takes {mtu}");
-            let help = "raise the MTU, or take the IPv6 address away (RFC 8200, 5)";
-            self.reader.wrong("cluster-mtu", place, wrong, help);
+            let help = "raise the MTU, or remove the IPv6 address (RFC 8200, 5)";
+            self.reader.wrong("cluster-mtu", span, wrong, help);
         }
         for word in gateways {
             self.gateway(&mut port, word);

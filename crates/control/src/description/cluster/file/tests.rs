@@ -1,5 +1,5 @@
 use super::*;
-use crate::description::cluster::Over;
+use crate::description::cluster::LinkCarrier;
 use crate::description::cluster::testing::{KEY, TWO, description, over};
 use crate::description::file::parse_cluster as parse;
 use crate::description::testing;
@@ -54,8 +54,8 @@ fn servers_that_share_memory_have_as_many_workers() {
         "the file says nothing of workers"
     );
     let with = |a: &str, b: &str| {
-        let told = shared.replace("name = \"a\"\n", &format!("name = \"a\"\n{a}\n"));
-        mistakes(&told.replace("name = \"b\"\n", &format!("name = \"b\"\n{b}\n")))
+        let known = shared.replace("name = \"a\"\n", &format!("name = \"a\"\n{a}\n"));
+        mistakes(&known.replace("name = \"b\"\n", &format!("name = \"b\"\n{b}\n")))
     };
     assert!(with("workers = 2", "workers = 2").is_empty());
     let differ = "23: workers of this link's ends differ: `a` has `workers = 2`, `b`";
@@ -311,14 +311,14 @@ fn links_over_an_ip_network_share_a_port_and_have_room_for_whole_packets() {
     let (udp, vxlan) = (description(&over("udp")), description(&over("vxlan")));
     let under = udp.servers[1].underlay.as_ref().expect("it has one");
     assert_eq!((&*under.device, under.mtu), ("under", 1580));
-    assert_eq!(udp.links[0].over, Over::Udp { port: 49789 });
-    let usual = Over::Vxlan { port: 4789, vni: 1 };
+    assert_eq!(udp.links[0].over, LinkCarrier::Udp { port: 49789 });
+    let usual = LinkCarrier::Vxlan { port: 4789, vni: 1 };
     assert_eq!(vxlan.links[0].over, usual);
     // Headers of IP, UDP, VXLAN and the inner frame are not part of packets.
     assert_eq!((udp.links[0].mtu, vxlan.links[0].mtu), (1538, 1530));
     let other = over("vxlan").replace("over = \"vxlan\"", "over = \"vxlan\"\nport = 8472\nvni = 9");
     let other = description(&other).links[0].over.clone();
-    assert_eq!(other, Over::Vxlan { port: 8472, vni: 9 });
+    assert_eq!(other, LinkCarrier::Vxlan { port: 8472, vni: 9 });
 }
 
 #[test]

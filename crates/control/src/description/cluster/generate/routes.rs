@@ -13,17 +13,17 @@ pub(super) enum Family {
 
 /// A destination on another server: an input of VLBInput.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct RemoteDestination {
     pub(super) server: usize,
-    /// An external port there; none: the server itself.
+    /// External port of that server; `None` for the server itself.
     pub(super) port: Option<usize>,
-    /// Gateway of the port, from 1; 0: the packet's own destination.
+    /// Number of the port's gateway, from 1; 0 if the next hop is the packet's destination.
     pub(super) gateway: usize,
 }
 
 /// All destinations on other servers, in the order of VLBInput's inputs.
-pub(super) struct Ways {
-    all: Vec<(Way, [bool; 2])>,
+pub(super) struct RemoteDestinations {
+    all: Vec<(RemoteDestination, [bool; 2])>,
 }
 
 impl Family {
@@ -41,7 +41,7 @@ impl Family {
         }
     }
 
-    /// The element that finds neighbours.
+    /// Class of the element that resolves neighbours.
     pub(super) fn neighbours(self) -> &'static str {
         match self {
             Family::V4 => "arp",
@@ -49,7 +49,7 @@ impl Family {
         }
     }
 
-    /// The element that the file has for a port.
+    /// Element that the file gives for a port.
     pub(super) fn own(self, port: &Port) -> Option<&str> {
         match self {
             Family::V4 => port.elements4.as_deref(),
@@ -58,87 +58,95 @@ impl Family {
     }
 }
 
-impl Ways {
-    pub(super) fn new(of: &Description, server: usize) -> Ways {
-        let mut ways = Ways { all: Vec::new() };
-        // Packets of a family without ports here cannot arrive here.
-        let ports = &of.servers[server].ports;
+impl RemoteDestinations {
+    pub(super) fn new(description: &Description, server: usize) -> RemoteDestinations {
+        let mut remote = RemoteDestinations { all: Vec::new() };
+        // A server without ports of a family gets no packets of the family.
+        let ports = &description.servers[server].ports;
         let here = [Family::V4, Family::V6].map(|family| ports.iter().any(|p| has(p, family)));
         let here = |address| here[Family::of(address) as usize];
-        let connected = of.connected().filter(|at| here(at.address));
-        let routes = of.routes.iter().filter(|route| here(route.prefix.0));
+        let connected = description.connected().filter(|at| here(at.address));
+        let routes = description
+            .routes
+            .iter()
+            .filter(|route| here(route.prefix.0));
         for at in connected.filter(|at| at.server != server) {
             let family = Family::of(at.address);
-            ways.add(itself(at.server), family);
-            ways.add(attached(&at), family);
+            remote.add(itself(at.server), family);
+            remote.add(attached(&at), family);
         }
         for route in routes.filter(|route| route.server != server) {
-            ways.add(through(route), Family::of(route.prefix.0));
+            remote.add(through(route), Family::of(route.prefix.0));
         }
         // A kernel's routes can lead to each gateway.
-        let gateways = of.gateways().filter(|_| of.namespace.is_some());
+        let gateways = description
+            .gateways()
+            .filter(|_| description.namespace.is_some());
         for at in gateways.filter(|at| at.server != server && here(at.address)) {
-            let way = Way {
+            let destination = RemoteDestination {
                 server: at.server,
                 port: Some(at.port),
                 gateway: at.gateway,
             };
-            ways.add(way, Family::of(at.address));
+            remote.add(destination, Family::of(at.address));
         }
-        ways
+        remote
     }
 
-    fn add(&mut self, way: Way, family: Family) {
-        let known = self.all.iter().position(|(known, _)| *known == way);
+    fn add(&mut self, target: RemoteDestination, family: Family) {
+        let known = self.all.iter().position(|(known, _)| *known == target);
         let at = known.unwrap_or_else(|| {
-            self.all.push((way, [false; 2]));
+            self.all.push((target, [false; 2]));
             self.all.len() - 1
         });
         self.all[at].1[family as usize] = true;
     }
 
     /// All destinations.
-    pub(super) fn all(&self) -> impl Iterator<Item = Way> {
-        self.all.iter().map(|(way, _)| *way)
+    pub(super) fn all(&self) -> impl Iterator<Item = RemoteDestination> {
+        self.all.iter().map(|(target, _)| *target)
     }
 
     /// Destinations of packets of a family.
-    pub(super) fn remote(&self, family: Family) -> impl Iterator<Item = Way> {
-        let taken = self.all.iter().filter(move |way| way.1[family as usize]);
-        taken.map(|(way, _)| *way)
+    pub(super) fn of_family(&self, family: Family) -> impl Iterator<Item = RemoteDestination> {
+        let taken = self
+            .all
+            .iter()
+            .filter(move |target| target.1[family as usize]);
+        taken.map(|(target, _)| *target)
     }
 
-    fn input(&self, way: Way) -> usize {
+    fn input(&self, target: RemoteDestination) -> usize {
         self.all()
-            .position(|known| known == way)
+            .position(|known| known == target)
             .unwrap_or_default()
     }
 
     /// Index among the destinations of the family.
-    fn place(&self, way: Way, family: Family) -> usize {
-        let mut remote = self.remote(family);
-        remote.position(|known| known == way).unwrap_or_default()
+    fn index_in_family(&self, target: RemoteDestination, family: Family) -> usize {
+        let mut remote = self.of_family(family);
+        remote.position(|known| known == target).unwrap_or_default()
     }
 }
 
-fn itself(server: usize) -> Way {
-    Way {
+fn itself(server: usize) -> RemoteDestination {
+    RemoteDestination {
         server,
         port: None,
         gateway: 0,
     }
 }
 
-fn attached(at: &Connected) -> Way {
-    Way {
+fn attached(at: &Connected) -> RemoteDestination {
+    RemoteDestination {
         server: at.server,
         port: Some(at.port),
         gateway: 0,
     }
 }
 
-fn through(route: &Route) -> Way {
-    Way {
+fn through(route: &Route) -> RemoteDestination {
+    RemoteDestination {
         server: route.server,
         port: Some(route.port),
         gateway: route.gateway,
@@ -155,67 +163,67 @@ pub(super) fn has(port: &Port, family: Family) -> bool {
 
 /// The routing table of a server for a family, and the destinations of its outputs.
 pub(super) struct Table<'a> {
-    of: &'a Description,
+    description: &'a Description,
     server: usize,
-    ways: &'a Ways,
+    remote: &'a RemoteDestinations,
     family: Family,
-    /// The first port that has the family.
+    /// First port with addresses of the family.
     first: &'a Port,
 }
 
 impl<'a> Table<'a> {
-    /// None where no port has the family.
+    /// `None` if no port has addresses of the family.
     pub(super) fn new(
-        of: &'a Description,
+        description: &'a Description,
         server: usize,
-        ways: &'a Ways,
+        remote: &'a RemoteDestinations,
         family: Family,
     ) -> Option<Table<'a>> {
-        let mut ports = of.servers[server].ports.iter();
+        let mut ports = description.servers[server].ports.iter();
         Some(Table {
             first: ports.find(|port| has(port, family))?,
-            of,
+            description,
             server,
-            ways,
+            remote,
             family,
         })
     }
 
     /// External ports here.
     fn ports(&self) -> &'a [Port] {
-        &self.of.servers[self.server].ports
+        &self.description.servers[self.server].ports
     }
 
     /// The output for the router itself.
-    fn here(&self) -> usize {
+    fn local_output(&self) -> usize {
         self.ports().len()
     }
 
     /// The output for a destination on another server.
-    fn far(&self, way: Way) -> usize {
-        self.here() + 1 + self.ways.place(way, self.family)
+    fn remote_output(&self, target: RemoteDestination) -> usize {
+        self.local_output() + 1 + self.remote.index_in_family(target, self.family)
     }
 
     /// The output for packets without route.
     fn none(&self) -> usize {
-        self.here() + 1 + self.ways.remote(self.family).count()
+        self.local_output() + 1 + self.remote.of_family(self.family).count()
     }
 
     /// The output for packets that a kernel's routes drop.
-    fn nowhere(&self) -> usize {
+    fn unreachable_output(&self) -> usize {
         self.none() + 1
     }
 
-    /// Names of all outputs, in their order. They stay when numbers change.
+    /// Names of all outputs, in their order. Names stay the same when numbers change.
     fn names(&self) -> String {
-        let own = &self.of.servers[self.server].ports;
+        let own = &self.description.servers[self.server].ports;
         let mut names: Vec<String> = (0..own.len()).map(|port| format!("p{port}")).collect();
         names.push("here".to_owned());
-        let remote = self.ways.remote(self.family);
-        names.extend(remote.map(|way| match (way.port, way.gateway) {
-            (None, _) => format!("s{}", way.server),
-            (Some(port), 0) => format!("s{}p{port}", way.server),
-            (Some(port), gateway) => format!("s{}p{port}g{gateway}", way.server),
+        let remote = self.remote.of_family(self.family);
+        names.extend(remote.map(|target| match (target.port, target.gateway) {
+            (None, _) => format!("s{}", target.server),
+            (Some(port), 0) => format!("s{}p{port}", target.server),
+            (Some(port), gateway) => format!("s{}p{port}g{gateway}", target.server),
         }));
         names.extend(["none".to_owned(), "nowhere".to_owned()]);
         names.join(" ")
@@ -223,7 +231,7 @@ impl<'a> Table<'a> {
 
     /// Next hop of a gateway as the table takes it; `None` if there is no such gateway of this family.
     pub(super) fn hop(&self, (server, port, gateway): (usize, usize, usize)) -> Option<String> {
-        let of = self.of.servers.get(server)?.ports.get(port)?;
+        let of = self.description.servers.get(server)?.ports.get(port)?;
         let address = of.gateways.get(gateway.checked_sub(1)?)?;
         if Family::of(*address) != self.family || !has(of, self.family) {
             return None;
@@ -231,19 +239,19 @@ impl<'a> Table<'a> {
         if server == self.server {
             return Some(format!("{address} {port}"));
         }
-        let way = Way {
+        let destination = RemoteDestination {
             server,
             port: Some(port),
             gateway,
         };
-        let mut remote = self.ways.remote(self.family);
-        remote.find(|known| *known == way)?;
-        Some(format!("- {}", self.far(way)))
+        let mut remote = self.remote.of_family(self.family);
+        remote.find(|known| *known == destination)?;
+        Some(format!("- {}", self.remote_output(destination)))
     }
 
     /// Next hop of routes that drop packets, as the table takes it.
     pub(super) fn drop(&self) -> String {
-        format!("- {}", self.nowhere())
+        format!("- {}", self.unreachable_output())
     }
 
     /// Prefixes of the file's routes and of attached networks.
@@ -266,8 +274,8 @@ impl<'a> Table<'a> {
         for (route, comment) in self.lines() {
             let _ = writeln!(out, "    {:40}// {comment}", format!("{route},"));
         }
-        if self.of.namespace.is_some() {
-            // Routes that a kernel has brought keep their ways when outputs get other numbers.
+        if self.description.namespace.is_some() {
+            // Names keep the kernel's routes valid when outputs get other numbers.
             let _ = writeln!(out, "    OUTPUTS {},", self.names());
         }
         let _ = writeln!(out, "    NOROUTE {});", self.none());
@@ -291,25 +299,25 @@ impl<'a> Table<'a> {
             };
             let _ = writeln!(out, "rt{v}[{number}] -> {to};");
         }
-        let here = self.here();
+        let here = self.local_output();
         let _ = match family {
             Family::V4 => writeln!(out, "rt4[{here}] -> here4;"),
             Family::V6 => writeln!(out, "rt6[{here}] -> [3] {};", port_name(self.first, family)),
         };
-        for way in self.ways.remote(family) {
-            far(
+        for target in self.remote.of_family(family) {
+            remote_text(
                 out,
-                self.of,
-                (way, family),
-                self.far(way),
-                self.ways.input(way),
+                self.description,
+                (target, family),
+                self.remote_output(target),
+                self.remote.input(target),
             );
         }
-        if self.of.namespace.is_some() {
+        if self.description.namespace.is_some() {
             let _ = writeln!(
                 out,
                 "rt{v}[{}] -> Discard;  // as a kernel's route says",
-                self.nowhere()
+                self.unreachable_output()
             );
         }
         let none = self.none();
@@ -328,18 +336,18 @@ impl<'a> Table<'a> {
     /// Routes, each with its prefix.
     fn lines(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();
-        let connected = self.of.connected();
+        let connected = self.description.connected();
         for at in connected.filter(|at| Family::of(at.address) == self.family) {
             lines.extend(self.attached(&at));
         }
         if self.family == Family::V4 {
-            let here = self.here();
+            let here = self.local_output();
             let never = "everybody on a link: never further (RFC 1812, 5.3.5.1)";
             lines.push((format!("255.255.255.255/32 {here}"), never.to_owned()));
             let groups = "groups: this router forwards none";
             lines.push((format!("224.0.0.0/4 {here}"), groups.to_owned()));
         }
-        let routes = self.of.routes.iter();
+        let routes = self.description.routes.iter();
         let routes = routes.filter(|route| Family::of(route.prefix.0) == self.family);
         lines.extend(routes.map(|route| self.route(route)));
         lines
@@ -347,12 +355,15 @@ impl<'a> Table<'a> {
 
     /// Routes to an address of the router and to the network on its link, each with a comment.
     fn attached(&self, at: &Connected) -> [(String, String); 2] {
-        let server = &self.of.servers[at.server];
+        let server = &self.description.servers[at.server];
         let name = format!("{} of {}", server.ports[at.port].name, server.name);
         let whole = if self.family == Family::V4 { 32 } else { 128 };
         let (own, link) = match at.server == self.server {
-            true => (self.here(), at.port),
-            false => (self.far(itself(at.server)), self.far(attached(at))),
+            true => (self.local_output(), at.port),
+            false => (
+                self.remote_output(itself(at.server)),
+                self.remote_output(attached(at)),
+            ),
         };
         // Link-local and own IPv6 addresses are separated before the table; messages about packets arrive here.
         [
@@ -368,7 +379,7 @@ impl<'a> Table<'a> {
     }
 
     fn route(&self, route: &Route) -> (String, String) {
-        let to = &self.of.servers[route.server];
+        let to = &self.description.servers[route.server];
         let port = &to.ports[route.port];
         let gateway = route.gateway.checked_sub(1);
         let gateway = gateway.and_then(|at| port.gateways.get(at));
@@ -377,22 +388,22 @@ impl<'a> Table<'a> {
         let comment = format!("by {gateway}at {} of {}", port.name, to.name);
         let line = match route.server == self.server {
             true => format!("{prefix} {gateway}{}", route.port),
-            false => format!("{prefix} {}", self.far(through(route))),
+            false => format!("{prefix} {}", self.remote_output(through(route))),
         };
         (line, comment)
     }
 }
 
-/// Text between a table's output and an input of VLBInput.
-fn far(
+/// Click text between a table's output and an input of VLBInput.
+fn remote_text(
     out: &mut String,
-    of: &Description,
-    (way, family): (Way, Family),
+    description: &Description,
+    (target, family): (RemoteDestination, Family),
     output: usize,
     input: usize,
 ) {
-    let (v, server) = (family.number(), &of.servers[way.server]);
-    let Some(port) = way.port else {
+    let (v, server) = (family.number(), &description.servers[target.server]);
+    let Some(port) = target.port else {
         let _ = writeln!(
             out,
             "rt{v}[{output}] -> [{input}] enter;  // {} itself",
@@ -400,12 +411,12 @@ fn far(
         );
         return;
     };
-    let via = match way.gateway {
+    let via = match target.gateway {
         0 => String::new(),
         gateway => format!("_via{gateway}"),
     };
     // Numbers, since concatenated names could collide.
-    let name = format!("far_{}_{port}{via}_{v}", way.server);
+    let name = format!("far_{}_{port}{via}_{v}", target.server);
     let port = &server.ports[port];
     let mtu = port.mtu;
     let made = match (family, port.v4, port.v6) {

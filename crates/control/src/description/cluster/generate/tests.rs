@@ -4,13 +4,13 @@ use crate::description::cluster::testing::{KEY, TWO, compiled, description, over
 const RB4: &str = include_str!("../../../../../../conf/cluster.toml");
 
 /// Mistakes in a server's configuration.
-fn mistakes(of: &Description, server: usize) -> String {
-    mistakes_on(of, server, 2)
+fn mistakes(description: &Description, server: usize) -> String {
+    mistakes_on(description, server, 2)
 }
 
 /// Mistakes in a server's configuration for `workers` workers.
-fn mistakes_on(of: &Description, server: usize, workers: usize) -> String {
-    let compiled = compiled(of, server, workers);
+fn mistakes_on(description: &Description, server: usize, workers: usize) -> String {
+    let compiled = compiled(description, server, workers);
     let bad = compiled.diagnostics.iter();
     // This machine may lack the devices, or have an interface of that name with another MTU.
     let of_machine = |message: &str| {
@@ -109,7 +109,7 @@ fn receivers(text: &str) -> Vec<Vec<usize>> {
 }
 
 #[test]
-fn cables_whose_frames_show_no_flows_are_dealt_out_over_workers() {
+fn cables_without_visible_flows_are_distributed_over_workers() {
     assert_eq!(receivers(RB4), [[0, 1]; 3]);
     let text = RB4.replace("[[link]]", "[[link]]\nmtu = 1530");
     for field in [format!("key = \"{KEY}\""), "resequence = \"2ms\"".into()] {
@@ -188,7 +188,7 @@ fn servers_that_only_carry_others_packets_need_no_tables() {
 }
 
 #[test]
-fn a_server_has_no_ways_for_packets_that_cannot_come_in_there() {
+fn server_has_no_destinations_for_families_without_ports() {
     let mixed = TWO.replacen(
         "[[server]]\nname = \"b\"",
         "[[server.port]]\ndevice = \"eth1\"\naddresses = [\"fd00:3::1/64\"]\n[[server]]\nname = \"b\"",

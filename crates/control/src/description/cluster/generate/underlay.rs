@@ -1,7 +1,7 @@
-//! Links over an IP network: one port that they share, and headers before their frames.
+//! Click text of links over an IP network: the port that they share, and the headers before their frames.
 
 use super::prefix;
-use crate::description::cluster::description::{Description, Over, Underlay};
+use crate::description::cluster::description::{Description, LinkCarrier, Underlay};
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
@@ -11,27 +11,30 @@ const ETHER: u16 = 14;
 const IP_UDP: u16 = 20 + 8;
 
 /// The links of a server that pass through its underlay, each with its number and the peer's address.
-fn links(of: &Description, server: usize) -> impl Iterator<Item = (usize, &Over, Ipv4Addr)> {
-    let links = of.links_of(server).enumerate();
+fn links(
+    description: &Description,
+    server: usize,
+) -> impl Iterator<Item = (usize, &LinkCarrier, Ipv4Addr)> {
+    let links = description.links_of(server).enumerate();
     links.filter_map(|(number, (link, end))| {
-        let peer = of.servers[link.ends[1 - end]].underlay.as_ref()?;
+        let peer = description.servers[link.ends[1 - end]].underlay.as_ref()?;
         match link.over {
-            Over::Devices(_) => None,
+            LinkCarrier::Devices(_) => None,
             _ => Some((number, &link.over, peer.address)),
         }
     })
 }
 
-/// The port, if links pass through it, and what tells their packets apart.
-pub(super) fn write(out: &mut String, of: &Description, server: usize) {
-    let Some(own) = &of.servers[server].underlay else {
+/// Writes the underlay port, if links pass through it, and the classifier of their packets.
+pub(super) fn write(out: &mut String, description: &Description, server: usize) {
+    let Some(own) = &description.servers[server].underlay else {
         return;
     };
-    if links(of, server).next().is_none() {
+    if links(description, server).next().is_none() {
         return;
     }
     port(out, own);
-    let peers: Vec<String> = links(of, server)
+    let peers: Vec<String> = links(description, server)
         .map(|(_, over, peer)| link_filter(over, peer))
         .collect();
     let _ = writeln!(
@@ -55,9 +58,9 @@ fn port(out: &mut String, own: &Underlay) {
     );
 }
 
-/// Filter for packets of a link, as far as IP and UDP show.
-fn link_filter(over: &Over, peer: Ipv4Addr) -> String {
-    let (Over::Udp { port } | Over::Vxlan { port, .. }) = over else {
+/// Filter for packets of a link, by IP and UDP headers.
+fn link_filter(over: &LinkCarrier, peer: Ipv4Addr) -> String {
+    let (LinkCarrier::Udp { port } | LinkCarrier::Vxlan { port, .. }) = over else {
         return "none".to_owned();
     };
     format!("src host {peer} and dst udp port {port}")
@@ -65,25 +68,27 @@ fn link_filter(over: &Over, peer: Ipv4Addr) -> String {
 
 /// Writes the path of a link over the underlay, if it has one: `link<number>` takes frames to send, `transit` gets
 /// received ones.
-pub(super) fn link(out: &mut String, of: &Description, server: usize, number: usize) {
-    let mut all = links(of, server).enumerate();
+pub(super) fn link(out: &mut String, description: &Description, server: usize, number: usize) {
+    let mut all = links(description, server).enumerate();
     let found = all.find(|(_, (other, ..))| *other == number);
-    let (Some((place, (_, over, peer))), Some(own)) = (found, &of.servers[server].underlay) else {
+    let (Some((place, (_, over, peer))), Some(own)) =
+        (found, &description.servers[server].underlay)
+    else {
         return;
     };
     let (encap, decap, port) = match over {
-        Over::Vxlan { port, vni } => (
+        LinkCarrier::Vxlan { port, vni } => (
             format!("VXLANEncap({vni}) -> "),
             format!("Strip({IP_UDP}) -> VXLANDecap({vni})"),
             port,
         ),
-        Over::Udp { port } => (
+        LinkCarrier::Udp { port } => (
             String::new(),
             // Unstrip declares that packets begin with a whole Ethernet header.
             format!("Strip({}) -> Unstrip({ETHER})", IP_UDP + ETHER),
             port,
         ),
-        Over::Devices(_) => return,
+        LinkCarrier::Devices(_) => return,
     };
     let _ = writeln!(
         out,

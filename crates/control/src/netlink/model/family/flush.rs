@@ -1,30 +1,32 @@
-//! Bringing changes to the image.
+//! Writing of changed routes to the forwarding table.
 
 use forwarding::{Full, GroupId, Prefix};
 
 use super::super::candidates::Entry;
-use super::super::ways::WayId;
-use super::super::world::{Hop, World};
-use super::super::{Flushed, Image};
+use super::super::next_hops::{Hop, LinksAndHops};
+use super::super::path_sets::PathSetId;
+use super::super::{Flushed, ForwardingTable};
 use super::Family;
 
 /// Maximum number of prefixes per update of the forwarding table.
-const BATCH: usize = 8192;
+const BATCH_PREFIXES: usize = 8192;
 
 impl<const N: usize> Family<N> {
     /// Path that a prefix's packets should take.
-    fn wanted(&self, world: &World, prefix: &Prefix<N>) -> Option<WayId> {
-        let ways = self.routes(prefix).iter();
-        let mut ways = ways.map(|entry| self.paths.get(entry.id()).way);
+    fn target_path(&self, links_and_hops: &LinksAndHops, prefix: &Prefix<N>) -> Option<PathSetId> {
+        let path_sets = self.routes(prefix).iter();
+        let mut path_sets = path_sets.map(|entry| self.paths.get(entry.id()).path_set);
         if self.asleep.is_empty() {
-            return ways.next();
+            return path_sets.next();
         }
-        ways.find(|way| !world.all_asleep(N == 4, self.ways.get(*way).hops()))
+        path_sets.find(|path_set| {
+            !links_and_hops.all_asleep(N == 4, self.path_sets.get(*path_set).hops())
+        })
     }
 
     /// Stages the prefixes of routes over links that lost or regained their carrier.
-    fn wake(&mut self, world: &World) {
-        let asleep = world.asleep(N == 4);
+    fn wake(&mut self, links_and_hops: &LinksAndHops) {
+        let asleep = links_and_hops.links_without_carrier(N == 4);
         if asleep == self.asleep {
             return;
         }
@@ -32,7 +34,7 @@ impl<const N: usize> Family<N> {
             |hop: &Hop| asleep.contains(&hop.interface) != self.asleep.contains(&hop.interface);
         let concerned = |entry: &Entry| {
             let path = self.paths.get(entry.id());
-            self.ways.get(path.way).hops().iter().any(turned)
+            self.path_sets.get(path.path_set).hops().iter().any(turned)
         };
         let prefixes = self.table.keys();
         let concerned = prefixes.filter(|prefix| self.routes(prefix).iter().any(concerned));
@@ -44,38 +46,39 @@ impl<const N: usize> Family<N> {
     /// Writes changed routes to the forwarding table.
     pub(in super::super) fn flush(
         &mut self,
-        world: &World,
-        image: &impl Image<N>,
+        links_and_hops: &LinksAndHops,
+        image: &impl ForwardingTable<N>,
         flushed: &mut Flushed,
     ) -> Result<(), Full> {
-        if self.ways.stale {
-            self.wake(world);
-            self.ways.refresh(world, image, flushed);
+        if self.path_sets.stale {
+            self.wake(links_and_hops);
+            self.path_sets.refresh(links_and_hops, image, flushed);
         }
-        if self.ways.take_condemned() {
-            self.purge(|path, _, ways| ways.is_condemned(path.way));
+        if self.path_sets.take_condemned() {
+            self.purge(|path, _, path_sets| path_sets.is_condemned(path.path_set));
         }
-        let exception = self.ways.group(self.exception, world, image);
+        let exception = self.path_sets.group(self.exception, links_and_hops, image);
         if self.full && self.staged.is_empty() {
             self.full = image.apply(&[]).is_err();
         }
         let mut changes: Vec<(Prefix<N>, Option<GroupId>)> = Vec::new();
         while !self.staged.is_empty() {
-            let rest = self.staged.len().saturating_sub(BATCH);
+            let rest = self.staged.len().saturating_sub(BATCH_PREFIXES);
             changes.clear();
             for prefix in &self.staged[rest..] {
-                let way = self.wanted(world, prefix);
-                let group = way.and_then(|w| self.ways.group(w, world, image).or(exception));
+                let path_set = self.target_path(links_and_hops, prefix);
+                let group = path_set
+                    .and_then(|w| self.path_sets.group(w, links_and_hops, image).or(exception));
                 changes.push((*prefix, group));
             }
             self.full = image.apply(&changes).is_err();
             flushed.prefixes += changes.len();
             self.staged.truncate(rest);
         }
-        if self.staged.capacity() > 16 * BATCH {
+        if self.staged.capacity() > 16 * BATCH_PREFIXES {
             self.staged = Vec::new();
         }
-        self.ways.collect(image);
+        self.path_sets.collect(image);
         if self.full { Err(Full) } else { Ok(()) }
     }
 }

@@ -8,7 +8,7 @@ use std::num::NonZeroU16;
 use forwarding::{Full, GroupError, GroupId, Member, Prefix};
 use wire::netlink::{Event, RouteKind, TABLE_MAIN, messages};
 
-use super::super::{Flushed, Image, Link, Model, Part, Source};
+use super::super::{Flushed, ForwardingTable, Link, Model, Part, Source};
 use super::simulated::{SimMember, SimRoute, SimTable, SimTarget, Simulated, as_told};
 
 /// An image that checks each change.
@@ -20,16 +20,16 @@ pub(super) struct Checked<const N: usize> {
     pub(super) groups_max: Option<usize>,
 }
 
-impl<const N: usize> Image<N> for Checked<N> {
+impl<const N: usize> ForwardingTable<N> for Checked<N> {
     fn add_group(&self, members: &[Member]) -> Result<GroupId, GroupError> {
         assert!(!members.is_empty());
         let mut groups = self.groups.borrow_mut();
         if Some(groups.len()) == self.groups_max {
-            return Err(GroupError::NoIds);
+            return Err(GroupError::OutOfIds);
         }
         let free = (1..).filter_map(NonZeroU16::new);
         let id = free.into_iter().find(|id| !groups.contains_key(id));
-        let id = id.ok_or(GroupError::NoIds)?;
+        let id = id.ok_or(GroupError::OutOfIds)?;
         groups.insert(id, members.to_vec());
         Ok(id)
     }
@@ -119,8 +119,8 @@ impl Bench {
         self.kernel.set_link(index, link);
     }
 
-    pub(super) fn tell(&mut self, said: &[Vec<u8>]) {
-        for message in said.iter().flat_map(|bytes| messages(bytes)) {
+    pub(super) fn tell(&mut self, buffers: &[Vec<u8>]) {
+        for message in buffers.iter().flat_map(|bytes| messages(bytes)) {
             let message = message.unwrap();
             match message.event().unwrap() {
                 Event::Route(change, route) => {
@@ -137,8 +137,8 @@ impl Bench {
 
     /// Passes the kernel's messages to the image.
     pub(super) fn hear(&mut self) -> Flushed {
-        let said = std::mem::take(&mut self.kernel.said);
-        self.tell(&said);
+        let sent = std::mem::take(&mut self.kernel.sent);
+        self.tell(&sent);
         let model = self.model.as_mut().unwrap();
         model.flush(&self.v4, &self.v6).unwrap()
     }
@@ -146,7 +146,7 @@ impl Bench {
     /// Dumps everything again; `meanwhile` runs during the dump.
     pub(super) fn sync(&mut self, meanwhile: impl FnOnce(&mut Simulated)) -> Flushed {
         let before = self.kernel.dump();
-        self.kernel.said.clear();
+        self.kernel.sent.clear();
         meanwhile(&mut self.kernel);
         let after = self.kernel.dump();
         let parts = [Part::Nexthops, Part::Routes4, Part::Routes6];

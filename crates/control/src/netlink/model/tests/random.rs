@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use testkit::Rng;
 use wire::netlink::{Change, RouteKind, TABLE_LOCAL};
 
-use super::super::{Doubt, Link, Model};
+use super::super::{Link, Model, StaleParts};
 use super::harness::{Bench, ip, route};
 use super::simulated::{SimObject, SimRoute, SimTarget, Simulated, Verb};
 
@@ -17,8 +17,8 @@ struct Chance<'a> {
 }
 
 impl Chance<'_> {
-    fn pick<T: Clone>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len())].clone()
+    fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len())].clone()
     }
 
     fn below(&mut self, n: usize) -> usize {
@@ -165,14 +165,14 @@ fn the_image_equals_the_kernels_table_after_every_change() {
             let about = (seed, step, what);
             let lost = random.below(20) == 0;
             if lost {
-                bench.kernel.said.clear();
-                bench.model().doubt = Doubt::ALL;
+                bench.kernel.sent.clear();
+                bench.model().stale_parts = StaleParts::ALL;
             }
             bench.hear();
             if tells_all && !lost {
                 bench.agree(&about);
             }
-            if bench.model().doubt().any() && random.below(2) == 0 {
+            if bench.model().stale_parts().any() && random.below(2) == 0 {
                 bench.sync(|_| {});
                 bench.agree(&("sync", &about));
             } else if !tells_all || lost {
@@ -194,7 +194,7 @@ fn changes_during_a_sync_are_not_lost() {
             }
             .happen(&mut bench);
             if random.below(4) == 0 {
-                bench.kernel.said.clear();
+                bench.kernel.sent.clear();
             }
             let mut shadow = Rng::seed(seed ^ step << 8);
             bench.sync(|kernel| {
@@ -228,7 +228,7 @@ fn a_bound_holds_and_omitted_routes_come_back_when_there_is_room() {
     for seed in 0..40 {
         let (mut bench, mut random) = (Bench::new(), Rng::seed(seed));
         let mut most = 3;
-        bench.model().set_burst_limit(most);
+        bench.model().set_object_limit(most);
         let mut allowed = [3; 2];
         for step in 0..300 {
             let mut chance = Chance {
@@ -258,15 +258,15 @@ fn a_bound_holds_and_omitted_routes_come_back_when_there_is_room() {
                 continue;
             }
             left_out += bench.model().counts().left_out;
-            bench.model().set_burst_limit(usize::MAX);
+            bench.model().set_object_limit(usize::MAX);
             for _ in 0..3 {
-                if bench.model().doubt().any() || !tells_all {
+                if bench.model().stale_parts().any() || !tells_all {
                     bench.sync(|_| {});
                 }
             }
             bench.agree(&(seed, step, what));
             most = random.below(6);
-            bench.model().set_burst_limit(most);
+            bench.model().set_object_limit(most);
             let model = bench.model();
             allowed = [model.v4.count(), model.v6.count()].map(|count| count.max(most));
         }

@@ -90,18 +90,18 @@ pub(super) struct Simulated {
     /// Routes, in the kernel's order.
     pub(super) routes: Vec<SimRoute>,
     /// Messages since the last query.
-    pub(super) said: Vec<Vec<u8>>,
+    pub(super) sent: Vec<Vec<u8>>,
 }
 
 impl Simulated {
-    fn say(&mut self, write: impl FnOnce(&mut Writer<'_>) -> Result<(), netlink::Full>) {
+    fn send(&mut self, write: impl FnOnce(&mut Writer<'_>) -> Result<(), netlink::Full>) {
         let mut buffer = [0; 2048];
         let mut writer = Writer::new(&mut buffer);
         write(&mut writer).expect("a message of a few hops fits");
-        self.said.push(writer.bytes().to_vec());
+        self.sent.push(writer.bytes().to_vec());
     }
 
-    fn say_route(&mut self, kind: u16, flags: u16, route: &SimRoute) {
+    fn send_route(&mut self, kind: u16, flags: u16, route: &SimRoute) {
         let flag = |hop: &SimHop| match self.links.get(&hop.0) {
             Some(link) if !link.up => RTNH_F_DEAD | RTNH_F_LINKDOWN,
             Some(link) if !link.carrier => RTNH_F_LINKDOWN,
@@ -132,12 +132,12 @@ impl Simulated {
                 SimTarget::Object(id) => Target::Nexthop(*id),
             },
         };
-        self.say(|w| w.route(kind, flags, 0, &new));
+        self.send(|w| w.route(kind, flags, 0, &new));
     }
 
-    fn say_object(&mut self, id: u32, flags: u16) {
+    fn send_object(&mut self, id: u32, flags: u16) {
         match self.objects[&id].clone() {
-            SimObject::Blackhole => self.say(|w| w.nexthop(flags, 0, id, &Target::None)),
+            SimObject::Blackhole => self.send(|w| w.nexthop(flags, 0, id, &Target::None)),
             SimObject::One((interface, gateway, weight)) => {
                 let hop = [NewHop {
                     interface,
@@ -145,7 +145,7 @@ impl Simulated {
                     weight,
                     flags: 0,
                 }];
-                self.say(|w| w.nexthop(flags, 0, id, &Target::Hops(&hop)));
+                self.send(|w| w.nexthop(flags, 0, id, &Target::Hops(&hop)));
             }
             SimObject::Group(members) => {
                 let members = members.iter().map(|(id, weight)| netlink::Member {
@@ -153,7 +153,7 @@ impl Simulated {
                     weight: (*weight).into(),
                 });
                 let members: Vec<_> = members.collect();
-                self.say(|w| w.nexthop(flags, 0, id, &Target::Group(&members)));
+                self.send(|w| w.nexthop(flags, 0, id, &Target::Group(&members)));
             }
         }
     }
@@ -182,7 +182,7 @@ impl Simulated {
             }
             _ => self.routes.push(route.clone()),
         }
-        self.say_route(RTM_NEWROUTE, flags, &route);
+        self.send_route(RTM_NEWROUTE, flags, &route);
         true
     }
 
@@ -207,14 +207,14 @@ impl Simulated {
                 known.clone()
             }
         };
-        self.say_route(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, &new);
+        self.send_route(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_APPEND, &new);
         true
     }
 
     /// `ip route del` of the `n`th route.
     pub(super) fn delete(&mut self, n: usize) {
         let route = self.routes.remove(n);
-        self.say_route(RTM_DELROUTE, 0, &route);
+        self.send_route(RTM_DELROUTE, 0, &route);
     }
 
     /// `ip -6 route del` of one hop of the `n`th route, which has several.
@@ -224,12 +224,12 @@ impl Simulated {
             return;
         };
         part.target = SimTarget::Hops(vec![hops.remove(hop)]);
-        self.say_route(RTM_DELROUTE, 0, &part);
+        self.send_route(RTM_DELROUTE, 0, &part);
     }
 
     pub(super) fn set_object(&mut self, id: u32, object: SimObject) {
         let had = self.objects.insert(id, object).is_some();
-        self.say_object(id, if had { NLM_F_REPLACE } else { NLM_F_CREATE });
+        self.send_object(id, if had { NLM_F_REPLACE } else { NLM_F_CREATE });
         if had {
             // The kernel does this with net.ipv4.nexthop_compat_mode.
             let mut using = self.using(id);
@@ -239,7 +239,7 @@ impl Simulated {
                 }
             }
             for route in using {
-                self.say_route(RTM_NEWROUTE, NLM_F_REPLACE, &route);
+                self.send_route(RTM_NEWROUTE, NLM_F_REPLACE, &route);
             }
         }
     }
@@ -255,11 +255,11 @@ impl Simulated {
             return;
         }
         if !silent {
-            self.say(|w| w.nexthop_by_id(RTM_DELNEXTHOP, 0, 0, id));
+            self.send(|w| w.nexthop_by_id(RTM_DELNEXTHOP, 0, 0, id));
         }
         for route in self.using(id) {
             if !route.is4() {
-                self.say_route(RTM_DELROUTE, 0, &route);
+                self.send_route(RTM_DELROUTE, 0, &route);
             }
         }
         self.routes.retain(|r| r.target != SimTarget::Object(id));
@@ -276,7 +276,7 @@ impl Simulated {
             if empty {
                 self.remove_object(group, silent);
             } else if !silent {
-                self.say_object(group, NLM_F_REPLACE);
+                self.send_object(group, NLM_F_REPLACE);
             }
         }
     }
@@ -294,7 +294,7 @@ impl Simulated {
             self.routes = rest;
             let gone: Vec<SimRoute> = gone;
             for route in gone.iter().filter(|route| !route.is4()) {
-                self.say_route(RTM_DELROUTE, 0, route);
+                self.send_route(RTM_DELROUTE, 0, route);
             }
         }
         if down || lost {
@@ -317,14 +317,14 @@ impl Simulated {
     /// All messages of dumps, in order: objects, routes of IPv4, routes of IPv6. Each has its destination.
     pub(super) fn dump(&self) -> [Vec<(Dst, Vec<u8>)>; 3] {
         let mut copy = self.clone();
-        let mut said = |say: &dyn Fn(&mut Simulated)| {
-            copy.said.clear();
-            say(&mut copy);
-            copy.said.remove(0)
+        let mut sent = |send: &dyn Fn(&mut Simulated)| {
+            copy.sent.clear();
+            send(&mut copy);
+            copy.sent.remove(0)
         };
         let object = |id: &u32| {
             let key = (IpAddr::from(id.to_be_bytes()), 0);
-            (key, said(&|copy| copy.say_object(*id, NLM_F_MULTI)))
+            (key, sent(&|copy| copy.send_object(*id, NLM_F_MULTI)))
         };
         let objects = self.objects.keys().map(object).collect();
         let mut routes = |is4: bool| {
@@ -332,7 +332,7 @@ impl Simulated {
             let mut routes: Vec<&SimRoute> = routes.collect();
             routes.sort_by_key(|r| (r.dst, r.table, r.metric));
             let route = |route: &SimRoute| {
-                let told = said(&|copy| copy.say_route(RTM_NEWROUTE, NLM_F_MULTI, route));
+                let told = sent(&|copy| copy.send_route(RTM_NEWROUTE, NLM_F_MULTI, route));
                 (route.dst, told)
             };
             routes.into_iter().map(route).collect()
