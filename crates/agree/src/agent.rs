@@ -65,6 +65,8 @@ pub struct Identity {
     pub program: String,
     /// Address and port at which it serves routes while it leads.
     pub routes_at: Option<String>,
+    /// Address and port at which it answers members of the cluster.
+    pub asked_at: Option<String>,
 }
 
 /// One server's part in the agreement.
@@ -310,6 +312,7 @@ impl Agent {
             checked: self.checked.clone(),
             error: refused.or_else(|| failed.map(|(_, why, _)| why.clone())),
             links: self.links.clone(),
+            at: self.own.asked_at.clone(),
         }
     }
 

@@ -101,7 +101,7 @@ pub struct State {
     pub version: u64,
     /// Time at which the server took that version, in milliseconds since 1970.
     pub since: u64,
-    /// Version of the server's program.
+    /// Version of the server's program, and the number of its build.
     pub program: String,
     /// Last proposal that the server has checked.
     pub checked: Option<Checked>,
@@ -110,6 +110,9 @@ pub struct State {
     /// The server's links to other servers; `None` if the server has not checked them yet.
     #[serde(default)]
     pub links: Option<Links>,
+    /// Address and port at which the server answers members of the cluster; `None` for programs that do not.
+    #[serde(default)]
+    pub at: Option<String>,
 }
 
 /// A server's links to other servers.

@@ -183,6 +183,7 @@ fn identity(server: usize) -> Identity {
         id: name(server),
         program: "1".to_owned(),
         routes_at: None,
+        asked_at: None,
     }
 }
 

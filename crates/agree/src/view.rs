@@ -143,6 +143,14 @@ impl View {
         present.map(|(name, _)| &**name)
     }
 
+    /// Addresses at which members that have not left answer each other, by name.
+    pub fn addresses(&self) -> BTreeMap<String, String> {
+        let present = self.present();
+        let told =
+            present.filter_map(|name| Some((name.to_owned(), self.state(name)?.at.clone()?)));
+        told.collect()
+    }
+
     /// State that a server reports about itself.
     pub fn state(&self, name: &str) -> Option<&State> {
         self.states.get(name)?.record.as_ref()

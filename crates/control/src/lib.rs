@@ -41,7 +41,7 @@ pub use compile::{
 };
 pub use description::{balancer, cluster, file, source};
 pub use host::cores::{leave_to_workers, odd_workers, pin};
-pub use host::{log, namespace, service, socket, terminal, user};
+pub use host::{log, namespace, needs, service, socket, terminal, user};
 pub use process::{Common, Process, directory};
 pub use running::handlers::GLOBAL as GLOBAL_HANDLERS;
 pub use running::{Control, Start, saved, trace};

@@ -5,17 +5,16 @@ use crate::cli::Doctor;
 use control::Source;
 use control::file;
 use control::file::File;
-use elements::device::vlan::carrier;
+use control::needs::of_ports;
 use elements_linux::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Remedy, Wanted};
 use planner::Registry;
-use ports::shared_port::SharedPorts;
-use ports::{Directory, DpdkSizes, Resource};
+use ports::Directory;
+use ports::joint::Joints;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -51,7 +50,7 @@ pub(crate) fn doctor(args: &Doctor, registry: &Registry) -> Result<ExitCode, Str
             Wanted {
                 ipsec: asks.ipsec,
                 mpls: asks.mpls,
-                ..port_requirements(&asks.ports, args.buffers)
+                ..of_ports(&asks.ports, asked.buffers)
             }
         }
         None => all_cards(&machine, args.buffers),
@@ -167,50 +166,20 @@ pub(super) fn interfaces(
     definitions: &[(String, String)],
     registry: &Registry,
 ) -> Result<BTreeMap<String, bool>, String> {
-    let wanted = port_requirements(&requirements(file, definitions, registry)?.ports, 0);
+    let wanted = of_ports(&asks(file, definitions, registry)?.ports, 0);
     let plain = wanted.interfaces.into_iter().map(|name| (name, false));
     let xdp = wanted.xdp.into_iter().map(|name| (name, true));
     Ok(plain.chain(xdp).collect())
 }
 
-/// True if the kernel has an interface of this name.
-pub(super) fn is_there(interface: &str) -> bool {
-    Path::new("/sys/class/net").join(interface).exists()
-}
-
-/// Interface that carries a port: for a VLAN without an interface of its own, the parent interface.
-fn port_of(name: &str) -> &str {
-    carrier(name, is_there)
-}
-
-fn port_requirements(names: &[String], buffers: usize) -> Wanted {
-    let mut wanted = Wanted::default();
-    let ports = Directory::new();
-    let memory = || DpdkSizes::with_buffers(buffers).bytes();
-    for name in names {
-        match ports.resource(port_of(name)) {
-            Resource::Card(address) => {
-                wanted.cards.push(address);
-                wanted.memory = memory();
-            }
-            Resource::Dpdk(_) => wanted.memory = memory(),
-            Resource::Xdp(interface) => wanted.xdp.push(interface),
-            Resource::Interface(interface) => wanted.interfaces.push(interface),
-            Resource::Tap(_) | Resource::Tun => wanted.taps = true,
-            Resource::Nothing | Resource::Other => {}
-        }
-    }
-    wanted
-}
-
-/// Requirements of the cards that are already bound to drivers for programs.
+/// Requirements of the cards that are already bound for programs.
 fn all_cards(machine: &Machine, buffers: usize) -> Wanted {
     let cards = machine
         .devices()
         .into_iter()
         .filter(|d| d.is_for_programs());
     let names: Vec<String> = cards.map(|d| d.address).collect();
-    port_requirements(&names, buffers)
+    of_ports(&names, buffers)
 }
 
 /// Runs the commands that need no decision of the operator.
@@ -284,19 +253,6 @@ fn text(found: &[Finding], fixed: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn port_kind_comes_from_the_machine() {
-        let names = ["eth0", "af_xdp:eth1", "01:00.0", "tap:x", "null:64"].map(str::to_owned);
-        let all = port_requirements(&names, 2048);
-        assert_eq!(all.interfaces, ["eth0"]);
-        assert_eq!(
-            (&*all.xdp[0], &*all.cards[0], all.taps),
-            ("eth1", "01:00.0", true)
-        );
-        assert!(all.memory > 2048 * 2048);
-        assert_eq!(port_requirements(&names[..1], 2048).memory, 0);
-    }
 
     #[test]
     fn a_line_that_names_this_program_runs_this_program() {

@@ -1,9 +1,10 @@
 //! `ashlar ports prepare`: disables the kernel's own processing on interfaces before the router starts.
 
-use super::doctor::{interfaces, is_there};
+use super::doctor::interfaces;
 use super::{Done, complain, print};
 use crate::cli::{Cli, Command, Run};
 use clap::Parser;
+use control::needs::is_interface;
 use planner::Registry;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -30,7 +31,7 @@ pub(crate) fn prepare(words: &[String], wait: u16, registry: &Registry) -> Done 
     let names = interfaces(&configuration.file, &configuration.definitions, registry)?;
     let until = Instant::now() + Duration::from_secs(wait.into());
     for (name, keeps_its_own) in names {
-        while !is_there(&name) {
+        while !is_interface(&name) {
             if Instant::now() >= until {
                 return Err(format!(
                     "there is no interface {name} after {wait} s: `ashlar ports` lists those that there are"

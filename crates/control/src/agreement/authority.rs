@@ -197,7 +197,7 @@ fn key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
 /// # Errors
 ///
 /// A file of the folder is missing or wrong; a sentence.
-pub(super) fn client(home: &Home) -> Result<ClientConfig, String> {
+pub(crate) fn client(home: &Home) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore::empty();
     let authority = certificate(&home.read(AUTHORITY)?)?;
     roots
@@ -219,7 +219,7 @@ pub(super) fn client(home: &Home) -> Result<ClientConfig, String> {
 /// # Errors
 ///
 /// A file of the folder is missing or wrong; a sentence.
-pub(super) fn mutual(home: &Home) -> Result<ServerConfig, String> {
+pub(crate) fn mutual(home: &Home) -> Result<ServerConfig, String> {
     let mut roots = RootCertStore::empty();
     let unusable = |e: &dyn std::fmt::Display| format!("cannot use {AUTHORITY}: {e}");
     roots

@@ -119,6 +119,15 @@ impl Etcd {
         }
     }
 
+    /// Asks the only member of this client whether it works. The error is a sentence.
+    pub(super) async fn status(&self) -> Result<(), String> {
+        let reply = self.call("/v3/maintenance/status", &json!({})).await?;
+        match reply["errors"].as_array().and_then(|all| all.first()) {
+            Some(error) => Err(error.as_str().unwrap_or("it reports an error").to_owned()),
+            None => Ok(()),
+        }
+    }
+
     /// Range of all keys of the cluster.
     fn all(&self) -> Value {
         let mut end = self.prefix.clone().into_bytes();
@@ -264,7 +273,7 @@ impl Etcd {
             .to_owned();
         let name = ServerName::try_from(host).map_err(|e| e.to_string())?;
         let stream = TcpStream::connect(address).await.map_err(|e| chain(&e))?;
-        end_when_silent(&stream).map_err(|e| chain(&e))?;
+        end_when_silent(&stream, SILENT).map_err(|e| chain(&e))?;
         let tls = TlsConnector::from(Arc::clone(&self.tls));
         let stream = tls.connect(name, stream).await.map_err(|e| chain(&e))?;
         let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
@@ -345,11 +354,12 @@ impl Etcd {
     }
 }
 
-/// Has a connection end soon after its peer's machine has gone, also if nothing is to be sent: a watch only listens.
-fn end_when_silent(stream: &TcpStream) -> std::io::Result<()> {
+/// Has a connection end within twice the time after its peer's machine has gone, also if nothing is to be sent: a watch
+/// only listens.
+pub(crate) fn end_when_silent(stream: &TcpStream, time: Duration) -> std::io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
-    sockopt::set_tcp_keepidle(stream, SILENT)?;
-    sockopt::set_tcp_keepintvl(stream, SILENT)?;
+    sockopt::set_tcp_keepidle(stream, time)?;
+    sockopt::set_tcp_keepintvl(stream, time)?;
     sockopt::set_tcp_keepcnt(stream, 1)?;
     Ok(())
 }
@@ -372,7 +382,7 @@ fn number(value: &Value) -> Option<u64> {
 }
 
 /// Innermost reason of an error, in words if it is about certificates.
-pub(super) fn chain(error: &(dyn Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut inner = error;
     loop {
         // An I/O error shows its own source as itself.

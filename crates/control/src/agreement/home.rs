@@ -40,6 +40,9 @@ const ETCD_PEERS: u16 = 2380;
 const ETCD: &str = "etcd.yaml";
 const ABOUT: &str = "server.json";
 const KEPT: &str = "kept.json";
+const SERVERS: &str = "servers.json";
+/// Port at which a server answers members of the cluster.
+const MEMBERS: u16 = 2383;
 /// Certificate of the cluster's authority, which all servers have.
 pub(super) const AUTHORITY: &str = "ca.pem";
 /// Key of the authority, only on the server that made the cluster.
@@ -101,6 +104,7 @@ impl Home {
         };
         // State of another membership in this folder is not this membership's state.
         home.keep(&Kept::default())?;
+        home.keep_servers(&BTreeMap::new())?;
         for (name, text) in files {
             home.write(name, text)?;
         }
@@ -116,6 +120,11 @@ impl Home {
         members
             .map(|address| SocketAddr::new(*address, ETCD_CLIENTS).to_string())
             .collect()
+    }
+
+    /// Address at which this server answers members of the cluster.
+    pub fn asked_at(&self) -> SocketAddr {
+        SocketAddr::new(self.about.address, MEMBERS)
     }
 
     /// Writes the configuration of this server's member of etcd, if it has one; returns its path. The error is a
@@ -190,6 +199,26 @@ impl Home {
         self.write(
             KEPT,
             &serde_json::to_string(kept).map_err(|e| e.to_string())?,
+        )
+    }
+
+    /// Addresses at which servers answer members, by name, as etcd had them last; none if the server has not learned
+    /// any. The error is a sentence.
+    pub fn servers(&self) -> Result<BTreeMap<String, String>, String> {
+        let path = self.path(SERVERS);
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .map_err(|e| format!("cannot read {}: {e}", path.display())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(e) => Err(format!("cannot read {}: {e}", path.display())),
+        }
+    }
+
+    /// Keeps these addresses for the time when etcd does not answer. The error is a sentence.
+    pub fn keep_servers(&self, servers: &BTreeMap<String, String>) -> Result<(), String> {
+        self.write(
+            SERVERS,
+            &serde_json::to_string(servers).map_err(|e| e.to_string())?,
         )
     }
 

@@ -5,14 +5,17 @@
 
 mod authority;
 mod etcd;
+mod events;
 mod home;
 mod join;
+mod membership;
 mod operator;
 mod participant;
 mod private;
 mod routes;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
+mod validity;
 
 pub use authority::found;
 pub use home::{About, DESCRIPTION, Home};
@@ -20,12 +23,15 @@ pub use join::{Invitation, Token, invite, join};
 pub use operator::{Operator, Outcome};
 pub use participant::Participant;
 
+pub(crate) use authority::client as tls_client;
+#[cfg(test)]
+pub(crate) use authority::mutual as tls_server;
+pub(crate) use etcd::{chain, end_when_silent};
+pub(crate) use participant::Members;
+
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Version of this program, as servers report it.
-pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 
 /// Fills the bytes at random. The error is a sentence.
 fn random(bytes: &mut [u8]) -> Result<(), String> {

@@ -53,6 +53,31 @@ impl Operator {
         Ok(Operator { etcd })
     }
 
+    /// Members of etcd by their names, each with the reason why it does not work, if it does not. The error is a
+    /// sentence.
+    pub fn etcd_members(home: &Home) -> Result<Vec<(String, Option<String>)>, String> {
+        let clients = home.about.etcd.keys().zip(home.members());
+        let clients = clients.map(|(name, address)| {
+            let tls = authority::client(home)?;
+            Ok((name, Etcd::new(vec![address], tls, &home.about.cluster)))
+        });
+        let clients: Vec<_> = clients.collect::<Result<_, String>>()?;
+        block_on(async {
+            let asked = clients.into_iter().map(|(name, member)| {
+                let asked = tokio::spawn(async move { member.status().await.err() });
+                (name.clone(), asked)
+            });
+            // All are asked at the same time.
+            let asked: Vec<_> = asked.collect();
+            let mut members = Vec::new();
+            for (name, asked) in asked {
+                let why = asked.await.map_err(|e| e.to_string())?;
+                members.push((name, why));
+            }
+            Ok(members)
+        })
+    }
+
     /// View of everything on which the servers agree. The error is a sentence.
     pub fn view(&self) -> Result<View, String> {
         block_on(self.read())

@@ -1,22 +1,29 @@
 //! Driver of a server's agent: asks etcd, keeps state on the disk, and reloads the router as `ashlar reload` does.
 
 use super::etcd::{Etcd, Line};
+use super::events::Watcher;
 use super::home::{DESCRIPTION, Home};
+use super::membership::Membership;
 use super::routes::{Fib, Opened, Routing, served_at};
-use super::{PROGRAM, authority, hex, wall_clock};
+use super::{authority, hex, wall_clock};
 use crate::description::cluster::Description;
 use crate::description::file;
 use crate::description::source::Source;
+use crate::host::build::program;
 use crate::process::Process;
-use crate::view::ReloadRequest;
+use crate::view::{MemberLink, ReloadRequest};
 use agree::agent::Identity;
 use agree::records::{Links, Wanted};
 use agree::{Act, Agent, Kept, Millis, Store};
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sync::Lock;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 use tracing::{error, info, warn};
 
 /// Polling interval for the server's links.
@@ -31,6 +38,16 @@ pub struct Participant {
     description: Option<Arc<Description>>,
     /// Namespace of the cluster's routes, which is entered while the process has the right to.
     namespace: Opened,
+    members: Members,
+}
+
+/// Place at which a server answers members of its cluster, and nobody else.
+#[derive(Clone)]
+pub(crate) struct Members {
+    /// Address and port.
+    pub(crate) at: SocketAddr,
+    /// Acceptor of connections whose other end has a certificate of the cluster.
+    pub(crate) tls: TlsAcceptor,
 }
 
 /// End of an act that takes time.
@@ -64,13 +81,23 @@ impl Participant {
         let parsed = file::parse_cluster(DESCRIPTION, &home.read(DESCRIPTION)?);
         let description = parsed.description.map(Arc::new);
         let namespace = Opened::of(description.as_deref());
+        let members = Members {
+            at: home.asked_at(),
+            tls: TlsAcceptor::from(Arc::new(authority::mutual(&home)?)),
+        };
         Ok(Participant {
             home,
             kept,
             etcd,
             description,
             namespace,
+            members,
         })
+    }
+
+    /// Place at which the server answers members of its cluster.
+    pub(crate) fn members(&self) -> Members {
+        self.members.clone()
     }
 
     /// Takes part until the process ends.
@@ -81,15 +108,20 @@ impl Participant {
             etcd,
             description,
             namespace,
+            members,
         } = self;
         let own = Identity {
             name: home.about.server.clone(),
             id: home.about.identity.clone(),
-            program: PROGRAM.to_owned(),
+            program: program(),
             routes_at: Some(served_at(&home).to_string()),
+            asked_at: Some(members.at.to_string()),
         };
         let (mut agent, mut line) = (Agent::new(own, kept, wall_clock()), Line::new(etcd));
         let (done, mut ended) = unbounded_channel();
+        let mut membership = Membership::new(&home, description.clone());
+        let mut watcher = Watcher::new(&home.about.server);
+        let mut addresses = Addresses::default();
         let fib = Fib::new(Arc::clone(&process), &home.about.server, description);
         let fib = Arc::new(Lock::new(fib));
         let (account, mut accounts) = unbounded_channel();
@@ -115,6 +147,13 @@ impl Participant {
             }
             told.look(&agent);
             routing.look(&agent);
+            addresses.look(&agent, &worker.home);
+            let member = membership.tell(&agent);
+            let events = watcher.look(&member, agent.view(), wall_clock());
+            events
+                .into_iter()
+                .for_each(|event| worker.process.note_event(event));
+            worker.process.set_member(member);
             if agent.keeps().left {
                 warn!("this server has left its cluster: it takes no new description");
                 return;
@@ -130,11 +169,13 @@ impl Participant {
                     Some(Done::Kept(kept)) => agent.kept(kept, now()),
                     Some(Done::Checked(proposal, error)) => agent.checked(proposal, error),
                     Some(Done::Took(version, kept, description)) => {
+                        membership.describe(description.clone());
                         routing.describe(description);
                         agent.took(version, kept, now());
                     }
                     Some(Done::Looked(links)) => {
                         if let Some(links) = links {
+                            watcher.linked(&links.down);
                             agent.linked(links);
                         }
                         worker.look_at_links();
@@ -197,6 +238,36 @@ impl Told {
     }
 }
 
+/// Addresses of servers, kept on the disk for the time when etcd does not answer.
+#[derive(Default)]
+struct Addresses {
+    kept: BTreeMap<String, String>,
+    writing: Option<JoinHandle<()>>,
+}
+
+impl Addresses {
+    /// Keeps the addresses if they have changed. While they are being written, a later look does.
+    fn look(&mut self, agent: &Agent, home: &Home) {
+        let Some(now) = agent.view().map(|view| view.addresses()) else {
+            return;
+        };
+        let writes = self
+            .writing
+            .as_ref()
+            .is_some_and(|task| !task.is_finished());
+        if now == self.kept || writes {
+            return;
+        }
+        self.kept.clone_from(&now);
+        let home = home.clone();
+        self.writing = Some(tokio::task::spawn_blocking(move || {
+            if let Err(why) = home.keep_servers(&now) {
+                warn!("the addresses of the cluster's servers are not kept: {why}");
+            }
+        }));
+    }
+}
+
 /// Runner of acts that wait for the disk or for workers.
 struct Worker {
     home: Home,
@@ -251,17 +322,12 @@ fn links(process: &Process) -> Option<Links> {
 
 /// Links of a text with a line for each: its number, the peer, and its state.
 fn links_of(states: &str) -> Links {
-    let mut links = Links::default();
-    for line in states.lines() {
-        let mut words = line.split_whitespace().skip(1);
-        if let (Some(peer), Some(state)) = (words.next(), words.next()) {
-            links.all += 1;
-            if state != "up" {
-                links.down.push(peer.to_owned());
-            }
-        }
+    let links = MemberLink::all(states);
+    let down = links.iter().filter(|link| !link.up);
+    Links {
+        all: links.len(),
+        down: down.map(|link| link.peer.clone()).collect(),
     }
-    links
 }
 
 /// Runs a description, then keeps it for the next start.

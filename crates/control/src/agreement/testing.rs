@@ -4,13 +4,13 @@ use super::home::{About, Home};
 use std::path::PathBuf;
 
 /// Folder of a cluster's first server, removed on drop.
-pub(super) struct Folder {
+pub(crate) struct Folder {
     path: PathBuf,
-    pub(super) home: Home,
+    pub(crate) home: Home,
 }
 
 impl Folder {
-    pub(super) fn new(name: &str) -> Folder {
+    pub(crate) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("ashlar-{name}-{}", std::process::id()));
         let local = [127, 0, 0, 1].into();
         let about = About {
@@ -25,7 +25,7 @@ impl Folder {
     }
 
     /// Path of another server's folder.
-    pub(super) fn beside(&self, name: &str) -> PathBuf {
+    pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 }

@@ -1,4 +1,5 @@
-//! The API: HTTP/1.1 and JSON over the router's UNIX socket; over TCP only `/metrics`.
+//! The API: HTTP/1.1 and JSON over the router's UNIX socket; over TCP only `/metrics`; for members of the cluster, over
+//! mutual TLS, all that changes nothing.
 //!
 //! [`request::ROUTES`] lists the requests; docs/api.md is generated from it. [`crate::view`] has the shapes of answers.
 //!
@@ -13,6 +14,9 @@
 //! client that reads nothing of an answer for half a minute is disconnected. A body is accepted only if memory for all
 //! of it can be reserved.
 
+mod filter;
+mod members;
+mod patient;
 mod reply;
 pub mod request;
 mod timed_stream;
@@ -31,6 +35,7 @@ use reply::{CAPTURE, JSON, Reply, TEXT, json, refused, stream, text};
 use request::Request;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use timed_stream::TimedStream;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -74,8 +79,42 @@ pub(crate) struct Api {
     reloading: Arc<Semaphore>,
     /// Free memory for request bodies, in units of `BODY_UNIT_BYTES`.
     room: Arc<Semaphore>,
-    /// True if only metrics are served.
-    metrics_only: bool,
+    serves: Serves,
+    /// Seconds that the present connection may take beyond the usual time limit, if it has one.
+    extended: Option<Arc<AtomicU64>>,
+}
+
+/// Requests that clients may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serves {
+    /// All.
+    Everything,
+    /// Requests of [`Request::is_for_members`], about the only router.
+    Members,
+    /// `/metrics`.
+    Metrics,
+}
+
+impl Serves {
+    /// Refuses requests that these clients may not send.
+    fn admit(self, router: Option<&str>, wanted: &Request) -> Result<(), Refusal> {
+        let text = match self {
+            Serves::Everything => return Ok(()),
+            Serves::Members if router.is_none() && wanted.is_for_members() => {
+                return match wanted {
+                    Request::Capture(spec) => filter::check(&spec.filter),
+                    _ => Ok(()),
+                };
+            }
+            Serves::Members => {
+                "other servers of the cluster may read counts and packets here, and change nothing: use the router's \
+                 own socket, on its machine"
+            }
+            Serves::Metrics if *wanted == Request::Metrics => return Ok(()),
+            Serves::Metrics => "only /metrics is served here",
+        };
+        Err(Refusal::new(403, text))
+    }
 }
 
 impl Api {
@@ -87,7 +126,7 @@ impl Api {
     /// API for metrics only. Its clients have separate limits.
     pub(crate) fn of_metrics(process: Arc<Process>) -> Api {
         Api {
-            metrics_only: true,
+            serves: Serves::Metrics,
             ..Api::with_places(process, FETCHING_MAX, FETCHED_MAX)
         }
     }
@@ -99,8 +138,9 @@ impl Api {
             working: Arc::new(Semaphore::new(working)),
             watching: Arc::new(Semaphore::new(CAPTURES_MAX)),
             reloading: Arc::new(Semaphore::new(1)),
-            room: Arc::new(Semaphore::new(BODIES_MAX / BODY_UNIT_BYTES)),
-            metrics_only: false,
+            room: Arc::new(Semaphore::new(BODIES_MAX / PIECE)),
+            serves: Serves::Everything,
+            extended: None,
         }
     }
 
@@ -166,16 +206,18 @@ impl Api {
     async fn answer(&self, request: hyper::Request<Incoming>) -> Result<Reply, Refusal> {
         let uri = request.uri();
         let (name, wanted) = request::parse(request.method().as_str(), uri.path(), uri.query())?;
-        if self.metrics_only && wanted != Request::Metrics {
-            return Err(Refusal::new(403, "only /metrics is served here"));
+        self.serves.admit(name.as_deref(), &wanted)?;
+        if let Some(extended) = &self.extended {
+            extended.store(members::extension(&wanted), Ordering::Relaxed);
         }
         // Requests about the process itself.
         match (&name, &wanted) {
-            (None, Request::Metrics) => return self.run_blocking(|p| Ok(text(p.metrics()?))).await,
-            (None, Request::Info) => return self.run_blocking(|p| json(&p.info())).await,
-            (None, Request::Routers) => {
-                return self.run_blocking(|p| json(&p.list_routers()?)).await;
-            }
+            (None, Request::Metrics) => return self.work(|p| Ok(text(p.metrics()?))).await,
+            (None, Request::Info) => return self.work(|p| json(&p.info())).await,
+            (None, Request::Member) => return self.work(|p| json(&p.member()?)).await,
+            (None, Request::Events) => return self.work(|p| json(&p.events())).await,
+            (None, Request::Findings) => return self.work(|p| json(&p.findings())).await,
+            (None, Request::Routers) => return self.work(|p| json(&p.list_routers()?)).await,
             (None, Request::Stop) => {
                 self.process.stop();
                 return Ok(text("stopping\n".to_owned()));

@@ -39,6 +39,12 @@ pub enum Request {
     Capture(capture::Spec),
     /// Paths of packets through the graph.
     Trace(trace::Spec),
+    /// The server's account of itself for other members of its cluster.
+    Member,
+    /// Events of the cluster that the server has noticed.
+    Events,
+    /// Findings of the machine's diagnosis for the open ports.
+    Findings,
     /// All counts, for Prometheus.
     Metrics,
     /// Replaces the configuration by a [`ReloadRequest`](crate::view::ReloadRequest).
@@ -47,7 +53,19 @@ pub enum Request {
     Stop,
 }
 
-/// Constructor of a request. Its arguments are the name of a handler (empty if there is none) and the query.
+impl Request {
+    /// True if any member of the server's cluster may send the request: it changes nothing, names no file, and its
+    /// answer has no key.
+    pub fn is_for_members(&self) -> bool {
+        use Request::{Capture, Events, Findings, Info, Member, Metrics, Stats, Trace};
+        matches!(
+            self,
+            Capture(_) | Events | Findings | Info | Member | Metrics | Stats | Trace(_)
+        )
+    }
+}
+
+/// Maker of a request from the name of a handler, or an empty string, and the query.
 type Make = fn(&str, &Arguments) -> Result<Request, Refusal>;
 
 /// A kind of request.
@@ -139,6 +157,22 @@ pub const ROUTES: &[Route] = &[
         "/v1/trace?count=N&from=E&snaplen=N&seconds=N",
         "the path of packets through the elements, each step with its time",
         |_, arguments| Ok(Request::Trace(trace_spec(arguments)?)),
+    ),
+    get(
+        "/v1/member",
+        "a cluster's server that agrees with others: its clock, epoch, versions, ports, links, and the ends of its \
+            certificates",
+        |_, _| Ok(Request::Member),
+    ),
+    get(
+        "/v1/events",
+        "the latest 1000 events of the cluster that such a server has noticed since its start",
+        |_, _| Ok(Request::Events),
+    ),
+    get(
+        "/v1/findings",
+        "what `ashlar doctor` finds on this machine for the ports that are open",
+        |_, _| Ok(Request::Findings),
     ),
     post(
         "/v1/reload",
@@ -447,6 +481,31 @@ mod tests {
             parse("GET", "/v1/capture", Some(query)),
             Ok(Request::Capture(right))
         );
+    }
+
+    #[test]
+    fn members_of_a_cluster_read_counts_and_packets_and_change_nothing() {
+        let mut read = Vec::new();
+        for route in ROUTES {
+            let path = route
+                .target
+                .split('?')
+                .next()
+                .unwrap()
+                .replace("E.H", "a.b");
+            let query = path.ends_with("capture").then_some("drops");
+            let request = parse(route.method, &path, query).unwrap();
+            if request.is_for_members() {
+                assert_eq!(route.method, "GET");
+                read.push(path);
+            }
+        }
+        let right = [
+            "info", "stats", "capture", "trace", "member", "events", "findings",
+        ];
+        let right = right.map(|name| format!("/v1/{name}"));
+        assert_eq!(read[..7], right);
+        assert_eq!(read[7..], ["/metrics"]);
     }
 
     #[test]

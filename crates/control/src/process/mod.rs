@@ -10,27 +10,38 @@ use crate::compile::gate::Outside;
 use crate::compile::{Planned, compile};
 use crate::description::file::{self, File, GATE, Section};
 use crate::description::source::{Source, saved_file};
-use crate::host::memory::FreeMemoryFlag;
+use crate::host::memory::Spare;
+use crate::host::namespace::path_of;
+use crate::host::needs::of_ports;
 use crate::host::service;
 use crate::isolated::{IsolatedRouters, PlannedNames};
 use crate::netlink::Listen;
 use crate::running::reload::requested;
 use crate::running::{Control, Start};
-use crate::view::packet_accounting::PacketAccounting;
-use crate::view::{self, Failure, Info, ReloadReply, ReloadRequest, metrics};
-use balance_thread::BalanceControl;
-use engine::clock::{Clock, wall_ns};
+use crate::view::books::Books;
+use crate::view::{
+    self, Event, Failure, Info, Member, MemberLink, ReloadReply, ReloadRequest, metrics,
+};
+use engine::clock::{Clock, wall};
 use engine::plan::Plan;
+use engine::port::PortDirectory;
 use engine::random::Seed;
+use keeper::Keeper;
+use machine::Machine;
+use machine::doctor::{Finding, Wanted};
 use planner::{Options, Registry};
 use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::share::Share;
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 use sync::Lock;
 use tracing::info;
+
+/// Maximum number of events that a process remembers.
+const EVENTS_MAX: usize = 1000;
 
 /// Shared state of all routers of a process.
 pub struct Common {
@@ -61,8 +72,12 @@ pub struct Process {
     /// Lock that serialises changes of the file. Readers do not take it.
     changing: Lock<()>,
     reloads: AtomicU64,
-    /// True if the process is a cluster's server that follows the description on which the servers agree.
-    follows_cluster: AtomicBool,
+    /// True if the process is a server that takes its description from its cluster.
+    obeys: AtomicBool,
+    /// The server's account of itself, if it takes part in its cluster's agreement.
+    member: Lock<Option<Member>>,
+    /// Latest events of the cluster that the server has noticed, the oldest first.
+    events: Lock<VecDeque<Event>>,
     pub(crate) stop: tokio::sync::Notify,
     balance_control: BalanceControl,
     pub(crate) isolated: IsolatedRouters,
@@ -81,7 +96,9 @@ impl Process {
             file: file.map(Lock::new),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            follows_cluster: AtomicBool::new(false),
+            obeys: AtomicBool::new(false),
+            member: Lock::default(),
+            events: Lock::default(),
             stop: tokio::sync::Notify::new(),
             balance_control: BalanceControl::default(),
             isolated: IsolatedRouters::default(),
@@ -339,6 +356,9 @@ impl Process {
             text.router(&router.info(), &router.stats()?);
             text.kernel(&router.kernel_counts());
             text.samples(&router.samples());
+            if let Ok(member) = self.member() {
+                text.member(&member);
+            }
             return Ok(text.finish());
         }
         let busy = self.workers().busy()?;
@@ -400,6 +420,62 @@ impl Process {
     /// Makes the process follow the description on which the cluster's servers agree.
     pub(crate) fn follow_cluster(&self) {
         self.follows_cluster.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes how the server stands in its cluster.
+    pub(crate) fn set_member(&self, member: Member) {
+        *self.member.lock() = Some(member);
+    }
+
+    /// Remembers an event of the cluster, and forgets the oldest of too many.
+    pub(crate) fn note_event(&self, event: Event) {
+        let mut events = self.events.lock();
+        if events.len() >= EVENTS_MAX {
+            events.pop_front();
+        }
+        events.push_back(event);
+    }
+
+    /// Events of the cluster that this process has noticed since it was started, the oldest first.
+    pub fn events(&self) -> Vec<Event> {
+        self.events.lock().iter().cloned().collect()
+    }
+
+    /// Account of a cluster's server for other members.
+    ///
+    /// # Errors
+    ///
+    /// The process is no server of a cluster whose servers agree.
+    pub fn member(&self) -> Result<Member, Failure> {
+        let member = self.member.lock().clone();
+        let mut member = member.ok_or_else(|| {
+            let why = "this router is no server of a cluster whose servers agree (`ashlar cluster up --agreed`)";
+            Failure::new(404, why)
+        })?;
+        // A server without links has no such element.
+        let links = self.router(None)?.read("beat.links", "");
+        member.links = links.map_or_else(|_| Vec::new(), |text| MemberLink::all(&text));
+        if let Some(namespace) = &mut member.namespace {
+            namespace.there = path_of(&namespace.name).exists();
+        }
+        member.now_ms = wall(Clock::real().now()) / 1_000_000;
+        Ok(member)
+    }
+
+    /// Findings of the machine's diagnosis for the ports of all routers, which are open: what was needed to open them
+    /// is not looked for.
+    pub fn findings(&self) -> Vec<Finding> {
+        let routers = self.routers();
+        let names = routers.iter().flat_map(|router| router.ports.names());
+        let wanted = Wanted {
+            memory: 0,
+            taps: false,
+            ..of_ports(&names.collect::<Vec<_>>(), 0)
+        };
+        let found = Machine::here().lacks(&wanted).into_iter();
+        found
+            .filter(|finding| !["rights", "limits"].contains(&&*finding.about))
+            .collect()
     }
 
     /// Reloads for an operator at this machine.

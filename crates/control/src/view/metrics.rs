@@ -1,5 +1,6 @@
 //! Counts as Prometheus text (exposition format 0.0.4).
 
+mod member;
 mod text;
 
 pub use text::Text;

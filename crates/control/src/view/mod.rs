@@ -6,11 +6,14 @@
 
 mod failure;
 
+pub mod books;
+mod member;
 pub mod metrics;
 pub mod packet_accounting;
 pub mod pcapng;
 
 pub use failure::Failure;
+pub use member::{Certificates, Event, Member, MemberLink, Namespace};
 
 use crate::description::numbers::Numbers;
 use crate::description::source::Source;

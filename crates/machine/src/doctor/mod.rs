@@ -8,12 +8,12 @@ mod modules;
 mod rights;
 
 use crate::Machine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use card::why_not;
 
 /// Severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// Everything works, but something could be better.
@@ -36,8 +36,8 @@ impl Level {
 }
 
 /// Remedy for a finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Remedy {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mend {
     /// A shell command to run as root.
     pub command: String,
     /// The command that undoes the remedy.
@@ -66,7 +66,7 @@ impl Remedy {
 }
 
 /// A finding: something that is missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Severity.
     pub level: Level,
