@@ -5,14 +5,14 @@ mod bench;
 pub(crate) mod cluster;
 pub(crate) mod completion;
 mod machine;
-mod running;
+pub(crate) mod running;
 
 pub(crate) use balancer::Balancer;
 pub(crate) use bench::{Bench, Load};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use cluster::{Cluster, ClusterCommand, ClusterPlan, Simulate};
 pub(crate) use machine::{Doctor, Ports, PortsCommand};
-pub(crate) use running::{Capture, Reload, Save, Set, Show, Sort, Stop, Top, Trace};
+pub(crate) use running::{Capture, Copies, Reload, Save, Set, Show, Sort, Stop, Top, Trace};
 use std::path::PathBuf;
 
 /// A programmable router: Click configurations on real ports.

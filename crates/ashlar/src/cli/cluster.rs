@@ -1,6 +1,7 @@
 //! The command line of `ashlar cluster`.
 
 pub(crate) mod agreement;
+pub(crate) mod members;
 pub(crate) mod servers;
 mod simulate;
 
@@ -41,6 +42,20 @@ pub(crate) enum ClusterCommand {
     ///
     /// Fails if one of the servers does not answer, or etcd does not.
     Show(servers::Show),
+    /// Show rates of all servers that agree: external ports, links, workers, drops
+    ///
+    /// On a terminal the table is live; `q` or Ctrl-C ends it. All servers are asked over the cluster's mutual TLS.
+    Top(members::Top),
+    /// Copy packets of another server, at an external port, at connections, or where they are dropped
+    ///
+    /// Packets never wait for a capture: copies that cannot be kept are counted as lost. A capture ends after a day.
+    Capture(members::Capture),
+    /// Follow packets through the elements of another server
+    Trace(members::Trace),
+    /// Show what has happened in the cluster: leaders, descriptions, servers away and back, links down and up
+    ///
+    /// Each server remembers its latest 1000 events since its start. Fails if a server does not answer.
+    Events(members::Events),
     /// Make a cluster whose servers agree by etcd, and its first server
     ///
     /// Makes the cluster's certificate authority, the server's certificate, and the configuration of its etcd.

@@ -99,6 +99,15 @@ pub(crate) struct Capture {
     /// Capture packets that ELEMENT drops, or that any element drops
     #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
     pub(crate) drops: Option<String>,
+    #[command(flatten)]
+    pub(crate) how: Copies,
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+/// Choice and output of captured packets.
+#[derive(Args, Debug)]
+pub(crate) struct Copies {
     /// Write pcapng to FILE (`-` is standard output); without it, one line for each packet
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<String>,
@@ -114,11 +123,9 @@ pub(crate) struct Capture {
     /// Print each packet as a JSON object instead of a line
     #[arg(long, conflicts_with = "write")]
     pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) target: Target,
 }
 
-fn packets() -> clap::builder::RangedI64ValueParser<u16> {
+pub(crate) fn packets() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=i64::from(control::trace::COUNT_MAX))
 }
 

@@ -1,21 +1,30 @@
 //! `ashlar capture`
 
 use super::{Done, complain, print};
-use crate::cli::Capture;
+use crate::cli::{Capture, Copies};
 use crate::packet::describe;
-use control::client::encode;
-use control::view::pcapng::{PcapngBlock, RAW_IP, take_block};
+use control::client::{Client, encode};
+use control::view::pcapng::{Found, RAW_IP, take};
 use std::io::{IsTerminal, Write};
 
-pub(crate) fn capture(args: &Capture) -> Done {
-    let client = args.target.client()?;
-    let mut output = Output::open(args.write.as_deref())?;
-    let mut tally = CaptureState {
-        json: args.json,
-        ..CaptureState::default()
+pub(crate) fn capture(asked: &Capture) -> Done {
+    let client = asked.target.client()?;
+    capture_from(&client, (&asked.points, asked.drops.as_deref()), &asked.how)
+}
+
+/// Copies packets of a router at points, or where an element drops them.
+pub(crate) fn capture_from(
+    client: &Client,
+    (points, drops): (&[String], Option<&str>),
+    how: &Copies,
+) -> Done {
+    let mut output = Output::open(how.write.as_deref())?;
+    let mut tally = Tally {
+        json: how.json,
+        ..Tally::default()
     };
     let mut wrong = None;
-    client.follow(&target(args), &mut |bytes| {
+    client.follow(&target(points, drops, how), &mut |bytes| {
         let done = tally.read(bytes, &mut output);
         done.map_err(|e| wrong = Some(e)).is_ok()
     })?;
@@ -27,27 +36,26 @@ pub(crate) fn capture(args: &Capture) -> Done {
         "{} packets captured, {} lost",
         tally.packets, tally.lost
     ));
-    if tally.packets == 0 && !args.filter.is_empty() && !args.filter.contains("vlan") {
+    if tally.packets == 0 && !how.filter.is_empty() && !how.filter.contains("vlan") {
         complain(&format!(
             "if the frames have VLAN tags: filters look behind a tag only after `vlan`, as in -f 'vlan and ({})'",
-            args.filter
+            how.filter
         ));
     }
     Ok(())
 }
 
-fn target(args: &Capture) -> String {
+fn target(points: &[String], drops: Option<&str>, how: &Copies) -> String {
     let mut query: Vec<String> = Vec::new();
-    let points = args.points.iter();
-    query.extend(points.map(|p| format!("point={}", encode(p))));
-    if let Some(element) = &args.drops {
+    query.extend(points.iter().map(|p| format!("point={}", encode(p))));
+    if let Some(element) = drops {
         query.push(format!("drops={}", encode(element)));
     }
-    if let Some(count) = args.count {
+    if let Some(count) = how.count {
         query.push(format!("count={count}"));
     }
-    query.push(format!("filter={}", encode(&args.filter)));
-    query.push(format!("snaplen={}", args.snaplen));
+    query.push(format!("filter={}", encode(&how.filter)));
+    query.push(format!("snaplen={}", how.snaplen));
     format!("/v1/capture?{}", query.join("&"))
 }
 

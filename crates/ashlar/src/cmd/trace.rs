@@ -4,25 +4,41 @@ use super::capture::clock;
 use super::{Done, complain, print};
 use crate::cli::Trace;
 use crate::packet::describe;
-use control::client::encode;
+use control::client::{Client, encode};
 use control::view::TracedPacket;
 use std::fmt::Write;
+use std::time::Duration;
 
-pub(crate) fn trace(args: &Trace) -> Done {
-    let client = args.target.client()?;
-    let count = args.packets.unwrap_or(args.count);
-    let mut target = format!("/v1/trace?count={count}&seconds={}", args.seconds);
-    if let Some(element) = &args.at {
+pub(crate) fn trace(asked: &Trace) -> Done {
+    let client = asked.target.client()?;
+    let count = asked.packets.unwrap_or(asked.count);
+    trace_from(
+        &client,
+        (count, asked.seconds),
+        asked.at.as_deref(),
+        asked.json,
+    )
+}
+
+/// Follows packets of a router from a source, or from any, for some seconds at most.
+pub(crate) fn trace_from(
+    client: &Client,
+    (count, seconds): (u16, u8),
+    source: Option<&str>,
+    json: bool,
+) -> Done {
+    let mut target = format!("/v1/trace?count={count}&seconds={seconds}");
+    if let Some(element) = source {
         target += &format!("&from={}", encode(element));
     }
-    let bytes = client.get(&target)?;
-    if args.json {
+    let bytes = client.get_within(&target, Duration::from_secs(seconds.into()))?;
+    if json {
         return print(&format!("{}\n", String::from_utf8_lossy(&bytes)));
     }
     let packets: Vec<TracedPacket> = serde_json::from_slice(&bytes)
         .map_err(|e| format!("cannot read the router's answer: {e}"))?;
     if packets.is_empty() {
-        complain(&format!("no packet came within {} s", args.seconds));
+        complain(&format!("no packet came within {seconds} s"));
         return Ok(());
     }
     print(&packets.iter().map(path).collect::<String>())

@@ -2,14 +2,19 @@
 
 mod agreed;
 mod apply;
+mod capture;
 mod check;
+mod events;
 mod join;
 mod leave;
 mod plan;
 mod reload;
 mod results;
+mod server_rates;
 mod show;
 mod simulate;
+mod top;
+mod trace;
 mod up;
 
 use super::{Done, print_as_it_is, say};
@@ -24,6 +29,10 @@ use std::os::unix::fs::PermissionsExt;
 
 pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
     match asked.command {
+        ClusterCommand::Top(asked) => top::top(&asked),
+        ClusterCommand::Capture(asked) => capture::capture(&asked),
+        ClusterCommand::Trace(asked) => trace::trace(&asked),
+        ClusterCommand::Events(asked) => events::events(&asked),
         ClusterCommand::Plan(asked) => plan::plan(&asked),
         ClusterCommand::Simulate(asked) => simulate::simulate(&asked),
         ClusterCommand::Check(asked) => check::check(&asked, registry),

@@ -1,0 +1,128 @@
+//! `ashlar cluster events`: what has happened in a cluster, from the lists of all servers.
+
+use super::{Done, answered};
+use crate::cli::cluster::members::Events;
+use crate::cmd::print;
+use control::agreement::Home;
+use control::client::Servers;
+use control::view::Event;
+use serde_json::json;
+
+/// Milliseconds of a day.
+const DAY_MS: u64 = 86_400_000;
+
+pub(crate) fn events(asked: &Events) -> Done {
+    let servers = Servers::find(&Home::open(&asked.at.home)?)?;
+    let answers = servers.ask(|client| client.get_json::<Vec<Event>>("/v1/events"));
+    let silent = servers.names.iter().zip(&answers);
+    let silent: Vec<(&str, &String)> = silent
+        .filter_map(|(name, answer)| Some((&**name, answer.as_ref().err()?)))
+        .collect();
+    let events = latest(
+        answers.iter().flatten().flatten().cloned().collect(),
+        asked.number,
+    );
+    if asked.json {
+        let errors = silent
+            .iter()
+            .map(|(name, why)| json!({"server": name, "error": why}));
+        let value = json!({"events": events, "silent": errors.collect::<Vec<_>>()});
+        print(&format!("{value}\n"))?;
+    } else {
+        print(&events.iter().map(line).collect::<String>())?;
+        for (name, why) in &silent {
+            print(&format!("server {name}: {why}\n"))?;
+        }
+    }
+    answered(&silent.iter().map(|(name, _)| *name).collect::<Vec<_>>())
+}
+
+/// The latest events in the order of their times.
+fn latest(mut events: Vec<Event>, number: usize) -> Vec<Event> {
+    // Events of one time stay in each server's order.
+    events.sort_by_key(|event| event.time_ms);
+    events.split_off(events.len().saturating_sub(number))
+}
+
+fn line(event: &Event) -> String {
+    let Event {
+        time_ms,
+        epoch,
+        server,
+        what,
+    } = event;
+    // A reason may have several lines.
+    let what = what.replace('\n', "\n    ");
+    format!("{}  epoch {epoch}  {server}: {what}\n", moment(*time_ms))
+}
+
+/// Date and time in UTC, with milliseconds.
+fn moment(time_ms: u64) -> String {
+    let (year, month, day) = date(time_ms / DAY_MS);
+    let time = time_ms % DAY_MS;
+    let (seconds, ms) = (time / 1000, time % 1000);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hours:02}:{minutes:02}:{seconds:02}.{ms:03}")
+}
+
+/// Year, month and day of the Gregorian calendar, from the days since 1970.
+fn date(days: u64) -> (u64, u64, u64) {
+    // Years begin in March here, so that a leap day is the last day of its year. 1970 is 719,468 days after the first
+    // of March of the year 0, and 400 years have 146,097 days.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // Five months from March on have 153 days.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let year = 400 * era + year;
+    match month {
+        0..10 => (year, month + 3, day),
+        _ => (year + 1, month - 9, day),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_written_by_the_calendar() {
+        for (time_ms, right) in [
+            (0, "1970-01-01 00:00:00.000"),
+            (951_782_400_000, "2000-02-29 00:00:00.000"),
+            (1_709_164_799_999, "2024-02-28 23:59:59.999"),
+            (1_709_164_800_000, "2024-02-29 00:00:00.000"),
+            (1_735_689_600_000, "2025-01-01 00:00:00.000"),
+            (4_107_542_400_000, "2100-03-01 00:00:00.000"),
+        ] {
+            assert_eq!(moment(time_ms), right);
+        }
+        // A server may answer anything.
+        assert!(moment(u64::MAX).contains(':'));
+    }
+
+    #[test]
+    fn the_latest_events_of_all_servers_are_in_order() {
+        let event = |time_ms, server: &str, what: &str| Event {
+            time_ms,
+            epoch: 4,
+            server: server.to_owned(),
+            what: what.to_owned(),
+        };
+        let all = vec![
+            event(1000, "a", "started"),
+            event(3000, "a", "leads"),
+            event(2000, "b", "started"),
+            event(3000, "b", "did not take a description: one\ntwo"),
+        ];
+        let lines: Vec<String> = latest(all, 3).iter().map(line).collect();
+        let right = [
+            "1970-01-01 00:00:02.000  epoch 4  b: started\n",
+            "1970-01-01 00:00:03.000  epoch 4  a: leads\n",
+            "1970-01-01 00:00:03.000  epoch 4  b: did not take a description: one\n    two\n",
+        ];
+        assert_eq!(lines, right);
+    }
+}
