@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import signal
 import socket
 import ssl
 from contextlib import ExitStack, contextmanager, suppress
@@ -50,6 +51,17 @@ def ask(bed: Agreed, method: str, target: str, of: str = "a") -> tuple[int, byte
     found = reply.status, reply.read()
     line.close()
     return found
+
+
+def doctor(bed: Agreed, at: str = "d") -> list[tuple[str | None, str, str]]:
+    """Server, subject and text of each finding of `ashlar cluster doctor`."""
+    found = json.loads(bed.cluster(at, "doctor", "--json", ok=(0, 1, 2)).out)
+    return [(one["server"], one["about"], one["what"]) for one in found]
+
+
+def names(bed: Agreed, server: str | None, about: str, what: str, at: str = "d") -> bool:
+    """True if the doctor has such a finding; `what` is a part of its text."""
+    return any(found[:2] == (server, about) and what in found[2] for found in doctor(bed, at))
 
 
 def rates(bed: Agreed, at: str) -> dict[str, dict]:
@@ -164,3 +176,87 @@ def test_packets_of_another_server_are_captured_and_traced(bed):
     assert "server b has no external port `wan`; it has: lan" in refused.err, str(refused)
     refused = bed.cluster("d", "trace", "x", ok=(1,))
     assert "`x` is no member of the cluster; members are: a, b, c, d" in refused.err, str(refused)
+
+
+def test_doctor_finds_nothing_between_servers_that_are_well(bed):
+    about = {"etcd", "leader", "routes", "programs", "descriptions", "away", "answers", "links", "clock", "certificate", "authority"}
+    found = until(lambda: not [one for one in doctor(bed) if one[1] in about], "no finding", 60)
+    assert found
+
+
+def test_doctor_names_links_and_etcd_members_that_are_down(bed):
+    bed.servers["b"].ip("link set to-c down")
+    bed.etcd["c"].signal(signal.SIGKILL)
+    bed.etcd["c"].wait()
+    until(lambda: names(bed, "b", "links", "to c") and names(bed, "c", "links", "to b"), "the link", 40)
+    until(lambda: names(bed, "c", "etcd", "its member does not work"), "the member", 40)
+    bed.servers["b"].ip("link set to-c up")
+    bed.start_etcd("c")
+    until(lambda: not names(bed, "b", "links", "to c"), "the link to be up", 40)
+    until(lambda: not names(bed, "c", "etcd", ""), "the member to work", 40)
+
+
+def test_a_server_that_was_paused_is_named_and_so_is_the_mixture_of_descriptions(bed):
+    bed.processes["d"].signal(signal.SIGSTOP)
+    try:
+        until(lambda: names(bed, "d", "away", "away for", "a"), "who is away", 40)
+        assert names(bed, "d", "answers", "", "a")
+        until(lambda: "error" in rates(bed, "a")["d"] and "error" not in rates(bed, "a")["b"], "rates of the others", 40)
+        done = bed.cluster("a", "apply", str(bed.file), ok=(0, 1))
+        assert "server a uses it" in done.out, str(done)
+        shown = bed.cluster("a", "show", ok=(0, 1)).out
+        assert re.search(r"a mixture of descriptions: version \d+ on (d|a, b, c); version \d+ on (d|a, b, c)$", shown, re.MULTILINE), shown
+        assert names(bed, None, "descriptions", "they differ", "a")
+    finally:
+        bed.processes["d"].signal(signal.SIGCONT)
+    until(lambda: "mixture" not in bed.cluster("a", "show", ok=(0, 1)).out, "equal descriptions", 60)
+
+
+def test_events_of_all_servers_are_in_one_list(bed):
+    def told(at: str) -> list[tuple[str, str]]:
+        events = json.loads(bed.cluster(at, "events", "-n", "10000", "--json", ok=(0, 1)).out)["events"]
+        assert [event["time_ms"] for event in events] == sorted(event["time_ms"] for event in events)
+        assert all(event["epoch"] > 0 for event in events if event["what"] == "leads")
+        return [(event["server"], event["what"]) for event in events]
+    for at in ("a", "c"):
+        seen = until(lambda at=at: (seen := told(at)) and {name for name, _ in seen} == set(NAMES) and seen, "events", 40)
+        whats = {what for _, what in seen}
+        assert {"leads", "server d is away", "server d is back"} <= whats, seen
+        assert {("b", "link to c is down"), ("b", "link to c is up"), ("c", "link to b is down")} <= set(seen), seen
+        assert {name for name, what in seen if what.startswith("runs version")} == set(NAMES), seen
+    text = bed.cluster("c", "events", ok=(0, 1)).out
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  epoch \d+  [a-d]: leads$", text, re.MULTILINE), text
+
+
+def test_a_mixture_of_programs_names_the_servers(bed):
+    # A member that once ran an older program.
+    bed.write("a", "member/x", json.dumps({"identity": "x"}))
+    bed.write("a", "state/x", json.dumps({
+        "epoch": 1, "version": 1, "since": 0, "program": "0.0.1", "checked": None, "error": None}))
+    shown = bed.shown()
+    assert "0.0.1 on x" in shown["mixture"]["programs"], shown
+    assert names(bed, None, "programs", "0.0.1 on x") and names(bed, "x", "answers", "its program is older")
+    bed.cluster("a", "leave", "x")
+    assert bed.shown()["mixture"]["programs"] is None
+
+
+def test_a_missing_namespace_is_found_before_its_server_leads(bed):
+    path = bed.lab.folder / "routes.toml"
+    path.write_text(bed.file.read_text() + '\n[cluster.routes]\nnamespace = "nowhere"\n')
+    bed.cluster("a", "apply", str(path))
+    until(lambda: all(names(bed, name, "namespace", "nowhere") for name in NAMES), "the missing namespace", 40)
+    body = ask(bed, "GET", "/metrics", "b")[1].decode()
+    assert 'ashlar_cluster_namespace_there{netns="nowhere"} 0' in body
+    bed.cluster("a", "apply", str(bed.file))
+
+
+def test_without_etcd_all_servers_are_still_seen(bed):
+    for member in bed.etcd.values():
+        member.signal(signal.SIGKILL)
+        member.wait()
+    until(lambda: names(bed, None, "etcd", "it does not answer"), "the failure", 40)
+    seen = until(lambda: (seen := rates(bed, "d")) and all("error" not in server for server in seen.values()) and seen, "rates", 40)
+    assert set(seen) == set(NAMES)
+    for name in bed.etcd:
+        bed.start_etcd(name)
+    until(lambda: bed.leader(), "a leader", 60)

@@ -71,7 +71,10 @@ pub fn main(classes: &[&'static [Class]], schemes: &[&'static dyn Scheme]) -> Ex
         Command::Reload(reload) => cmd::reload::reload(&reload),
         Command::Shell(target) => cmd::shell::shell(&target),
         Command::Bench(bench) => cmd::bench::bench(&bench, &registry),
-        Command::Cluster(cluster) => cmd::cluster::cluster(cluster, &registry),
+        Command::Cluster(cluster) => match cmd::cluster::cluster(cluster, &registry) {
+            Ok(code) => return code,
+            Err(text) => Err(text),
+        },
         Command::Balance(balancer) => cmd::balance::balance(&balancer),
         Command::Router(router) => cmd::router::router(&router),
         Command::Ipsec(cli::Ipsec::Show(target)) => cmd::ipsec::show(&target),

@@ -46,6 +46,13 @@ pub(crate) enum ClusterCommand {
     ///
     /// On a terminal the table is live; `q` or Ctrl-C ends it. All servers are asked over the cluster's mutual TLS.
     Top(members::Top),
+    /// Show what is wrong with any server of the cluster, or between them, the reason, and what to do
+    ///
+    /// Asks all servers, etcd and its members: findings of `ashlar doctor` on each server, servers and links that are
+    /// down, programs or descriptions that differ, clocks, certificates near their end, namespaces. The exit status is
+    /// 0 if nothing is wrong, though something could be better; 1 if something does not work as expected; 2 if
+    /// something does not work at all.
+    Doctor(members::Doctor),
     /// Copy packets of another server, at an external port, at connections, or where they are dropped
     ///
     /// Packets never wait for a capture: copies that cannot be kept are counted as lost. A capture ends after a day.

@@ -20,6 +20,15 @@ pub(crate) struct Top {
     pub(crate) at: At,
 }
 
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) at: At,
+}
+
 /// A server, or one of its external ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spot {

@@ -1,6 +1,7 @@
 //! `ashlar cluster show` of what all servers agree on
 
 use super::Done;
+use super::mixture::{mixture, of_view};
 use super::show::clock;
 use crate::cli::cluster::servers::Show;
 use crate::cmd::print;
@@ -8,7 +9,6 @@ use agree::View;
 use agree::records::{Behind, Routes};
 use control::agreement::{Home, Operator, wall_clock};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 pub(crate) fn show(asked: &Show) -> Done {
@@ -89,21 +89,12 @@ fn text(cluster: &str, view: &View, now: u64) -> String {
             let _ = writeln!(text, "    {line}");
         }
     }
-    let mut programs: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for name in view.present() {
-        if let Some(state) = view.state(name) {
-            programs.entry(&state.program).or_default().push(name);
-        }
+    let mixture = mixture(&of_view(view));
+    if let Some(programs) = mixture.programs {
+        let _ = writeln!(text, "  a mixture of programs: {programs}");
     }
-    if programs.len() > 1 {
-        let each = programs
-            .iter()
-            .map(|(program, names)| format!("{program} on {}", names.join(", ")));
-        let _ = writeln!(
-            text,
-            "  programs differ: {}",
-            each.collect::<Vec<_>>().join("; ")
-        );
+    if let Some(descriptions) = mixture.descriptions {
+        let _ = writeln!(text, "  a mixture of descriptions: {descriptions}");
     }
     text
 }
@@ -254,8 +245,10 @@ fn json(home: &Home, view: &Result<View, String>) -> Result<Value, String> {
             "links": state.links,
         })
     };
+    let mixture = mixture(&of_view(view));
     Ok(json!({
         "cluster": home.about.cluster,
+        "mixture": {"programs": mixture.programs, "descriptions": mixture.descriptions},
         "epoch": view.epoch(),
         "leader": view.leader().map(|leader| &leader.name),
         "version": view.version(),

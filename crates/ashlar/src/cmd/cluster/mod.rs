@@ -4,9 +4,11 @@ mod agreed;
 mod apply;
 mod capture;
 mod check;
+mod doctor;
 mod events;
 mod join;
 mod leave;
+mod mixture;
 mod plan;
 mod reload;
 mod results;
@@ -26,9 +28,11 @@ use control::file::{self, Parsed};
 use lang::{Diagnostic, SourceMap};
 use planner::Registry;
 use std::os::unix::fs::PermissionsExt;
+use std::process::ExitCode;
 
-pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
-    match asked.command {
+pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Result<ExitCode, String> {
+    let done = match asked.command {
+        ClusterCommand::Doctor(asked) => return doctor::doctor(&asked),
         ClusterCommand::Top(asked) => top::top(&asked),
         ClusterCommand::Capture(asked) => capture::capture(&asked),
         ClusterCommand::Trace(asked) => trace::trace(&asked),
@@ -51,7 +55,8 @@ pub(crate) fn cluster(asked: Cluster, registry: &Registry) -> Done {
         ClusterCommand::Leave(asked) => leave::leave(&asked),
         ClusterCommand::Apply(asked) => apply::apply(&asked),
         ClusterCommand::Reload(asked) => reload::reload(&asked),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// A cluster's file.
