@@ -1,7 +1,7 @@
 //! The stream of a cluster's routes: any bytes are messages or none, and what a server makes of them is as it says.
 
 use agree::routes::copy::Copy;
-use agree::routes::message::{Malformed, Message};
+use agree::routes::message::{FRAME_MAX, FRAME_MIN, Malformed, Message};
 use agree::routes::{At, Hops};
 use std::collections::BTreeMap;
 use wire::Prefix;
@@ -26,6 +26,9 @@ pub fn run(data: &[u8]) {
             continue;
         };
         same(&message);
+        if let Message::Frame { bytes, .. } = &message {
+            assert!((FRAME_MIN..=FRAME_MAX).contains(&bytes.len()));
+        }
         let (epoch, before) = (copy.epoch(), copy.at());
         let Ok(heard) = copy.hear(message) else {
             assert!(copy.at() == before, "a refused message changed the state");

@@ -133,8 +133,13 @@ impl Copy {
                     acknowledge: !self.marks,
                 })
             }
-            Message::Hello(_) | Message::Acknowledged(_) | Message::Refused { .. } => {
-                Err("the leader sends what only others may send".to_owned())
+            Message::Hello(_)
+            | Message::Acknowledged(_)
+            | Message::Refused { .. }
+            | Message::Attach(_)
+            | Message::Alive { .. }
+            | Message::Frame { .. } => {
+                Err("the leader sends a message that is not about routes".to_owned())
             }
         }
     }

@@ -10,6 +10,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 pub const LENGTH_MAX: usize = 1 << 20;
 /// Maximum length of a name or a reason in bytes.
 pub const TEXT_MAX: usize = 512;
+/// Minimum length of a frame in bytes: an Ethernet header.
+pub const FRAME_MIN: usize = 14;
+/// Maximum length of a frame in bytes.
+pub const FRAME_MAX: usize = 1 << 16;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +48,33 @@ pub enum Message {
         /// The reason, a sentence.
         why: String,
     },
+    /// First message of a server on a connection that carries frames instead of routes.
+    Attach(Attach),
+    /// Sign of life of both sides on a connection for frames.
+    Alive {
+        /// Epoch of the leader.
+        epoch: u64,
+    },
+    /// A frame between an external port of the server and the leader's kernel, in either direction.
+    Frame {
+        /// Number of the port at the server.
+        port: u16,
+        /// The frame from its Ethernet header on: `FRAME_MIN` to `FRAME_MAX` bytes.
+        bytes: Vec<u8>,
+    },
+}
+
+/// A server's account of itself at the beginning of a connection for frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attach {
+    /// Name of the server.
+    pub name: String,
+    /// Identity of its membership.
+    pub identity: String,
+    /// Highest epoch that it has seen.
+    pub seen: u64,
+    /// Ethernet addresses of its external ports, in the order of their numbers.
+    pub addresses: Vec<[u8; 6]>,
 }
 
 /// A server's account of itself at the beginning of a stream.
@@ -84,6 +115,9 @@ const REACHED: u8 = 5;
 const WAIT: u8 = 6;
 const REFUSED: u8 = 7;
 const CONTINUE: u8 = 8;
+const ATTACH: u8 = 9;
+const ALIVE: u8 = 10;
+const FRAME: u8 = 11;
 
 /// Family of a prefix; the number of next hops has the upper bits, `GONE` for a route that is gone.
 const V4: u8 = 4;
@@ -135,6 +169,18 @@ impl Message {
                 to.push(REFUSED);
                 text(to, why);
             }
+            Message::Attach(attach) => {
+                to.push(ATTACH);
+                text(to, &attach.name);
+                text(to, &attach.identity);
+                number(to, attach.seen);
+                attach.addresses.iter().for_each(|mac| to.extend(mac));
+            }
+            Message::Alive { epoch } => {
+                to.push(ALIVE);
+                number(to, *epoch);
+            }
+            Message::Frame { port, bytes } => write_frame(to, *port, bytes),
         }
         let length = u32::try_from(to.len() - start - 4).unwrap_or(u32::MAX);
         to[start..start + 4].copy_from_slice(&length.to_be_bytes());
@@ -196,6 +242,25 @@ impl Message {
             REFUSED => Message::Refused {
                 why: reader.text()?,
             },
+            ATTACH => {
+                let mut attach = Attach {
+                    name: reader.text()?,
+                    identity: reader.text()?,
+                    seen: reader.number()?,
+                    addresses: Vec::new(),
+                };
+                while !reader.0.is_empty() {
+                    attach.addresses.push(reader.take()?);
+                }
+                Message::Attach(attach)
+            }
+            ALIVE => Message::Alive {
+                epoch: reader.number()?,
+            },
+            FRAME => Message::Frame {
+                port: reader.short()?,
+                bytes: reader.frame()?,
+            },
             _ => return Err(Malformed),
         };
         match reader.0.is_empty() {
@@ -203,6 +268,13 @@ impl Message {
             false => Err(Malformed),
         }
     }
+}
+
+/// Writes the kind and the fields of [`Message::Frame`]. A frame that is too long is cut.
+fn write_frame(to: &mut Vec<u8>, port: u16, bytes: &[u8]) {
+    to.push(FRAME);
+    to.extend(port.to_be_bytes());
+    to.extend(&bytes[..bytes.len().min(FRAME_MAX)]);
 }
 
 fn number(to: &mut Vec<u8>, number: u64) {
@@ -292,6 +364,14 @@ impl Reader<'_> {
         self.0 = rest;
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed)?;
         Ok(text.to_owned())
+    }
+
+    fn frame(&mut self) -> Result<Vec<u8>, Malformed> {
+        let bytes = std::mem::take(&mut self.0);
+        match bytes.len() {
+            FRAME_MIN..=FRAME_MAX => Ok(bytes.to_vec()),
+            _ => Err(Malformed),
+        }
     }
 
     fn change(&mut self, last: &mut Option<Hops>) -> Result<Change, Malformed> {
@@ -389,6 +469,13 @@ mod tests {
             Message::Refused {
                 why: "no".to_owned(),
             },
+            Message::Attach(Attach {
+                name: "b".to_owned(),
+                identity: "00ff".to_owned(),
+                seen: 9,
+                addresses: vec![[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]],
+            }),
+            Message::Alive { epoch: 3 },
         ]
     }
 
@@ -400,13 +487,34 @@ mod tests {
             let (head, rest) = bytes.split_first_chunk::<4>().unwrap();
             assert_eq!(Message::length(*head), Ok(rest.len()));
             assert_eq!(Message::read(rest), Ok(message));
-            // A part is no message, unless it ends between changes; nor is one with a byte more.
+            // A part is no message, unless it ends between changes or addresses; nor is one with a byte more.
             for end in 0..rest.len() {
                 let cut = Message::read(&rest[..end]);
-                assert!(matches!(cut, Err(Malformed) | Ok(Message::Change(_))));
+                assert!(matches!(
+                    cut,
+                    Err(Malformed) | Ok(Message::Change(_) | Message::Attach(_))
+                ));
             }
             assert_eq!(Message::read(&[rest, &[0]].concat()), Err(Malformed));
         }
+    }
+
+    #[test]
+    fn frames_are_read_as_they_were_written_if_an_ethernet_header_fits() {
+        for length in [FRAME_MIN, 1514, FRAME_MAX] {
+            let frame = Message::Frame {
+                port: 3,
+                bytes: vec![7; length],
+            };
+            let mut bytes = Vec::new();
+            frame.write(&mut bytes);
+            assert_eq!(Message::read(&bytes[4..]), Ok(frame));
+        }
+        let of = |length: usize| [&[FRAME, 0, 3][..], &vec![7; length]].concat();
+        for length in [0, FRAME_MIN - 1, FRAME_MAX + 1] {
+            assert_eq!(Message::read(&of(length)), Err(Malformed), "{length}");
+        }
+        assert_eq!(Message::read(&[FRAME, 0]), Err(Malformed));
     }
 
     #[test]
@@ -424,7 +532,8 @@ mod tests {
             &[REFUSED, 0, 1, 0xff],
             &[CONTINUE, 0, 0, 0, 0, 0, 0, 0, 9],
             &long,
-            &[9],
+            &[ATTACH, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1],
+            &[12],
             &[],
         ] {
             assert_eq!(Message::read(bytes), Err(Malformed), "{bytes:?}");

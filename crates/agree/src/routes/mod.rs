@@ -5,7 +5,8 @@
 //! - [`copy`]: a server's routes. It refuses older epochs, and passes on only what differs.
 //! - [`account`]: the versions that servers have acknowledged, and who is behind.
 //! - [`hold`]: routes of the former leader that stay for a while.
-//! - [`message`]: messages as bytes.
+//! - [`message`]: messages as bytes, also those by which a daemon beside the leader exchanges frames with neighbours of
+//!   all servers.
 //!
 //! Everything is driven by levels: a message says what a prefix leads to now, and may come again. The loss of the
 //! leader changes no route. An epoch and a version name one table. So a new leader, which followed the former one,
