@@ -8,8 +8,8 @@ use crate::events::Events;
 use crate::interface::Interface;
 use crate::memory::{Memories, Memory};
 use crate::netns::Namespace;
-use crate::scheme::{self, Inner, Parts, PortContext, Resource, Scheme};
-use crate::shared_port::{SharedPart, SharedPorts};
+use crate::punt::{Punt, Punts};
+use crate::scheme::{self, Inner, Parts, Resource, Scheme, Site};
 use crate::tap::{Tap, Taps};
 use crate::{dpdk, memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
@@ -74,6 +74,7 @@ pub struct Directory {
     embedded: Embedded,
     memory: Memories,
     taps: Taps,
+    punts: Punts,
     dpdk: dpdk::Devices,
     vhost: dpdk::Vhost,
     /// Arguments of DPDK virtual devices, by the devices' names.
@@ -114,7 +115,7 @@ impl Directory {
     /// All kinds of ports, in the order in which they are tried for a name. A kind of port is a file of this crate and
     /// a line here, or is [added](scheme::add) by the program.
     fn schemes(&self) -> Vec<&dyn Scheme> {
-        let own: [&dyn Scheme; 15] = [
+        let own: [&dyn Scheme; 16] = [
             &wrap::Fault,
             &wrap::Pace,
             &wrap::Record,
@@ -124,6 +125,7 @@ impl Directory {
             &memif::SharedMemory,
             &self.memory,
             &self.taps,
+            &self.punts,
             &tun::Tun,
             &self.vhost,
             &self.dpdk,
@@ -376,7 +378,12 @@ impl Directory {
         self.taps.get(name)
     }
 
-    /// Recreates a deleted TAP interface ([`Tap::is_gone`]).
+    /// The program's end of the open port `punt:NAME`.
+    pub fn punt(&self, name: &str) -> Option<Arc<Punt>> {
+        self.punts.get(name)
+    }
+
+    /// Makes a TAP interface again that [is gone](Tap::is_gone).
     ///
     /// # Errors
     /// The interface cannot be made; a sentence says why.

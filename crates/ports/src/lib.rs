@@ -16,6 +16,7 @@
 //! | `shares:NAME` | all routers' shares of a shared port, in the graph of the port's own router: [`shared_port`] |
 //! | `tap:NAME` | a TAP interface, in the router's namespace: [`Directory::in_namespace`] |
 //! | `tun:ip,addr=10.0.0.1/8` | a TUN interface (`ether`: TAP), made and set up for the port; see KernelTun |
+//! | `punt:NAME` | the far end is in the hands of the program: [`Directory::punt`] |
 //! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
 //! | `fault:loss=0.01,dup=0,corrupt=0,seed=7/PORT` | PORT, losing, doubling and damaging frames |
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
@@ -53,11 +54,13 @@ mod ring_handover;
 pub mod shared_port;
 pub use offload::{merge_frames, segment_frame};
 pub mod pcap;
+mod punt;
 mod region;
 mod ring;
 pub mod scheme;
 mod sys;
 mod tap;
+mod tap_setup;
 mod tun;
 mod unix_diag;
 pub mod waiter;
@@ -69,8 +72,10 @@ pub use directory::{Directory, Queues};
 pub use dpdk::DpdkSizes;
 pub use events::Events;
 pub use netns::{Named, Namespace};
+pub use punt::Punt;
 pub use scheme::Resource;
 pub use tap::Tap;
+pub use tap_setup::TapSetup;
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 

@@ -5,7 +5,7 @@ use engine::waiter::Usage;
 use std::ffi::{CStr, c_int};
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::panic::resume_unwind;
@@ -282,6 +282,27 @@ pub(crate) fn set_address(
         check(unsafe { libc::ioctl(socket.as_raw_fd(), what, &r) })?;
     }
     Ok(())
+}
+
+/// Adds an IPv6 address to an interface.
+pub(crate) fn add_address6(
+    socket: &OwnedFd,
+    name: &str,
+    address: Ipv6Addr,
+    length: u8,
+) -> io::Result<()> {
+    // SAFETY: plain system call.
+    let family =
+        owned(unsafe { libc::socket(libc::AF_INET6, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    let request = libc::in6_ifreq {
+        ifr6_addr: libc::in6_addr {
+            s6_addr: address.octets(),
+        },
+        ifr6_prefixlen: length.into(),
+        ifr6_ifindex: interface(socket, name)?.index,
+    };
+    // SAFETY: the call reads a request that outlives it.
+    check(unsafe { libc::ioctl(family.as_raw_fd(), libc::SIOCSIFADDR, &request) }).map(drop)
 }
 
 /// Sets an interface's MTU.

@@ -30,21 +30,22 @@ pub(crate) const QUEUES_MAX: usize = 64;
 const EMPTY_PAUSE: Duration = Duration::from_micros(50);
 
 #[derive(Default)]
-struct Counters {
-    too_long: Count,
-    tx_link_down: Count,
-    tx_errors: Count,
+pub(crate) struct Counters {
+    pub(crate) too_long: Count,
+    pub(crate) tx_link_down: Count,
+    pub(crate) tx_errors: Count,
 }
 
-/// A queue of an interface. Its descriptor keeps its number when the interface has to be made again.
-struct Queue {
-    fd: OwnedFd,
+/// A queue of an interface, or a socket that carries frames. Its descriptor keeps its number when the interface has to
+/// be made again.
+pub(crate) struct Queue {
+    pub(crate) fd: OwnedFd,
     /// An epoll set that contains `fd`. Sleeping workers wait for the set, which outlives the interface.
     ready: OwnedFd,
 }
 
 impl Queue {
-    fn new(fd: OwnedFd) -> io::Result<Arc<Queue>> {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Arc<Queue>> {
         let ready = sys::epoll()?;
         sys::epoll_add(&ready, fd.as_raw_fd())?;
         Ok(Arc::new(Queue { fd, ready }))
@@ -102,6 +103,17 @@ impl Tap {
     /// The kernel refuses the change.
     pub fn set_up(&self, up: bool) -> io::Result<()> {
         sys::set_up(&self.control, &self.known_as(), up)
+    }
+
+    /// Takes a frame that the kernel has sent out of the interface; 0 if there is none.
+    pub fn take(&self, into: &mut [u8]) -> usize {
+        sys::read(self.queues[0].fd.as_raw_fd(), into)
+    }
+
+    /// Gives the kernel a frame, as if the interface had received it. Returns false if the interface is down or gone,
+    /// or if the kernel has no memory.
+    pub fn give(&self, frame: &[u8]) -> bool {
+        sys::write(&self.queues[0].fd, frame).is_ok()
     }
 
     /// True if the interface has been deleted.
@@ -178,13 +190,25 @@ impl Port for Tap {
     }
 }
 
-struct Rx {
+pub(crate) struct Rx {
     queue: Arc<Queue>,
     counts: Arc<Counters>,
     layer: Layer,
     clock: Clock,
     /// Earliest time of the next read of the queue.
     next_read_at: Time,
+}
+
+impl Rx {
+    pub(crate) fn new(queue: &Arc<Queue>, counts: &Arc<Counters>, layer: Layer) -> Rx {
+        Rx {
+            queue: Arc::clone(queue),
+            counts: Arc::clone(counts),
+            layer,
+            clock: Clock::real(),
+            look: Time(0),
+        }
+    }
 }
 
 impl RxQueue for Rx {
@@ -408,16 +432,8 @@ pub(crate) fn parts(
     let queues = fds.into_iter().map(Queue::new);
     let queues = queues.collect::<io::Result<Vec<_>>>()?;
     let counts = Arc::new(Counters::default());
-    let clock = Clock::real();
-    let rx = queues.iter().take(receive).map(|queue| {
-        Box::new(Rx {
-            queue: Arc::clone(queue),
-            counts: Arc::clone(&counts),
-            layer,
-            clock: clock.clone(),
-            next_read_at: Time(0),
-        }) as Box<dyn RxQueue>
-    });
+    let rx = queues.iter().take(receive);
+    let rx = rx.map(|queue| Box::new(Rx::new(queue, &counts, layer)) as Box<dyn RxQueue>);
     let rx = rx.collect();
     let tx = (0..send).map(|queue| {
         let queue = Arc::clone(&queues[queue % queues.len()]);
