@@ -1,7 +1,8 @@
 """Servers that agree by etcd, with the routes of the leader's kernel: each server has a namespace for routes.
 
     In each of these namespaces an interface, here a veth pair, stands for each external port of each server, with the
-    port's addresses; a host is the gateway of its port. The file names one namespace: each server's mounts show its own by this name.
+    port's addresses; or the servers make these interfaces. A host is the gateway of its port. The file names one
+    namespace: each server's mounts show its own by this name.
 """
 
 import re
@@ -13,12 +14,14 @@ from topology import ASHLAR
 
 
 class Routed(Agreed):
-    def __init__(self, lab: Lab):
-        self.shared = lab.namespace("routes")
+    """`interfaces`: the servers make the interfaces of the namespaces."""
+
+    def __init__(self, lab: Lab, interfaces: bool = False):
+        self.shared, self.interfaces = lab.namespace("routes"), interfaces
         super().__init__(lab)
         self.kernels = {name: lab.namespace(f"routes-{name}") for name in NAMES}
         for kernel in self.kernels.values():
-            for name in NAMES:
+            for name in NAMES if not interfaces else ():
                 stand_in(kernel, name)
 
     def describe(self, names: tuple[str, ...] = NAMES) -> None:
@@ -28,7 +31,8 @@ class Routed(Agreed):
             addresses = f'addresses = ["{router(name, 4)}/24", "{router(name, 6)}/64"]\n'
             text = text.replace(addresses, f'{addresses}gateways = ["{host(name, 4)}", "{host(name, 6)}"]\n')
         text = text.replace('via = "10.0.1.254"', f'via = "{host("a", 4)}"')
-        routes = f'[cluster.routes]\nnamespace = "{self.shared.name}"\nhold = "20s"\n\n'
+        routes = f'[cluster.routes]\nnamespace = "{self.shared.name}"\nhold = "20s"\n'
+        routes += "interfaces = true\n\n" if self.interfaces else "\n"
         self.file.write_text(text.replace("[[server]]", f"{routes}[[server]]", 1))
 
     def spawn(self, name: str, *words: str) -> Process:

@@ -142,6 +142,9 @@ pub struct Routes {
     pub held: u64,
     /// Some of the routes that are left out, each with the reason.
     pub examples: Vec<String>,
+    /// Reason why interfaces for routing daemons are missing at the leader.
+    #[serde(default)]
+    pub interfaces: Option<String>,
     /// Milliseconds that the latest version took to the last server.
     pub took_ms: Option<u64>,
     /// Members by name.

@@ -16,8 +16,8 @@ use control::{
     text_of_all,
 };
 use planner::Registry;
-use ports::Directory;
-use ports::shared_port::SharedPorts;
+use ports::joint::Joints;
+use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::Idle;
 use router::worker::share::Share;
@@ -128,7 +128,7 @@ fn run_what(run: Run, registry: &Registry, agreement: Option<Participant>, what:
     match &what {
         What::One(_) => {
             if let Some(name) = &run.netns {
-                ports = ports.in_namespace(Arc::new(ports::Namespace::open(name)?));
+                ports = ports.in_namespace(Arc::new(Namespace::open(name)?));
             }
         }
         // Namespaces are entered before rights are given up. Namespaces that cannot be entered are reported with other
@@ -150,7 +150,8 @@ fn run_what(run: Run, registry: &Registry, agreement: Option<Participant>, what:
     let inside = |user: &User| {
         let each = all.values().filter_map(|opened| opened.as_ref().ok());
         let each: Vec<&Directory> = each.map(|ports| &**ports).chain([&*ports]).collect();
-        become_user(user, &each)
+        let of_routes = agreement.as_ref().and_then(Participant::namespace);
+        become_user(user, &each, of_routes)
     };
     let (at_once, user) = match user {
         Some(user) if user::is_ours(&user) => (Some(user), None),
@@ -295,10 +296,12 @@ fn listen(run: &Run, address: SocketAddr) -> Result<Listen, String> {
 }
 
 /// Drops the rights that the process does not need once it has read its configuration. The threads in routers'
-/// namespaces open ports there, so they keep the rights that this one keeps.
-fn become_user(user: &User, ports: &[&Directory]) -> Done {
+/// namespaces open ports there, and that in the namespace of a cluster's routes makes interfaces. So they keep the
+/// rights that this one keeps.
+fn become_user(user: &User, ports: &[&Directory], of_routes: Option<&Namespace>) -> Done {
     user::become_for_good(user, |job| {
-        let mut namespaces = ports.iter().filter_map(|ports| ports.namespace());
-        namespaces.try_for_each(|namespace| namespace.run(job))
+        let namespaces = ports.iter().filter_map(|ports| ports.namespace());
+        let mut namespaces = namespaces.map(|namespace| &**namespace).chain(of_routes);
+        namespaces.try_for_each(|namespace| namespace.within(job))
     })
 }

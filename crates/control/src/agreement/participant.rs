@@ -15,6 +15,7 @@ use crate::view::{MemberLink, ReloadRequest};
 use agree::agent::Identity;
 use agree::records::{Links, Wanted};
 use agree::{Act, Agent, Kept, Millis, Store};
+use ports::Namespace;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -95,9 +96,9 @@ impl Participant {
         })
     }
 
-    /// Place at which the server answers members of its cluster.
-    pub(crate) fn members(&self) -> Members {
-        self.members.clone()
+    /// Namespace of the cluster's routes, whose thread makes interfaces there and needs the right to.
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.get()
     }
 
     /// Takes part until the process ends.
@@ -125,7 +126,8 @@ impl Participant {
         let fib = Fib::new(Arc::clone(&process), &home.about.server, description);
         let fib = Arc::new(Lock::new(fib));
         let (account, mut accounts) = unbounded_channel();
-        let routing = match Routing::start(&home, Arc::clone(&fib), namespace, account) {
+        let both = (Arc::clone(&process), Arc::clone(&fib));
+        let routing = match Routing::start(&home, both, namespace, account) {
             Ok(routing) => routing,
             Err(why) => return error!("this server takes no part in its cluster: {why}"),
         };

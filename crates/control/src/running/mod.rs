@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Instant;
 use sync::Lock;
+pub(crate) use tap_interfaces::port_of;
 use tap_interfaces::TapInterfaces;
 use tracing::warn;
 use writes::Writes;

@@ -123,6 +123,9 @@ fn write_routes(text: &mut String, routes: &Routes, leader: &str) {
         ),
         (None, None) => writeln!(text),
     };
+    if let Some(why) = &routes.interfaces {
+        let _ = writeln!(text, "  interfaces for routing daemons are missing: {why}");
+    }
     if routes.held > 0 {
         let held = usize::try_from(routes.held).unwrap_or(usize::MAX);
         let held = lang::count(held, "route");

@@ -3,23 +3,17 @@
 use super::super::authority;
 use super::super::etcd::chain;
 use super::super::home::Home;
-use super::stream::{receive, say};
+use super::stream::{CONNECT, connect, late, receive, say};
 use super::{Fib, Known, Situation};
 use agree::routes::message::Message;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sync::Lock;
-use tokio::net::TcpStream;
 use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 use tracing::{info, warn};
 
-/// Time limit for a connection, and for an acknowledgement to be taken.
-const CONNECT: Duration = Duration::from_secs(1);
 /// Silence of the leader after which a new connection is made; the leader says something five times a second.
 const SILENT: Duration = Duration::from_secs(2);
 /// Time after which a server that is writing says that it lives.
@@ -90,18 +84,7 @@ impl Follower {
         seen: u64,
         told: &mut Option<String>,
     ) -> Result<(), String> {
-        let late = |_| "it does not answer in time".to_owned();
-        let at: SocketAddr = leader
-            .at
-            .parse()
-            .map_err(|_| "its address cannot be read".to_owned())?;
-        let connected = timeout(CONNECT, TcpStream::connect(at)).await;
-        let stream = connected.map_err(late)?.map_err(|e| chain(&e))?;
-        stream.set_nodelay(true).map_err(|e| chain(&e))?;
-        let tls = TlsConnector::from(Arc::clone(&self.tls));
-        let name = ServerName::IpAddress(at.ip().into());
-        let secured = timeout(CONNECT, tls.connect(name, stream)).await;
-        let mut stream = secured.map_err(late)?.map_err(|e| chain(&e))?;
+        let mut stream = connect(leader, &self.tls).await?;
         let (fib, identity) = (Arc::clone(&self.fib), self.identity.clone());
         let seen = seen.max(leader.epoch);
         // A reload holds the tables for a while.
@@ -130,7 +113,7 @@ impl Follower {
             }
             said_at = Instant::now();
             let said = timeout(CONNECT, say(&mut stream, &answer)).await;
-            said.map_err(late)?.map_err(|e| chain(&e))?;
+            said.map_err(|_| late())?.map_err(|e| chain(&e))?;
             if told.take().is_some() {
                 info!(
                     leader = leader.at,

@@ -16,8 +16,7 @@ impl Gateways {
     pub(super) fn new(of: &Description) -> Gateways {
         let mut by_address: HashMap<IpAddr, Vec<(Hop, String)>> = HashMap::new();
         for at in of.gateways() {
-            let server = &of.servers[at.server];
-            let name = interface(&server.name, &server.ports[at.port].name);
+            let name = of.interface(at.server, at.port);
             let number = |n: usize| u16::try_from(n).unwrap_or(u16::MAX);
             let hop = Hop {
                 server: number(at.server),
@@ -75,11 +74,6 @@ impl Gateways {
             ..*hop
         })
     }
-}
-
-/// Name of the interface that stands for an external port in the namespace of routes.
-fn interface(server: &str, port: &str) -> String {
-    format!("{server}-{port}")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::super::authority;
 use super::super::home::Home;
 use super::Fib;
+use super::interfaces::Interfaces;
 use super::serve::Served;
 use super::source::{Opened, Source};
 use super::{Clock, Situation, served_at};
@@ -37,6 +38,7 @@ pub(super) struct Leader {
     tls: TlsAcceptor,
     fib: Arc<Lock<Fib>>,
     source: Source,
+    interfaces: Interfaces,
     news: Arc<Notify>,
     clock: Clock,
     accounts: UnboundedSender<Routes>,
@@ -80,6 +82,7 @@ impl Leader {
             tls,
             fib,
             source: Source::new(namespace, Arc::clone(&news)),
+            interfaces: Interfaces::default(),
             news,
             clock,
             accounts,
@@ -104,6 +107,11 @@ impl Leader {
                 Some(described) => self.source.follow(described),
                 None => self.source.leave(),
             }
+            let namespace = self.source.namespace().cloned();
+            let interfaces = &mut self.interfaces;
+            interfaces
+                .follow(namespace.as_ref(), described.as_ref())
+                .await;
             if let Some(epoch) = epoch {
                 let term = term.get_or_insert_with(|| self.begin(epoch));
                 *term.served.members.lock() = Arc::clone(&now.members);
@@ -128,9 +136,10 @@ impl Leader {
     fn begin(&mut self, epoch: u64) -> Term {
         let clock = self.clock;
         self.latest.take_if(|(latest, _)| *latest != epoch);
+        let interfaces = self.interfaces.shared();
         let latest = self
             .latest
-            .get_or_insert_with(|| (epoch, Served::new(epoch, clock)));
+            .get_or_insert_with(|| (epoch, Served::new(epoch, clock, interfaces)));
         Term {
             epoch,
             served: Arc::clone(&latest.1),
@@ -237,14 +246,16 @@ impl Leader {
 
     /// Tells the store how servers are, at once if somebody is to be named.
     fn tell(&self, term: &mut Term) {
-        let account = term.account(&self.source, self.clock.now());
+        let account = term.account((&self.source, &self.interfaces), self.clock.now());
         let (told, at) = &term.told;
         let names = |of: &Routes| -> Vec<(String, _)> {
             let servers = of.servers.iter();
             let named = servers.map(|(name, state)| (name.clone(), state.behind));
             named.collect()
         };
-        let urgent = told.error != account.error || names(told) != names(&account);
+        let urgent = told.error != account.error
+            || told.interfaces != account.interfaces
+            || names(told) != names(&account);
         if account == *told || (!urgent && at.elapsed() < PAUSE) {
             return;
         }
@@ -269,7 +280,7 @@ impl Leader {
 }
 
 impl Term {
-    fn account(&self, source: &Source, now: u64) -> Routes {
+    fn account(&self, (source, interfaces): (&Source, &Interfaces), now: u64) -> Routes {
         let (at, routes, complete) = {
             let table = self.served.table.lock();
             (table.at(), table.len() as u64, table.is_complete())
@@ -293,6 +304,7 @@ impl Term {
             examples: examples
                 .map(|(prefix, why)| format!("{prefix}: {why}"))
                 .collect(),
+            interfaces: interfaces.error().map(str::to_owned),
             took_ms: account.took(),
             servers: account.look(members.keys().map(String::as_str), now),
         }

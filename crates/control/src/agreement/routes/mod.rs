@@ -2,20 +2,28 @@
 //!
 //! The rules are in `agree::routes`. Here are the [`source`], a kernel's routes; the [`lead`]er, which serves them over
 //! mutual TLS; the servers that [`follow`] it, the leader among them; and each server's [`fib`], where they write.
+//!
+//! Daemons in the leader's namespace reach neighbours of all servers through its [`interfaces`]: servers [`attach`] to
+//! the leader, and exchange [`frames`] with it.
 
+mod attach;
 mod fib;
 mod follow;
+mod frames;
 mod gateways;
+mod interfaces;
 mod lead;
 mod serve;
 mod source;
 mod stream;
+mod sys;
 
 pub(super) use fib::Fib;
 pub(super) use source::Opened;
 
 use super::home::Home;
 use crate::description::cluster::Description;
+use crate::process::Process;
 use agree::Agent;
 use agree::records::Routes;
 use std::collections::BTreeMap;
@@ -83,7 +91,7 @@ impl Routing {
     /// A file of the folder is missing or wrong; a sentence.
     pub(super) fn start(
         home: &Home,
-        fib: Arc<Lock<Fib>>,
+        (process, fib): (Arc<Process>, Arc<Lock<Fib>>),
         namespace: Opened,
         accounts: UnboundedSender<Routes>,
     ) -> Result<Routing, String> {
@@ -99,7 +107,9 @@ impl Routing {
         };
         let leader = lead::Leader::new(home, (Arc::clone(&fib), namespace), clock, accounts)?;
         let followers = follow::Follower::new(home, fib)?;
+        let punting = attach::Punting::new(home, process)?;
         tokio::spawn(followers.follow(receiver.clone()));
+        tokio::spawn(punting.attach(receiver.clone()));
         tokio::spawn(leader.lead(receiver));
         Ok(Routing { situation: sender })
     }

@@ -2,9 +2,11 @@
 
 use super::super::etcd::chain;
 use super::Clock;
+use super::frames::exchange;
+use super::interfaces::{Attached, Shared};
 use super::stream::{receive, say, send};
 use agree::routes::account::Account;
-use agree::routes::message::{Hello, Message};
+use agree::routes::message::{Attach, Hello, Message};
 use agree::routes::session::Session;
 use agree::routes::table::Table;
 use std::collections::BTreeMap;
@@ -44,16 +46,19 @@ pub(super) struct Served {
     /// Version of the table; `None` until it is complete.
     pub(super) version: watch::Sender<Option<u64>>,
     pub(super) clock: Clock,
+    /// Interfaces in the leader's namespace, by server.
+    interfaces: Shared,
 }
 
 impl Served {
-    pub(super) fn new(epoch: u64, clock: Clock) -> Arc<Served> {
+    pub(super) fn new(epoch: u64, clock: Clock, interfaces: Shared) -> Arc<Served> {
         Arc::new(Served {
             table: Lock::new(Table::new(epoch)),
             account: Lock::new(Account::new(epoch, clock.now())),
             members: Lock::default(),
             version: watch::Sender::new(None),
             clock,
+            interfaces,
         })
     }
 
@@ -100,9 +105,10 @@ impl Served {
         let hello = timeout(BEGIN, receive(&mut reader)).await.map_err(late)?;
         let hello = match hello.map_err(|e| chain(&e))? {
             Message::Hello(hello) => hello,
+            Message::Attach(attach) => return self.attach(attach, (reader, writer)).await,
             _ => return Err("it does not say who it is".to_owned()),
         };
-        if let Err(why) = self.admit(&hello) {
+        if let Err(why) = self.admit(&hello.name, &hello.identity, hello.seen) {
             warn!(server = hello.name, peer = %peer, "refused a server that wants routes: {why}");
             let _ = timeout(BEGIN, say(&mut writer, &Message::Refused { why })).await;
             return Ok(());
@@ -113,15 +119,42 @@ impl Served {
         }
     }
 
-    fn admit(&self, hello: &Hello) -> Result<(), String> {
-        if self.members.lock().get(&hello.name) != Some(&hello.identity) {
-            return Err(format!("`{}` is no member of the cluster here", hello.name));
+    /// Exchanges frames with a server until the connection ends.
+    async fn attach(
+        &self,
+        attach: Attach,
+        (reader, mut writer): (impl AsyncRead + Unpin, impl AsyncWrite + Unpin),
+    ) -> Result<(), String> {
+        let admitted = self.admit(&attach.name, &attach.identity, attach.seen);
+        let attached = admitted.and_then(|()| {
+            let server = self.interfaces.lock().get(&attach.name).cloned();
+            let none = || "the leader has no interfaces for this server's ports".to_owned();
+            Attached::new(server.ok_or_else(none)?, &attach.addresses)
+        });
+        let attached = match attached {
+            Ok(attached) => attached,
+            Err(why) => {
+                // The server logs it.
+                let _ = timeout(BEGIN, say(&mut writer, &Message::Refused { why })).await;
+                return Ok(());
+            }
+        };
+        let epoch = self.table.lock().at().epoch;
+        tokio::select! {
+            ended = exchange(attached.taps(), epoch, (reader, writer)) => ended,
+            () = attached.replaced() => Ok(()),
+        }
+    }
+
+    /// Admits members that have seen no newer epoch. The error is a sentence.
+    fn admit(&self, name: &str, identity: &str, seen: u64) -> Result<(), String> {
+        if self.members.lock().get(name).map(String::as_str) != Some(identity) {
+            return Err(format!("`{name}` is no member of the cluster here"));
         }
         let epoch = self.table.lock().at().epoch;
-        match hello.seen > epoch {
+        match seen > epoch {
             true => Err(format!(
-                "the server has seen epoch {}, and this leader's is {epoch}",
-                hello.seen
+                "the server has seen epoch {seen}, and this leader's is {epoch}"
             )),
             false => Ok(()),
         }

@@ -30,6 +30,11 @@ impl Opened {
         Opened(name.and_then(|name| Namespace::open(name).ok().map(Arc::new)))
     }
 
+    /// The namespace that was entered.
+    pub(crate) fn get(&self) -> Option<&Namespace> {
+        self.0.as_deref()
+    }
+
     /// The namespace that this name denotes now. The error is a sentence.
     fn enter(&mut self, name: &str) -> Result<Arc<Namespace>, String> {
         let good = |of: &&Arc<Namespace>| of.name() == name && of.named() != Named::Another;
@@ -195,6 +200,11 @@ impl Source {
     /// Reason why the kernel is not followed.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
+    }
+
+    /// Namespace whose kernel is followed.
+    pub(super) fn namespace(&self) -> Option<&Arc<Namespace>> {
+        self.kernel.as_ref().map(|kernel| &kernel.namespace)
     }
 
     /// Name of the namespace that is followed.

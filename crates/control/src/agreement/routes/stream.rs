@@ -1,8 +1,49 @@
-//! Messages on a connection.
+//! Connections to a leader, and messages on them.
 
+use super::super::etcd::chain;
+use super::Known;
 use agree::routes::message::Message;
 use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+/// Time limit for a connection, and for a message to be taken.
+pub(super) const CONNECT: Duration = Duration::from_secs(1);
+
+/// Connects to a leader.
+///
+/// # Errors
+///
+/// The leader does not answer, or has no certificate of the cluster; a sentence.
+pub(super) async fn connect(
+    leader: &Known,
+    tls: &Arc<ClientConfig>,
+) -> Result<TlsStream<TcpStream>, String> {
+    let at: SocketAddr = leader
+        .at
+        .parse()
+        .map_err(|_| "its address cannot be read".to_owned())?;
+    let connected = timeout(CONNECT, TcpStream::connect(at)).await;
+    let stream = connected.map_err(|_| late())?.map_err(|e| chain(&e))?;
+    stream.set_nodelay(true).map_err(|e| chain(&e))?;
+    let tls = TlsConnector::from(Arc::clone(tls));
+    let name = ServerName::IpAddress(at.ip().into());
+    let secured = timeout(CONNECT, tls.connect(name, stream)).await;
+    secured.map_err(|_| late())?.map_err(|e| chain(&e))
+}
+
+/// Reason of a connection's end: the other side is too slow.
+pub(super) fn late() -> String {
+    "it does not answer in time".to_owned()
+}
 
 /// Receives a message. A call that is broken off may have read a part of one.
 pub(super) async fn receive(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Message> {

@@ -33,6 +33,9 @@ pub struct Description {
     pub namespace: Option<String>,
     /// Time for which a new leader keeps the former one's routes that its kernel does not have.
     pub hold: Duration,
+    /// True if the namespace has an interface for each external port of all servers, through which a daemon there
+    /// reaches the port's neighbours.
+    pub interfaces: bool,
 }
 
 /// Classes of elements in Click's language.
@@ -343,6 +346,15 @@ impl Description {
                     })
             })
         })
+    }
+
+    /// Maximum length of an interface's name in bytes.
+    pub const INTERFACE_MAX: usize = 15;
+
+    /// Name of the interface that stands for an external port in the namespace of routes: SERVER-PORT.
+    pub fn interface(&self, server: usize, port: usize) -> String {
+        let server = &self.servers[server];
+        format!("{}-{}", server.name, server.ports[port].name)
     }
 
     /// Name of a server's router, from which its control socket's path derives.

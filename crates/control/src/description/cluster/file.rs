@@ -120,7 +120,8 @@ impl Reading {
             text: word.text,
         });
         let routes = fields.table(r, "routes", "[cluster.routes]");
-        let (namespace, hold) = routes.map_or((None, None), |routes| kernel_routes(routes, r));
+        let routes = routes.map(|routes| kernel_routes(routes, r));
+        let routes = routes.unwrap_or_default();
         fields.end(r);
         let times = Heartbeat {
             interval: heartbeat.map_or(HEARTBEAT.interval, |(time, _)| time),
@@ -147,8 +148,9 @@ impl Reading {
             servers: Vec::new(),
             links: Vec::new(),
             routes: Vec::new(),
-            namespace,
-            hold: hold.unwrap_or_default(),
+            namespace: routes.namespace,
+            hold: routes.hold,
+            interfaces: routes.interfaces,
         };
         (description, rate)
     }
@@ -257,8 +259,15 @@ impl Reading {
     }
 }
 
-/// Network namespace whose kernel has routes for the cluster, and the time for which a former leader's routes stay.
-fn kernel_routes(mut fields: Fields, r: &mut Reader) -> (Option<String>, Option<Duration>) {
+/// The section `[cluster.routes]`, by the fields of the description.
+#[derive(Default)]
+struct KernelRoutes {
+    namespace: Option<String>,
+    hold: Duration,
+    interfaces: bool,
+}
+
+fn kernel_routes(mut fields: Fields, r: &mut Reader) -> KernelRoutes {
     let help = "write namespace = \"routes\", a network namespace of each server that may lead";
     let name = fields.needed(r, "namespace", help);
     let mut hold = fields.value::<Duration>(r, "hold");
@@ -271,11 +280,13 @@ fn kernel_routes(mut fields: Fields, r: &mut Reader) -> (Option<String>, Option<
             "write a shorter time, such as 120s",
         );
     }
+    let interfaces = fields.value::<bool>(r, "interfaces");
     fields.end(r);
-    (
-        name.and_then(|name| namespace(name, r)),
-        hold.map(|(hold, _)| hold),
-    )
+    KernelRoutes {
+        namespace: name.and_then(|name| namespace(name, r)),
+        hold: hold.map_or(Duration::ZERO, |(hold, _)| hold),
+        interfaces: interfaces.is_some_and(|(interfaces, _)| interfaces),
+    }
 }
 
 fn namespace(name: Word, r: &mut Reader) -> Option<String> {

@@ -9,7 +9,8 @@ use crate::description::source::Source;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-mod internal_links;
+mod inside;
+mod punt;
 mod routes;
 mod underlay;
 
@@ -122,6 +123,10 @@ pub fn text(description: &Description, server: usize, file: &str) -> String {
     }
     for (number, port) in own.ports.iter().enumerate() {
         external(&mut out, number, port);
+        if of.interfaces {
+            punt::external(&mut out, number, port);
+        }
+        out.push('\n');
     }
     match description.links_of(server).next() {
         Some(_) => internal_links::write(&mut out, description, server, &remote),
@@ -129,6 +134,9 @@ pub fn text(description: &Description, server: usize, file: &str) -> String {
     }
     for table in tables.iter().flatten() {
         table.outputs(&mut out);
+    }
+    if of.interfaces {
+        punt::arrived4(&mut out, &own.ports);
     }
     out
 }
@@ -257,7 +265,11 @@ fn classes(
     let mut ports: Vec<String> = Vec::new();
     for (family, text) in [(Family::V4, PORT4), (Family::V6, &*port6)] {
         for port in own.ports.iter().filter(|port| routes::has(port, family)) {
-            let class = with_own(text, port, family);
+            let class = if of.interfaces {
+                with_own(&punt::port_class(text, family), port, family)
+            } else {
+                with_own(text, port, family)
+            };
             if !ports.contains(&class) {
                 ports.push(class);
             }
@@ -269,7 +281,9 @@ fn classes(
         (!ports.is_empty(), &*ports),
         (!own.ports.is_empty() && far(Family::V4), REMOTE4),
         (!own.ports.is_empty() && far(Family::V6), REMOTE6),
-        (v4, HERE4),
+        (v4 && !of.interfaces, HERE4),
+        (v4 && of.interfaces, punt::HERE4),
+        (!own.ports.is_empty() && of.interfaces, punt::CLASS),
     ];
     for (_, class) in all.iter().filter(|(needed, _)| *needed) {
         out.push_str(class);
@@ -316,7 +330,6 @@ fn external(out: &mut String, number: usize, port: &Port) {
             let _ = writeln!(out, "d{number}[2] -> Discard;  // no IPv6 here");
         }
     }
-    out.push('\n');
 }
 
 /// Click text for a server without links, which gets no packets from other servers.

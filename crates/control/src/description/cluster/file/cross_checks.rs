@@ -8,7 +8,7 @@ use cluster::address::{HOPS_MAX, NodeId};
 use cluster::health::LINKS_MAX;
 use cluster::map::{Fabric, Links, Reach};
 use lang::{Diagnostic, Span};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use wire::{Prefix4, Prefix6};
 
@@ -16,11 +16,12 @@ pub(super) fn check(description: &Description, places: &Places, reader: &mut Rea
     servers(description, places, reader);
     destinations(description, reader);
     addresses(places, reader);
-    underlays(description, places, reader);
-    devices(description, places, reader);
-    queues(description, places, reader);
-    mtus(description, places, reader);
-    routes(description, places, reader);
+    underlays(of, places, reader);
+    devices(of, places, reader);
+    queues(of, places, reader);
+    mtus(of, places, reader);
+    routes(of, places, reader);
+    interfaces(of, places, reader);
     // Missing paths or capacity may result from errors already reported.
     if !reader.mistakes.iter().any(Diagnostic::is_error) {
         reachable(description, places, reader);
@@ -332,6 +333,33 @@ fn routes(description: &Description, places: &Places, r: &mut Reader) {
                 .note_at(other, "the other one")
                 .help("take one away: the longest prefix wins, and equal ones cannot");
             r.mistakes.push(mistake);
+        }
+    }
+}
+
+/// Checks the names of interfaces in the namespace of routes.
+fn interfaces(of: &Description, places: &Places, r: &mut Reader) {
+    let mut seen: HashSet<String> = HashSet::new();
+    let servers = of.servers.iter().enumerate().filter(|_| of.interfaces);
+    let all = servers.flat_map(|(n, server)| (0..server.ports.len()).map(move |port| (n, port)));
+    for (server, port) in all {
+        let (name, place) = (of.interface(server, port), places.servers[server]);
+        if name.len() > Description::INTERFACE_MAX {
+            let wrong = format!(
+                "the interface `{name}` of [cluster.routes] would have a name of more than {} bytes",
+                Description::INTERFACE_MAX
+            );
+            r.wrong(
+                "cluster-routes",
+                place,
+                wrong,
+                "give the server and its port shorter names",
+            );
+        }
+        if !seen.insert(name.clone()) {
+            let wrong = format!("two ports would have the interface `{name}` of [cluster.routes]");
+            let help = "give one of the servers or ports another name";
+            r.wrong("cluster-routes", place, wrong, help);
         }
     }
 }

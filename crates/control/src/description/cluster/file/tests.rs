@@ -557,7 +557,11 @@ fn routes_of_a_kernel_need_the_name_of_a_namespace() {
     assert_eq!(good.namespace.as_deref(), Some("routes-1.x"));
     assert_eq!(good.hold, Duration::ZERO);
     let held = description(&with("namespace = \"r\"\nhold = \"90s\""));
-    assert_eq!(held.hold, Duration::from_secs(90));
+    assert_eq!(
+        (held.hold, held.interfaces),
+        (Duration::from_secs(90), false)
+    );
+    assert!(description(&with("namespace = \"r\"\ninterfaces = true")).interfaces);
     for (line, why) in [
         ("", "[cluster.routes] has no `namespace`"),
         (
@@ -567,8 +571,27 @@ fn routes_of_a_kernel_need_the_name_of_a_namespace() {
         ("namespace = \"\"", "`namespace` is empty"),
         ("namespace = \"r\"\ntable = 7", "table"),
         ("namespace = \"r\"\nhold = \"3601s\"", "more than an hour"),
+        ("namespace = \"r\"\ninterfaces = 7", "`interfaces` must be"),
     ] {
         let said = mistakes(&with(line));
         assert!(said.len() == 1 && said[0].contains(why), "{line}: {said:?}");
     }
+    let long = with("namespace = \"r\"\ninterfaces = true").replace("wan", "uplink-to-city");
+    let said = mistakes(&long);
+    let why = "the interface `b-uplink-to-city` of [cluster.routes] would have a name of more than 15 bytes";
+    assert!(said.len() == 1 && said[0].contains(why), "{said:?}");
+    // Servers `a` and `a-x` with ports `x-y` and `y`.
+    let same = with("namespace = \"r\"\ninterfaces = true")
+        .replace(
+            "name = \"a\"\n[[server.port]]",
+            "name = \"a\"\n[[server.port]]\nname = \"x-y\"",
+        )
+        .replace("name = \"b\"", "name = \"a-x\"")
+        .replace("name = \"wan\"", "name = \"y\"")
+        .replace("[\"b\", \"a\"]", "[\"a-x\", \"a\"]");
+    let said = mistakes(&same);
+    assert!(
+        said.len() == 1 && said[0].contains("two ports would have the interface `a-x-y`"),
+        "{said:?}"
+    );
 }

@@ -433,3 +433,50 @@ fn a_kernels_routes_lead_to_every_gateway_by_outputs_with_names() {
         assert!(prefixes.iter().any(|prefix| prefix == own), "{prefixes:?}");
     }
 }
+
+#[test]
+fn packets_to_the_router_go_to_the_leaders_kernel_if_it_has_interfaces() {
+    let routes = "rate = \"1Gbps\"\n[cluster.routes]\nnamespace = \"r\"\ninterfaces = true\n";
+    let more = "[[server.port]]\nname = \"six\"\ndevice = \"eth1\"\naddresses = [\"fd00:7::1/64\"]\n\n[[link]]";
+    let file = TWO.replace("rate = \"1Gbps\"\n", routes);
+    let of = description(&file.replacen("[[link]]", more, 1));
+    for server in 0..2 {
+        assert_eq!(
+            mistakes(&of, server),
+            "",
+            "{}",
+            text(&of, server, "cluster.toml")
+        );
+    }
+    let a = text(&of, 0, "cluster.toml");
+    for line in [
+        "question[1] -> replies :: Tee -> [1] arp;",
+        "replies[1] -> [2] output;",
+        "local6 :: IP6Local($LOCAL6 $ll, GROUPS ff02::5 ff02::6 ff02::9)",
+        "nd[1] -> replies6 :: Tee -> [1] nd6;",
+        "what6[1] -> [2] output;",
+        "what6[3] -> [2] output;",
+        "ping6[1] -> [2] output;",
+        "here4[1] -> arrived4 :: PaintSwitch;",
+        "arrived4[1] -> [0] punt_p0;",
+        "punt_p0 :: Punt(eth0, p0) -> d0;",
+        "port_p0_4[2] -> [2] punt_p0;",
+        "port_p0_6[2] -> [1] punt_p0;",
+        "leave4[1] -> Paint(0) -> here4;",
+    ] {
+        assert!(a.contains(line), "{line}: {a}");
+    }
+    let b = text(&of, 1, "cluster.toml");
+    for line in [
+        "Idle -> [1] punt_wan;",
+        "Idle -> [0] punt_six;",
+        "Idle -> [2] punt_six;",
+        "arrived4[2] -> Discard;",
+    ] {
+        assert!(b.contains(line), "{line}: {b}");
+    }
+    // Without interfaces nothing of that is there.
+    let plain = description(&file.replace("interfaces = true\n", ""));
+    let plain = text(&plain, 0, "cluster.toml");
+    assert!(!plain.to_lowercase().contains("punt"), "{plain}");
+}

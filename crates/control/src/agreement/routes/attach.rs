@@ -1,0 +1,204 @@
+//! A server's frames for the leader's kernel, which its external ports have punted, and the frames of this kernel.
+
+use super::super::authority;
+use super::super::etcd::chain;
+use super::super::home::Home;
+use super::frames::{discard, exchange};
+use super::stream::{CONNECT, connect, late, receive, say};
+use super::{Known, Situation};
+use crate::description::cluster::Description;
+use crate::process::Process;
+use crate::running::port_of;
+use agree::routes::message::{Attach, Message};
+use ports::Punt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::watch::Receiver;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::rustls::ClientConfig;
+use tracing::{info, warn};
+
+/// Pause between attempts.
+const AGAIN: Duration = Duration::from_millis(200);
+/// Time after which the log tells of a failure.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// A server whose ports the leader's kernel uses.
+pub(super) struct Punting {
+    process: Arc<Process>,
+    server: String,
+    identity: String,
+    tls: Arc<ClientConfig>,
+}
+
+/// The leader to attach to, and the description that says by which ports.
+#[derive(Clone)]
+struct Target {
+    leader: Known,
+    seen: u64,
+    description: Arc<Description>,
+}
+
+impl Target {
+    /// Target of a situation; `None` if there is no leader, or the cluster has no interfaces.
+    fn of(now: &Situation) -> Option<Target> {
+        let description = now.description.clone().filter(|of| of.interfaces)?;
+        let leader = now.leader.clone()?;
+        Some(Target {
+            seen: now.seen.max(leader.epoch),
+            leader,
+            description,
+        })
+    }
+
+    fn is_same(&self, other: &Target) -> bool {
+        self.leader == other.leader
+            && self.seen == other.seen
+            && Arc::ptr_eq(&self.description, &other.description)
+    }
+}
+
+/// State of the connection, as the log tells it.
+#[derive(Default)]
+struct Told {
+    /// Beginning of the present failure.
+    since: Option<Instant>,
+    /// Reason that the log has.
+    why: Option<String>,
+}
+
+impl Told {
+    /// Notes that a connection has failed. Shorter failures than `PATIENCE` are a part of every change.
+    fn fails(&mut self, leader: &Known, why: String) {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        if since.elapsed() < PATIENCE || self.why.as_ref() == Some(&why) {
+            return;
+        }
+        warn!(
+            leader = leader.at,
+            epoch = leader.epoch,
+            "packets for the leader's kernel are dropped: {why}"
+        );
+        self.why = Some(why);
+    }
+
+    /// Notes that a connection has begun.
+    fn works(&mut self, epoch: u64) {
+        self.since = None;
+        if self.why.take().is_some() {
+            info!(epoch, "the leader's kernel gets packets again");
+        }
+    }
+}
+
+/// Waits until there is another target, or none; false if the process ends.
+async fn another(situation: &mut Receiver<Situation>, target: &Target) -> bool {
+    let differs = |now: &Situation| Target::of(now).is_none_or(|now| !now.is_same(target));
+    situation.wait_for(differs).await.is_ok()
+}
+
+/// The ports while they are attached. Their links are down before and afterwards.
+struct Linked(Vec<Arc<Punt>>);
+
+impl Linked {
+    fn new(punts: Vec<Arc<Punt>>) -> Linked {
+        for punt in &punts {
+            discard(&**punt);
+            punt.set_link(true);
+        }
+        Linked(punts)
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|punt| punt.set_link(false));
+    }
+}
+
+impl Punting {
+    pub(super) fn new(home: &Home, process: Arc<Process>) -> Result<Punting, String> {
+        Ok(Punting {
+            process,
+            server: home.about.server.clone(),
+            identity: home.about.identity.clone(),
+            tls: Arc::new(authority::client(home)?),
+        })
+    }
+
+    /// Attaches to whoever leads, until the process ends.
+    pub(super) async fn attach(self, mut situation: Receiver<Situation>) {
+        let mut told = Told::default();
+        loop {
+            let target = Target::of(&situation.borrow_and_update());
+            let Some(target) = target else {
+                if situation.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            };
+            let ended = tokio::select! {
+                ended = self.connection(&target, &mut told) => ended,
+                goes_on = another(&mut situation, &target) => {
+                    if goes_on {
+                        continue;
+                    }
+                    return;
+                }
+            };
+            if let Err(why) = ended {
+                told.fails(&target.leader, why);
+            }
+            sleep(AGAIN).await;
+        }
+    }
+
+    /// Attaches to one leader until the connection ends.
+    async fn connection(&self, to: &Target, told: &mut Told) -> Result<(), String> {
+        let (punts, addresses) = self.ports(&to.description)?;
+        if punts.is_empty() {
+            return std::future::pending().await;
+        }
+        let mut stream = connect(&to.leader, &self.tls).await?;
+        let attach = Message::Attach(Attach {
+            name: self.server.clone(),
+            identity: self.identity.clone(),
+            seen: to.seen,
+            addresses,
+        });
+        say(&mut stream, &attach).await.map_err(|e| chain(&e))?;
+        let first = timeout(CONNECT, receive(&mut stream)).await;
+        let first = first.map_err(|_| late())?.map_err(|e| chain(&e))?;
+        let epoch = match first {
+            Message::Alive { epoch } if epoch >= to.seen => epoch,
+            Message::Alive { epoch } => {
+                let seen = to.seen;
+                return Err(format!("its epoch {epoch} is over: epoch {seen} has begun"));
+            }
+            Message::Refused { why } => return Err(why),
+            _ => return Err("it sends a message that is not about frames".to_owned()),
+        };
+        let linked = Linked::new(punts);
+        told.works(epoch);
+        exchange(&linked.0, epoch, tokio::io::split(stream)).await
+    }
+
+    /// The server's ports to the leader's kernel, and the Ethernet addresses of its external ports.
+    fn ports(&self, of: &Description) -> Result<(Vec<Arc<Punt>>, Vec<[u8; 6]>), String> {
+        let Some(server) = of.server(&self.server) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let router = self.process.router(None).map_err(|failure| failure.text)?;
+        let (mut punts, mut addresses) = (Vec::new(), Vec::new());
+        for port in &of.servers[server].ports {
+            let punt = router.ports.punt(&port.name);
+            let device = port_of(&router.ports, &port.device);
+            let (Some(punt), Some((device, _))) = (punt, device) else {
+                return Err(format!("the router does not have port {} now", port.name));
+            };
+            punts.push(punt);
+            addresses.push(device.port.info().mac);
+        }
+        Ok((punts, addresses))
+    }
+}
