@@ -34,8 +34,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::Instant;
 use sync::Lock;
-pub(crate) use tap_interfaces::port_of;
 use tap_interfaces::TapInterfaces;
+pub(crate) use tap_interfaces::port_of;
 use tracing::warn;
 use writes::Writes;
 
