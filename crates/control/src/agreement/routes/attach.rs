@@ -97,6 +97,9 @@ async fn another(situation: &mut Receiver<Situation>, target: &Target) -> bool {
     situation.wait_for(differs).await.is_ok()
 }
 
+/// Ethernet addresses of external ports, in the order of their numbers.
+type Addresses = Vec<[u8; 6]>;
+
 /// The ports while they are attached. Their links are down before and afterwards.
 struct Linked(Vec<Arc<Punt>>);
 
@@ -184,7 +187,7 @@ impl Punting {
     }
 
     /// The server's ports to the leader's kernel, and the Ethernet addresses of its external ports.
-    fn ports(&self, of: &Description) -> Result<(Vec<Arc<Punt>>, Vec<[u8; 6]>), String> {
+    fn ports(&self, of: &Description) -> Result<(Vec<Arc<Punt>>, Addresses), String> {
         let Some(server) = of.server(&self.server) else {
             return Ok((Vec::new(), Vec::new()));
         };

@@ -1,6 +1,6 @@
 //! Packets for the leader's kernel, if it has interfaces for the external ports.
 
-use super::routes::{self, Family};
+use super::routes::Family;
 use super::{identifier, port_name};
 use crate::description::cluster::description::Port;
 use std::fmt::Write;
@@ -66,16 +66,20 @@ fn name(port: &Port) -> String {
 pub(super) fn external(out: &mut String, number: usize, port: &Port) {
     let (punt, device) = (name(port), &port.device);
     let _ = writeln!(out, "{punt} :: Punt({device}, {}) -> d{number};", port.name);
-    for (family, output, input) in [(Family::V4, 2, 2), (Family::V6, 2, 1)] {
-        let from = if routes::has(port, family) {
-            format!("{}[{output}]", port_name(port, family))
-        } else {
-            "Idle".to_owned()
-        };
-        let _ = writeln!(out, "{from} -> [{input}] {punt};");
+    if port.v4.is_some() {
+        let _ = writeln!(out, "{}[2] -> [2] {punt};", port_name(port, Family::V4));
+    } else {
+        // The planner must know that frames would come by input 2.
+        let frames = format!("EtherEncap(0x0806, {device}:eth, {device}:eth)");
+        let _ = writeln!(
+            out,
+            "Idle -> [0] {punt};  // no IPv4 here, and no ARP\nIdle -> {frames} -> [2] {punt};"
+        );
     }
-    if port.v4.is_none() {
-        let _ = writeln!(out, "Idle -> [0] {punt};");
+    if port.v6.is_some() {
+        let _ = writeln!(out, "{}[2] -> [1] {punt};", port_name(port, Family::V6));
+    } else {
+        let _ = writeln!(out, "Idle -> [1] {punt};  // no IPv6 here");
     }
 }
 

@@ -470,7 +470,7 @@ fn packets_to_the_router_go_to_the_leaders_kernel_if_it_has_interfaces() {
     for line in [
         "Idle -> [1] punt_wan;",
         "Idle -> [0] punt_six;",
-        "Idle -> [2] punt_six;",
+        "-> [2] punt_six;",
         "arrived4[2] -> Discard;",
     ] {
         assert!(b.contains(line), "{line}: {b}");
