@@ -162,7 +162,10 @@ mod tests {
         #[test]
         fn name_of_an_interface_of_another_kind_is_refused() {
             let space = Space::new();
-            run(&format!("ip -n {} link add b-lan type dummy", space.0));
+            run(&format!(
+                "ip -n {} link add b-lan type veth peer name b-far",
+                space.0
+            ));
             let setup = TapSetup {
                 name: "b-lan".to_owned(),
                 mtu: 1500,
