@@ -239,7 +239,7 @@ protocol bgp session {{
         until(lambda: host(beside, 4) in frrs[leader].established(), "the session", 60)
         for name in NAMES:
             until(lambda name=name: bed.looked_up(name, "198.51.77.1") == "198.51.77.0/24", f"the route on {name}", 40)
-        # What the daemon announces reaches the neighbour.
+        # Announcements of the daemon reach the neighbour.
         until(lambda: router(leader, 4).rsplit(".", 1)[0] in neighbour.birdc("show route"), "the announcement", 20)
     finally:
         for daemons in (*frrs.values(), neighbour):
