@@ -9,7 +9,8 @@ use crate::interface::Interface;
 use crate::memory::{Memories, Memory};
 use crate::netns::Namespace;
 use crate::punt::{Punt, Punts};
-use crate::scheme::{self, Inner, Parts, Resource, Scheme, Site};
+use crate::scheme::{self, Inner, Parts, PortContext, Resource, Scheme};
+use crate::shared_port::{SharedPart, SharedPorts};
 use crate::tap::{Tap, Taps};
 use crate::{dpdk, memif, null, pcap, ring, tap, tun, wrap};
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest, RxQueue, Slot, TxQueue};
@@ -383,7 +384,7 @@ impl Directory {
         self.punts.get(name)
     }
 
-    /// Makes a TAP interface again that [is gone](Tap::is_gone).
+    /// Recreates a deleted TAP interface ([`Tap::is_gone`]).
     ///
     /// # Errors
     /// The interface cannot be made; a sentence says why.

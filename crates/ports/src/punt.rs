@@ -5,11 +5,13 @@
 //! the frames.
 
 use crate::counts::Count;
-use crate::scheme::{Parts, Resource, Scheme, Site};
+use crate::scheme::{Parts, PortContext, Resource, Scheme};
 use crate::sys;
 use crate::tap::{Counters, Layer, Queue, Rx};
 use engine::packet::Batch;
-use engine::port::{Fate, Port, PortCounter, PortInfo, PortRequest, RxQueue, TxQueue, offer_each};
+use engine::port::{
+    Port, PortCounter, PortInfo, PortRequest, RxQueue, TxOutcome, TxQueue, offer_each,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
 use std::collections::BTreeMap;
 use std::io;
@@ -18,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use sync::Lock;
 
-const MAX_QUEUES: usize = 64;
+const QUEUES_MAX: usize = 64;
 /// Requested size of each socket's queue in bytes; the kernel may allow less (net.core.wmem_max).
 const ROOM: usize = 512 << 10;
 
@@ -106,13 +108,13 @@ impl TxQueue for Tx {
             let counter = match punt.link_up() {
                 false => &punt.counts.tx_link_down,
                 true => match sys::write(&punt.near.fd, packet.data()) {
-                    Ok(()) => return Fate::Sent,
+                    Ok(()) => return TxOutcome::Sent,
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => &punt.tx_full,
                     Err(_) => &punt.counts.tx_errors,
                 },
             };
             counter.add_shared(1);
-            Fate::Refused
+            TxOutcome::Refused
         })
     }
 }
@@ -129,7 +131,7 @@ impl Punts {
 }
 
 impl Scheme for Punts {
-    fn form(&self) -> &'static str {
+    fn name_syntax(&self) -> &'static str {
         "punt:NAME"
     }
 
@@ -137,11 +139,16 @@ impl Scheme for Punts {
         Resource::Nothing
     }
 
-    fn probe(&self, _: &str, _: &Site<'_>) -> Result<PortInfo, String> {
+    fn probe(&self, _: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         Ok(info())
     }
 
-    fn open(&self, name: &str, request: &PortRequest, _: &Site<'_>) -> Result<Parts, String> {
+    fn open(
+        &self,
+        name: &str,
+        request: &PortRequest,
+        _: &PortContext<'_>,
+    ) -> Result<Parts, String> {
         let punt = Punt::new().map_err(|e| format!("cannot open punt:{name}: {e}"))?;
         let punt = Arc::new(punt);
         let rx = (0..request.rx_queues).map(|_| {
@@ -160,7 +167,7 @@ impl Scheme for Punts {
 fn info() -> PortInfo {
     PortInfo {
         mtu: engine::packet::pool::data_bytes() - wire::ether::LEN,
-        ..PortInfo::of_process("punt", MAX_QUEUES)
+        ..PortInfo::of_process("punt", QUEUES_MAX)
     }
 }
 

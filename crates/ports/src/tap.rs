@@ -206,7 +206,7 @@ impl Rx {
             counts: Arc::clone(counts),
             layer,
             clock: Clock::real(),
-            look: Time(0),
+            next_read_at: Time(0),
         }
     }
 }

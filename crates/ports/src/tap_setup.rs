@@ -32,7 +32,7 @@ impl TapSetup {
     /// sentence.
     pub fn make(&self, namespace: &Namespace) -> Result<Arc<Tap>, String> {
         let setup = self.clone();
-        namespace.within(move || setup.make_here())
+        namespace.run(move || setup.make_here())
     }
 
     /// Makes the interface in the namespace of the calling thread.
@@ -135,7 +135,7 @@ mod tests {
             assert!(show().contains("NO-CARRIER"), "{}", show());
             tap.set_mac([2, 0, 0, 0, 0, 7]).unwrap();
             tap.set_carrier(true).unwrap();
-            testkit::until("the carrier", || show().contains("LOWER_UP"));
+            testkit::wait_until("the carrier", || show().contains("LOWER_UP"));
             let shown = show();
             for part in ["mtu 1400", "02:00:00:00:00:07", "inet 10.0.2.1/24"] {
                 assert!(shown.contains(part), "{part}: {shown}");
@@ -148,7 +148,7 @@ mod tests {
             assert_eq!(shown.matches("inet6").count(), 2, "{shown}");
             let host = "02:00:00:00:00:09";
             let mut reply = [0; 2048];
-            testkit::until("an ARP reply", || {
+            testkit::wait_until("an ARP reply", || {
                 assert!(tap.give(&testkit::arp_request(host, "10.0.2.9", "10.0.2.1")));
                 let length = tap.take(&mut reply);
                 length >= 42 && reply[12..14] == [8, 6] && reply[20..22] == [0, 2]

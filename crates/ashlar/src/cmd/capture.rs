@@ -4,12 +4,12 @@ use super::{Done, complain, print};
 use crate::cli::{Capture, Copies};
 use crate::packet::describe;
 use control::client::{Client, encode};
-use control::view::pcapng::{Found, RAW_IP, take};
+use control::view::pcapng::{PcapngBlock, RAW_IP, take_block};
 use std::io::{IsTerminal, Write};
 
-pub(crate) fn capture(asked: &Capture) -> Done {
-    let client = asked.target.client()?;
-    capture_from(&client, (&asked.points, asked.drops.as_deref()), &asked.how)
+pub(crate) fn capture(args: &Capture) -> Done {
+    let client = args.target.client()?;
+    capture_from(&client, (&args.points, args.drops.as_deref()), &args.how)
 }
 
 /// Copies packets of a router at points, or where an element drops them.
@@ -19,9 +19,9 @@ pub(crate) fn capture_from(
     how: &Copies,
 ) -> Done {
     let mut output = Output::open(how.write.as_deref())?;
-    let mut tally = Tally {
+    let mut tally = CaptureState {
         json: how.json,
-        ..Tally::default()
+        ..CaptureState::default()
     };
     let mut wrong = None;
     client.follow(&target(points, drops, how), &mut |bytes| {

@@ -5,14 +5,14 @@ use crate::cli::Doctor;
 use control::Source;
 use control::file;
 use control::file::File;
-use control::needs::of_ports;
+use control::needs::port_requirements;
 use elements_linux::ipsec::KernelTable;
 use engine::port::{OpenPort, PortDirectory, PortInfo, PortRequest};
 use machine::Machine;
 use machine::doctor::{Finding, Level, Remedy, Wanted};
 use planner::Registry;
 use ports::Directory;
-use ports::joint::Joints;
+use ports::shared_port::SharedPorts;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -50,7 +50,7 @@ pub(crate) fn doctor(args: &Doctor, registry: &Registry) -> Result<ExitCode, Str
             Wanted {
                 ipsec: asks.ipsec,
                 mpls: asks.mpls,
-                ..of_ports(&asks.ports, asked.buffers)
+                ..port_requirements(&asks.ports, args.buffers)
             }
         }
         None => all_cards(&machine, args.buffers),
@@ -166,7 +166,7 @@ pub(super) fn interfaces(
     definitions: &[(String, String)],
     registry: &Registry,
 ) -> Result<BTreeMap<String, bool>, String> {
-    let wanted = of_ports(&asks(file, definitions, registry)?.ports, 0);
+    let wanted = port_requirements(&requirements(file, definitions, registry)?.ports, 0);
     let plain = wanted.interfaces.into_iter().map(|name| (name, false));
     let xdp = wanted.xdp.into_iter().map(|name| (name, true));
     Ok(plain.chain(xdp).collect())
@@ -179,7 +179,7 @@ fn all_cards(machine: &Machine, buffers: usize) -> Wanted {
         .into_iter()
         .filter(|d| d.is_for_programs());
     let names: Vec<String> = cards.map(|d| d.address).collect();
-    of_ports(&names, buffers)
+    port_requirements(&names, buffers)
 }
 
 /// Runs the commands that need no decision of the operator.

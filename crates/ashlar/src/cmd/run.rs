@@ -16,7 +16,7 @@ use control::{
     text_of_all,
 };
 use planner::Registry;
-use ports::joint::Joints;
+use ports::shared_port::SharedPorts;
 use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::Idle;
@@ -302,6 +302,6 @@ fn become_user(user: &User, ports: &[&Directory], of_routes: Option<&Namespace>)
     user::become_for_good(user, |job| {
         let namespaces = ports.iter().filter_map(|ports| ports.namespace());
         let mut namespaces = namespaces.map(|namespace| &**namespace).chain(of_routes);
-        namespaces.try_for_each(|namespace| namespace.within(job))
+        namespaces.try_for_each(|namespace| namespace.run(job))
     })
 }

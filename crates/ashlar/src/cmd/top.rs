@@ -91,7 +91,7 @@ fn head(info: &Info) -> String {
 }
 
 /// Text that redraws the screen: cursor home, each line cleared to its end, then the rest of the screen cleared.
-pub(crate) fn picture(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
+pub(crate) fn screen_text(text: &str, lines: Option<usize>, columns: Option<usize>) -> String {
     let most = lines.unwrap_or(usize::MAX).saturating_sub(1);
     // A line wider than the screen would continue in the next line.
     let cut = |line: &'_ str| line.chars().take(columns.unwrap_or(usize::MAX)).collect();

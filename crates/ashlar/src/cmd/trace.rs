@@ -9,14 +9,14 @@ use control::view::TracedPacket;
 use std::fmt::Write;
 use std::time::Duration;
 
-pub(crate) fn trace(asked: &Trace) -> Done {
-    let client = asked.target.client()?;
-    let count = asked.packets.unwrap_or(asked.count);
+pub(crate) fn trace(args: &Trace) -> Done {
+    let client = args.target.client()?;
+    let count = args.packets.unwrap_or(args.count);
     trace_from(
         &client,
-        (count, asked.seconds),
-        asked.at.as_deref(),
-        asked.json,
+        (count, args.seconds),
+        args.at.as_deref(),
+        args.json,
     )
 }
 

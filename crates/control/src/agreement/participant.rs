@@ -101,6 +101,11 @@ impl Participant {
         self.namespace.get()
     }
 
+    /// Place at which the server answers members of its cluster.
+    pub(crate) fn members(&self) -> Members {
+        self.members.clone()
+    }
+
     /// Takes part until the process ends.
     pub(crate) async fn take_part(self, process: Arc<Process>) {
         let Participant {

@@ -5,7 +5,7 @@
 //! are bounded by a pause after each connection.
 
 use super::request::Request;
-use super::{Api, CALM, FETCH_TIME, FETCHED_MAX, Patient, Serves};
+use super::{ACCEPT_RETRY_DELAY, Api, FETCHED_MAX, METRICS_TIMEOUT, Serves, TimedStream};
 use crate::agreement::{Members, chain, end_when_silent};
 use crate::process::Process;
 use std::convert::Infallible;
@@ -69,9 +69,9 @@ impl Api {
     async fn serve_members_of(self, listener: TcpListener, tls: TlsAcceptor) -> Infallible {
         let refused = Arc::new(Lock::new(None));
         loop {
-            let place = self.place().await;
+            let slot = self.acquire_slot().await;
             let Ok((stream, peer)) = listener.accept().await else {
-                sleep(CALM).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
                 continue;
             };
             let (api, tls, refused) = (self.clone(), tls.clone(), Arc::clone(&refused));
@@ -82,7 +82,7 @@ impl Api {
                         &format!("refused {peer}, which wants to read here: {why}"),
                     );
                 }
-                drop(place);
+                drop(slot);
             });
             sleep(BETWEEN).await;
         }
@@ -91,7 +91,7 @@ impl Api {
     /// One connection. The error is the reason why the client is no member.
     async fn member(&self, stream: TcpStream, tls: TlsAcceptor) -> Result<(), String> {
         end_when_silent(&stream, SILENT).map_err(|e| chain(&e))?;
-        let secured = timeout(HANDSHAKE, tls.accept(Patient::new(stream))).await;
+        let secured = timeout(HANDSHAKE, tls.accept(TimedStream::new(stream))).await;
         let stream = secured
             .map_err(|_| "it shows no certificate in time".to_owned())?
             .map_err(|e| chain(&e))?;
@@ -103,7 +103,7 @@ impl Api {
         let answered = api.connection(stream, false);
         tokio::pin!(answered);
         // A slow client is abandoned.
-        if timeout(FETCH_TIME, &mut answered).await.is_err() {
+        if timeout(METRICS_TIMEOUT, &mut answered).await.is_err() {
             let more = Duration::from_secs(extended.load(Ordering::Relaxed));
             let _ = timeout(more, answered).await;
         }

@@ -16,7 +16,6 @@
 
 mod filter;
 mod members;
-mod patient;
 mod reply;
 pub mod request;
 mod timed_stream;
@@ -138,7 +137,7 @@ impl Api {
             working: Arc::new(Semaphore::new(working)),
             watching: Arc::new(Semaphore::new(CAPTURES_MAX)),
             reloading: Arc::new(Semaphore::new(1)),
-            room: Arc::new(Semaphore::new(BODIES_MAX / PIECE)),
+            room: Arc::new(Semaphore::new(BODIES_MAX / BODY_UNIT_BYTES)),
             serves: Serves::Everything,
             extended: None,
         }
@@ -212,12 +211,14 @@ impl Api {
         }
         // Requests about the process itself.
         match (&name, &wanted) {
-            (None, Request::Metrics) => return self.work(|p| Ok(text(p.metrics()?))).await,
-            (None, Request::Info) => return self.work(|p| json(&p.info())).await,
-            (None, Request::Member) => return self.work(|p| json(&p.member()?)).await,
-            (None, Request::Events) => return self.work(|p| json(&p.events())).await,
-            (None, Request::Findings) => return self.work(|p| json(&p.findings())).await,
-            (None, Request::Routers) => return self.work(|p| json(&p.list_routers()?)).await,
+            (None, Request::Metrics) => return self.run_blocking(|p| Ok(text(p.metrics()?))).await,
+            (None, Request::Info) => return self.run_blocking(|p| json(&p.info())).await,
+            (None, Request::Member) => return self.run_blocking(|p| json(&p.member()?)).await,
+            (None, Request::Events) => return self.run_blocking(|p| json(&p.events())).await,
+            (None, Request::Findings) => return self.run_blocking(|p| json(&p.findings())).await,
+            (None, Request::Routers) => {
+                return self.run_blocking(|p| json(&p.list_routers()?)).await;
+            }
             (None, Request::Stop) => {
                 self.process.stop();
                 return Ok(text("stopping\n".to_owned()));

@@ -65,7 +65,7 @@ impl Request {
     }
 }
 
-/// Maker of a request from the name of a handler, or an empty string, and the query.
+/// Constructor of a request. Its arguments are the name of a handler (empty if there is none) and the query.
 type Make = fn(&str, &Arguments) -> Result<Request, Refusal>;
 
 /// A kind of request.

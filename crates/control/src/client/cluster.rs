@@ -16,7 +16,7 @@ const LINK_PREFIX: &str = "link";
 /// Name prefix of elements that check packets from the underlay.
 const UNDERLAY_PREFIX: &str = "under/";
 /// Drop reasons that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
-pub const TAKEN: [&str; 2] = ["heard", "learned"];
+pub const NO_LOSS_REASONS: [&str; 2] = ["heard", "learned"];
 /// Names of VLBInput's packet counters, by path.
 const PATH_COUNTERS: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 

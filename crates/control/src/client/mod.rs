@@ -53,7 +53,7 @@ enum Place {
     Server(SocketAddr, Arc<ClientConfig>),
 }
 
-/// Makes text fit for a place in a path or query.
+/// Percent-encodes text for a path or query.
 pub fn encode(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }

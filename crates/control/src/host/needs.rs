@@ -6,7 +6,7 @@ use ports::{Directory, DpdkSizes, Resource};
 use std::path::Path;
 
 /// Requirements of ports by their names in configurations. DPDK ports share `buffers` packet buffers.
-pub fn of_ports(names: &[String], buffers: usize) -> Wanted {
+pub fn port_requirements(names: &[String], buffers: usize) -> Wanted {
     let mut wanted = Wanted::default();
     let ports = Directory::new();
     let memory = || DpdkSizes::with_buffers(buffers).bytes();
@@ -43,13 +43,13 @@ mod tests {
     #[test]
     fn ports_ask_the_machine_for_what_they_are() {
         let names = ["eth0", "af_xdp:eth1", "01:00.0", "tap:x", "null:64"].map(str::to_owned);
-        let all = of_ports(&names, 2048);
+        let all = port_requirements(&names, 2048);
         assert_eq!(all.interfaces, ["eth0"]);
         assert_eq!(
             (&*all.xdp[0], &*all.cards[0], all.taps),
             ("eth1", "01:00.0", true)
         );
         assert!(all.memory > 2048 * 2048);
-        assert_eq!(of_ports(&names[..1], 2048).memory, 0);
+        assert_eq!(port_requirements(&names[..1], 2048).memory, 0);
     }
 }

@@ -10,23 +10,23 @@ use crate::compile::gate::Outside;
 use crate::compile::{Planned, compile};
 use crate::description::file::{self, File, GATE, Section};
 use crate::description::source::{Source, saved_file};
-use crate::host::memory::Spare;
+use crate::host::memory::FreeMemoryFlag;
 use crate::host::namespace::path_of;
-use crate::host::needs::of_ports;
+use crate::host::needs::port_requirements;
 use crate::host::service;
 use crate::isolated::{IsolatedRouters, PlannedNames};
 use crate::netlink::Listen;
 use crate::running::reload::requested;
 use crate::running::{Control, Start};
-use crate::view::books::Books;
+use crate::view::packet_accounting::PacketAccounting;
 use crate::view::{
     self, Event, Failure, Info, Member, MemberLink, ReloadReply, ReloadRequest, metrics,
 };
-use engine::clock::{Clock, wall};
+use balance_thread::BalanceControl;
+use engine::clock::{Clock, wall_ns};
 use engine::plan::Plan;
 use engine::port::PortDirectory;
 use engine::random::Seed;
-use keeper::Keeper;
 use machine::Machine;
 use machine::doctor::{Finding, Wanted};
 use planner::{Options, Registry};
@@ -73,7 +73,7 @@ pub struct Process {
     changing: Lock<()>,
     reloads: AtomicU64,
     /// True if the process is a server that takes its description from its cluster.
-    obeys: AtomicBool,
+    follows_cluster: AtomicBool,
     /// The server's account of itself, if it takes part in its cluster's agreement.
     member: Lock<Option<Member>>,
     /// Latest events of the cluster that the server has noticed, the oldest first.
@@ -96,7 +96,7 @@ impl Process {
             file: file.map(Lock::new),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            obeys: AtomicBool::new(false),
+            follows_cluster: AtomicBool::new(false),
             member: Lock::default(),
             events: Lock::default(),
             stop: tokio::sync::Notify::new(),
@@ -458,7 +458,7 @@ impl Process {
         if let Some(namespace) = &mut member.namespace {
             namespace.there = path_of(&namespace.name).exists();
         }
-        member.now_ms = wall(Clock::real().now()) / 1_000_000;
+        member.now_ms = wall_ns(Clock::real().now()) / 1_000_000;
         Ok(member)
     }
 
@@ -470,9 +470,9 @@ impl Process {
         let wanted = Wanted {
             memory: 0,
             taps: false,
-            ..of_ports(&names.collect::<Vec<_>>(), 0)
+            ..port_requirements(&names.collect::<Vec<_>>(), 0)
         };
-        let found = Machine::here().lacks(&wanted).into_iter();
+        let found = Machine::here().findings(&wanted).into_iter();
         found
             .filter(|finding| !["rights", "limits"].contains(&&*finding.about))
             .collect()

@@ -49,7 +49,8 @@ impl Look {
     }
 }
 
-/// The port behind a TAP interface, and true if it is the interface's own. A VLAN (`eth0.100`) looks like its port.
+/// The port behind a TAP interface, and true if it is the interface's own. A VLAN (`eth0.100`) has its port's
+/// properties.
 pub(crate) fn port_of(ports: &Directory, device: &str) -> Option<(OpenPort, bool)> {
     let own = ports.get(device).map(|port| (port, true));
     let of_vlan = || {

@@ -6,7 +6,6 @@
 
 mod failure;
 
-pub mod books;
 mod member;
 pub mod metrics;
 pub mod packet_accounting;

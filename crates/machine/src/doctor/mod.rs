@@ -37,7 +37,7 @@ impl Level {
 
 /// Remedy for a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mend {
+pub struct Remedy {
     /// A shell command to run as root.
     pub command: String,
     /// The command that undoes the remedy.

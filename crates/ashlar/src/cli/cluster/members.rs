@@ -1,6 +1,6 @@
 //! Commands that ask all servers of a cluster, from any of them.
 
-use super::agreement::At;
+use super::agreement::ServerFolder;
 use crate::cli::running::packets;
 use crate::cli::{Copies, interval};
 use clap::Args;
@@ -17,7 +17,7 @@ pub(crate) struct Top {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -26,7 +26,7 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 /// A server, or one of its external ports.
@@ -50,7 +50,7 @@ pub(crate) struct Capture {
     #[command(flatten)]
     pub(crate) how: Copies,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct Trace {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 #[derive(Args, Debug)]
@@ -80,7 +80,7 @@ pub(crate) struct Events {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) at: At,
+    pub(crate) at: ServerFolder,
 }
 
 fn spot(text: &str) -> Result<Spot, String> {

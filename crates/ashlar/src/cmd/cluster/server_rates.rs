@@ -4,7 +4,7 @@
 //! on link 0, `under/...` belongs to the underlay port.
 
 use control::client::Client;
-use control::client::cluster::TAKEN;
+use control::client::cluster::NO_LOSS_REASONS;
 use control::view::{CopyStats, ElementStats, Member, Stats};
 use std::collections::BTreeMap;
 
@@ -264,7 +264,7 @@ impl Difference<'_> {
         let mut drops = Vec::new();
         for element in &self.after.elements {
             for (at, name) in element.drop_names.iter().enumerate() {
-                if TAKEN.contains(&&**name) {
+                if NO_LOSS_REASONS.contains(&&**name) {
                     continue;
                 }
                 let copies = element.copies.iter().map(|copy| {

@@ -3,12 +3,12 @@
 use super::server_rates::{Port, Rate, Rates, Reading, between};
 use super::{Done, answered};
 use crate::cli::cluster::members::Top;
-use crate::cmd::top::picture;
+use crate::cmd::top::screen_text;
 use crate::cmd::{harmless, print, print_json, put};
-use crate::rates::{self, short};
+use crate::rates::{self, short_number};
 use control::agreement::Home;
 use control::client::{Answers, Servers};
-use control::terminal::{Pause, Why, columns};
+use control::terminal::{Pause, PauseEnd, columns};
 use control::view::Member;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub(crate) fn top(asked: &Top) -> Done {
     let (mut servers, mut found) = (Servers::find(&home)?, Instant::now());
     let mut before = servers.ask(Reading::of);
     loop {
-        if pause.wait(Duration::from_secs_f64(asked.interval)) == Why::Quit {
+        if pause.wait(Duration::from_secs_f64(asked.interval)) == PauseEnd::Quit {
             return Ok(());
         }
         if found.elapsed() > AGAIN
@@ -50,7 +50,7 @@ pub(crate) fn top(asked: &Top) -> Done {
         } else {
             let text = table(&servers, &rows);
             match live {
-                true => put(&picture(&harmless(&text), pause.lines(), columns()))?,
+                true => put(&screen_text(&harmless(&text), pause.lines(), columns()))?,
                 false => print(&text)?,
             }
         }
@@ -126,7 +126,7 @@ fn head(servers: &Servers, rows: &Answers<Row>) -> String {
 }
 
 fn port_cells(server: &str, port: &Port) -> [String; 7] {
-    let bits = |rate: Rate| rate.bits.map_or("-".to_owned(), short);
+    let bits = |rate: Rate| rate.bits.map_or("-".to_owned(), short_number);
     [
         server.to_owned(),
         match &port.peer {
@@ -134,9 +134,9 @@ fn port_cells(server: &str, port: &Port) -> [String; 7] {
             None => port.name.clone(),
         },
         if port.up { "up" } else { "down" }.to_owned(),
-        short(port.received.packets),
+        short_number(port.received.packets),
         bits(port.received),
-        short(port.sent.packets),
+        short_number(port.sent.packets),
         bits(port.sent),
     ]
 }
@@ -146,7 +146,7 @@ fn worker_cells(server: &str, rates: &Rates) -> [String; 5] {
     let (count, sum) = (rates.busy.len(), rates.busy.iter().sum::<f64>());
     let named = rates.drops.iter().take(DROPS_MAX);
     let mut named: Vec<String> = named
-        .map(|(element, name, rate)| format!("{element} {name} {}", short(*rate)))
+        .map(|(element, name, rate)| format!("{element} {name} {}", short_number(*rate)))
         .collect();
     if let Some(more) = rates.drops.len().checked_sub(DROPS_MAX).filter(|n| *n > 0) {
         named.push(format!("and {more} others"));

@@ -9,7 +9,7 @@ use crate::description::source::Source;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-mod inside;
+mod internal_links;
 mod punt;
 mod routes;
 mod underlay;
@@ -123,7 +123,7 @@ pub fn text(description: &Description, server: usize, file: &str) -> String {
     }
     for (number, port) in own.ports.iter().enumerate() {
         external(&mut out, number, port);
-        if of.interfaces {
+        if description.interfaces {
             punt::external(&mut out, number, port);
         }
         out.push('\n');
@@ -135,7 +135,7 @@ pub fn text(description: &Description, server: usize, file: &str) -> String {
     for table in tables.iter().flatten() {
         table.outputs(&mut out);
     }
-    if of.interfaces {
+    if description.interfaces {
         punt::arrived4(&mut out, &own.ports);
     }
     out
@@ -265,7 +265,7 @@ fn classes(
     let mut ports: Vec<String> = Vec::new();
     for (family, text) in [(Family::V4, PORT4), (Family::V6, &*port6)] {
         for port in own.ports.iter().filter(|port| routes::has(port, family)) {
-            let class = if of.interfaces {
+            let class = if description.interfaces {
                 with_own(&punt::port_class(text, family), port, family)
             } else {
                 with_own(text, port, family)
@@ -281,9 +281,9 @@ fn classes(
         (!ports.is_empty(), &*ports),
         (!own.ports.is_empty() && far(Family::V4), REMOTE4),
         (!own.ports.is_empty() && far(Family::V6), REMOTE6),
-        (v4 && !of.interfaces, HERE4),
-        (v4 && of.interfaces, punt::HERE4),
-        (!own.ports.is_empty() && of.interfaces, punt::CLASS),
+        (v4 && !description.interfaces, HERE4),
+        (v4 && description.interfaces, punt::HERE4),
+        (!own.ports.is_empty() && description.interfaces, punt::CLASS),
     ];
     for (_, class) in all.iter().filter(|(needed, _)| *needed) {
         out.push_str(class);

@@ -4,7 +4,7 @@ use super::super::mixture::{Versions, mixture, of_view};
 use super::super::show::clock;
 use agree::View;
 use control::view::Member;
-use machine::doctor::{Finding, Level, Mend};
+use machine::doctor::{Finding, Level, Remedy};
 use serde::Serialize;
 
 /// Difference of clocks that is reported, in milliseconds.
@@ -52,7 +52,7 @@ struct About<'a> {
 impl About<'_> {
     /// Adds a finding: severity, subject, what is so, why it matters, what to do.
     fn say(&mut self, level: Level, about: &str, what: String, why: &str, command: &str) {
-        let mend = (!command.is_empty()).then(|| Mend {
+        let mend = (!command.is_empty()).then(|| Remedy {
             command: command.to_owned(),
             undo: None,
             by_hand: true,

@@ -16,12 +16,12 @@ pub(super) fn check(description: &Description, places: &Places, reader: &mut Rea
     servers(description, places, reader);
     destinations(description, reader);
     addresses(places, reader);
-    underlays(of, places, reader);
-    devices(of, places, reader);
-    queues(of, places, reader);
-    mtus(of, places, reader);
-    routes(of, places, reader);
-    interfaces(of, places, reader);
+    underlays(description, places, reader);
+    devices(description, places, reader);
+    queues(description, places, reader);
+    mtus(description, places, reader);
+    routes(description, places, reader);
+    interfaces(description, places, reader);
     // Missing paths or capacity may result from errors already reported.
     if !reader.mistakes.iter().any(Diagnostic::is_error) {
         reachable(description, places, reader);

@@ -152,7 +152,7 @@ fn write_egress(out: &mut String, description: &Description, own: &Server, links
         let itself = match (v4, own_) {
             (false, Some(port)) => format!("[3] {}", port_name(port, family)),
             // The color tells at which port of this server a packet has arrived.
-            _ if of.interfaces => "Paint(0) -> here4".to_owned(),
+            _ if description.interfaces => "Paint(0) -> here4".to_owned(),
             _ => "here4".to_owned(),
         };
         let _ = writeln!(out, "leave{v}[{}] -> {itself};", own.ports.len());
