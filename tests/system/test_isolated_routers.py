@@ -149,6 +149,8 @@ def test_commands_reach_an_isolated_router_by_its_name(bed):
     assert "wan " in cli("top", "--router", "red", "--once")
     capture = bed.lab.spawn(ASHLAR, "capture", "--socket", str(bed.router.socket), "--router", "red", "-n", "2", "rt4")
     until(lambda: answered(red.host, FAR) and not capture.running, "captured packets", 20)
+    # Its output may be read later than its end is seen.
+    capture.wait()
     assert FAR in capture.out, capture.said()
     metrics = bed.router.get("/metrics").decode()
     for router in ("red", "red.gate", "blue"):
@@ -448,8 +450,8 @@ def test_mistakes_in_sections_of_isolated_routers_are_reported(lab):
         ('isolation = "process"\nuser = "root"', "cannot be root"),
         ('isolation = "cage"\nuser = "games"', "there is no isolation `cage`"),
         ('memory = 512', "a process of its own"),
-        (f"{ISOLATED}\nmemory = 1", "no such bound of memory"),
-        (f"{ISOLATED}\nworkers = 100", "no such number of workers"),
+        (f"{ISOLATED}\nmemory = 1", "`memory` is out of range"),
+        (f"{ISOLATED}\nworkers = 100", "`workers` is out of range"),
     ):
         assert why in checked(section), (section, checked(section))
 
