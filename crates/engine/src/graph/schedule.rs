@@ -18,6 +18,8 @@ pub(crate) struct Task {
     sequence: u64,
     pub(crate) state: TaskState,
     pub(crate) stats: TaskStats,
+    /// Number of the next run that is measured.
+    next_measured: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,7 +298,7 @@ impl Graph {
         // This run serves the task's wake-up; only a wake-up during the run causes another one.
         task.stats.woken = false;
         // Reading the counter costs as much as an element does, so a sample is measured.
-        let measured = task.stats.runs.is_multiple_of(MEASURED_ONE_IN);
+        let measured = task.stats.runs >= task.next_measured;
         if measured || !self.core.overflows.is_empty() {
             return self.run_watched(index, measured);
         }
@@ -315,8 +317,13 @@ impl Graph {
     /// Like `run_task`, for a run whose cycles are measured or whose losses are accounted for.
     #[inline(never)]
     fn run_watched(&mut self, index: usize, measured: bool) -> Did {
-        let node = self.core.tasks[index].node;
-        self.core.weight = if measured { MEASURED_ONE_IN } else { 0 };
+        let task = &mut self.core.tasks[index];
+        let node = task.node;
+        self.core.weight = 0;
+        if measured {
+            task.next_measured = task.stats.runs + MEASURED_ONE_IN;
+            self.core.weight = MEASURED_ONE_IN;
+        }
         let room = self.core.overflows.snapshot(&self.core.stats);
         self.core.completed = 0;
         let before = self.core.stamp();
@@ -361,6 +368,7 @@ impl Task {
             sequence: 0,
             state: TaskState::Ready,
             stats: TaskStats::default(),
+            next_measured: 0,
         }
     }
 

@@ -272,16 +272,23 @@ impl Core {
     pub(crate) fn elapsed_cycles(&mut self, since: u64) -> u64 {
         match self.weight {
             0 => 0,
-            weight => {
-                let passed = self.read_cycles().wrapping_sub(since);
-                // A reading that was quicker than usual must not make it negative.
-                u64::try_from(passed.cast_signed()).unwrap_or(0) * weight
-            }
+            weight => self.cycles_since(since) * weight,
         }
+    }
+
+    /// Number of cycles since a reading of the counter.
+    #[cold] // few runs are measured, and the others take fewer instructions if this is not among them
+    #[inline(never)]
+    fn cycles_since(&mut self, since: u64) -> u64 {
+        let passed = self.read_cycles().wrapping_sub(since);
+        // A reading that was quicker than usual must not make it negative.
+        u64::try_from(passed.cast_signed()).unwrap_or(0)
     }
 
     /// Cycle counter without the cycles of its readings: with few packets in a batch these would be most of what is
     /// measured.
+    #[cold]
+    #[inline(never)]
     fn read_cycles(&mut self) -> u64 {
         let now = self.clock.cycles();
         self.cycles_of_readings += self.reading_cycles;

@@ -79,7 +79,7 @@ impl BurstLimit {
     pub(super) fn note_turn(&mut self, moved: u64, rounds: u32, turn_ns: u64) {
         let before = self.moved.replace(moved);
         let rounds = u64::from(rounds.max(1));
-        // Counters go back to 0 on a user's request.
+        // A reload that removes elements makes the number smaller.
         let packets = moved.saturating_sub(before.unwrap_or(moved));
         self.note(Round {
             packets: packets.div_ceil(rounds),
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_keep_their_limit_after_the_first_turn_and_after_counters_are_reset() {
+    fn bursts_keep_their_limit_after_the_first_turn_and_after_a_reload() {
         let mut limit = BurstLimit::none();
         // The packets of the first turn are not known.
         limit.note_turn(1_000_000, 1, 1_000_000);
