@@ -148,7 +148,7 @@ def message(kind: int, body: bytes) -> bytes:
     return struct.pack(">IB", len(body) + 1, kind) + body
 
 
-def attach(bed: Routed, leader: str, name: str, identity: str, seen: int, ports: int = 1) -> ssl.SSLSocket:
+def attach(bed: Routed, leader: str, name: str, identity: str, seen: int, ports: int = 1, version: int = 1) -> ssl.SSLSocket:
     """A connection to the leader that claims to be of a server."""
     tls = ssl.create_default_context(cafile=str(bed.home(name) / "ca.pem"))
     tls.load_cert_chain(bed.home(name) / "server.pem", bed.home(name) / "server.key")
@@ -156,7 +156,7 @@ def attach(bed: Routed, leader: str, name: str, identity: str, seen: int, ports:
         line = socket.create_connection((control(leader), 2382), timeout=10)
     secured = tls.wrap_socket(line, server_hostname=control(leader))
     words = b"".join(struct.pack(">H", len(word)) + word.encode() for word in (name, identity))
-    secured.sendall(message(9, words + struct.pack(">Q", seen) + bytes(6) * ports))
+    secured.sendall(message(9, struct.pack(">H", version) + words + struct.pack(">Q", seen) + bytes(6) * ports))
     return secured
 
 
@@ -169,6 +169,7 @@ def test_wrong_attachments_are_refused(bed):
         ("0" * 32, 0, 1): b"no member of the cluster",
         (identity, epoch + 1, 1): b"has seen epoch",
         (identity, epoch, 2): b"has 2 external ports, and 1",
+        (identity, epoch, 1, 2): b"version 2 of the cluster's protocol",
     }.items():
         with attach(bed, leader, name, *claim) as line:
             assert why in line.recv(1000), claim

@@ -134,6 +134,7 @@ impl Copy {
                 })
             }
             Message::Hello(_)
+            | Message::OtherVersion(_)
             | Message::Acknowledged(_)
             | Message::Refused { .. }
             | Message::Attach(_)

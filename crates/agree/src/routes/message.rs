@@ -6,6 +6,10 @@
 use super::{At, Change, HOPS_MAX, Hop, Hops, Prefix};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// Version of the protocol. It changes when a message changes that a program of the former version would misread. A
+/// server's first message has it, and a leader serves servers of its own version only. In all versions the same are the
+/// length, kind and version of these first messages, and all of [`Message::Refused`].
+pub const VERSION: u16 = 1;
 /// Maximum length of a message in bytes, without the four bytes of its length.
 pub const LENGTH_MAX: usize = 1 << 20;
 /// Maximum length of a name or a reason in bytes.
@@ -20,6 +24,8 @@ pub const FRAME_MAX: usize = 1 << 16;
 pub enum Message {
     /// First message of a server.
     Hello(Hello),
+    /// First message of a server whose program has this other version of the protocol.
+    OtherVersion(u16),
     /// A server has written all routes of a state into its tables.
     Acknowledged(Acknowledged),
     /// A snapshot begins.
@@ -131,13 +137,14 @@ impl Message {
         to.extend([0; 4]);
         match self {
             Message::Hello(hello) => {
-                to.push(HELLO);
+                first(to, HELLO, VERSION);
                 text(to, &hello.name);
                 text(to, &hello.identity);
                 number(to, hello.seen);
                 state(to, hello.at);
                 to.push(hello.exact.into());
             }
+            Message::OtherVersion(version) => first(to, HELLO, *version),
             Message::Acknowledged(done) => {
                 to.push(ACKNOWLEDGED);
                 state(to, done.at);
@@ -170,7 +177,7 @@ impl Message {
                 text(to, why);
             }
             Message::Attach(attach) => {
-                to.push(ATTACH);
+                first(to, ATTACH, VERSION);
                 text(to, &attach.name);
                 text(to, &attach.identity);
                 number(to, attach.seen);
@@ -207,6 +214,12 @@ impl Message {
     pub fn read(bytes: &[u8]) -> Result<Message, Malformed> {
         let (kind, rest) = bytes.split_first().ok_or(Malformed)?;
         let mut reader = Reader(rest);
+        if matches!(*kind, HELLO | ATTACH) {
+            let version = reader.short()?;
+            if version != VERSION {
+                return Ok(Message::OtherVersion(version));
+            }
+        }
         let message = match *kind {
             HELLO => Message::Hello(Hello {
                 name: reader.text()?,
@@ -268,6 +281,12 @@ impl Message {
             false => Err(Malformed),
         }
     }
+}
+
+/// Writes what all versions of a server's first message begin with.
+fn first(to: &mut Vec<u8>, kind: u8, version: u16) {
+    to.push(kind);
+    to.extend(version.to_be_bytes());
 }
 
 /// Writes the kind and the fields of [`Message::Frame`]. A frame that is too long is cut.
@@ -500,6 +519,18 @@ mod tests {
     }
 
     #[test]
+    fn first_messages_of_other_versions_are_told_from_others_whatever_follows() {
+        for (kind, version) in [(HELLO, 0), (HELLO, VERSION + 1), (ATTACH, u16::MAX)] {
+            let mut bytes = Vec::new();
+            first(&mut bytes, kind, version);
+            for rest in [&[][..], &[0xff; 40]] {
+                let read = Message::read(&[&bytes, rest].concat());
+                assert_eq!(read, Ok(Message::OtherVersion(version)));
+            }
+        }
+    }
+
+    #[test]
     fn frames_are_read_as_they_were_written_if_an_ethernet_header_fits() {
         for length in [FRAME_MIN, 1514, FRAME_MAX] {
             let frame = Message::Frame {
@@ -532,7 +563,10 @@ mod tests {
             &[REFUSED, 0, 1, 0xff],
             &[CONTINUE, 0, 0, 0, 0, 0, 0, 0, 9],
             &long,
-            &[ATTACH, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1],
+            &[HELLO, 0],
+            &[
+                ATTACH, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 1,
+            ],
             &[12],
             &[],
         ] {

@@ -6,7 +6,7 @@ use super::frames::exchange;
 use super::interfaces::{Attached, Shared};
 use super::stream::{receive, say, send};
 use agree::routes::account::Account;
-use agree::routes::message::{Attach, Hello, Message};
+use agree::routes::message::{Attach, Hello, Message, VERSION};
 use agree::routes::session::Session;
 use agree::routes::table::Table;
 use std::collections::BTreeMap;
@@ -103,16 +103,26 @@ impl Served {
         })?;
         let (mut reader, mut writer) = tokio::io::split(stream);
         let hello = timeout(BEGIN, receive(&mut reader)).await.map_err(late)?;
-        let hello = match hello.map_err(|e| chain(&e))? {
-            Message::Hello(hello) => hello,
+        let admitted = match hello.map_err(|e| chain(&e))? {
+            Message::Hello(hello) => {
+                let admitted = self.admit(&hello.name, &hello.identity, hello.seen);
+                admitted.map(|()| hello)
+            }
             Message::Attach(attach) => return self.attach(attach, (reader, writer)).await,
+            Message::OtherVersion(version) => Err(format!(
+                "the server's program has version {version} of the cluster's protocol, and the leader's has version \
+                 {VERSION}: run the same program on both"
+            )),
             _ => return Err("it does not say who it is".to_owned()),
         };
-        if let Err(why) = self.admit(&hello.name, &hello.identity, hello.seen) {
-            warn!(server = hello.name, peer = %peer, "refused a server that wants routes: {why}");
-            let _ = timeout(BEGIN, say(&mut writer, &Message::Refused { why })).await;
-            return Ok(());
-        }
+        let hello = match admitted {
+            Ok(hello) => hello,
+            Err(why) => {
+                warn!(peer = %peer, "refused a server: {why}");
+                let _ = timeout(BEGIN, say(&mut writer, &Message::Refused { why })).await;
+                return Ok(());
+            }
+        };
         tokio::select! {
             ended = self.listen(&hello.name, reader) => ended,
             ended = self.tell(&hello, writer) => ended,
@@ -154,7 +164,7 @@ impl Served {
         let epoch = self.table.lock().at().epoch;
         match seen > epoch {
             true => Err(format!(
-                "the server has seen epoch {seen}, and this leader's is {epoch}"
+                "`{name}` has seen epoch {seen}, and this leader's is {epoch}"
             )),
             false => Ok(()),
         }
