@@ -16,6 +16,8 @@ const NUMBER_BYTES: usize = 24;
 /// Maximum number of counters of a port, and maximum length of their names and of other words, in bytes.
 const PORT_COUNTERS_MAX: usize = 256;
 const NAME_MAX: usize = 64;
+/// Maximum number of a port's queues that one clone of an element uses.
+const QUEUES_MAX: usize = 64;
 /// Name of a drop counter that depends on the capabilities of ports.
 const NO_SEGMENT: &str = "no_segment";
 
@@ -139,7 +141,7 @@ impl PlannedNames {
                     held: copy.held,
                     task: copy.task,
                     device: copy.device.clone().filter(|used| {
-                        self.ports.contains(&used.port) && used.queues.len() <= NAME_MAX
+                        self.ports.contains(&used.port) && used.queues.len() <= QUEUES_MAX
                     }),
                 })
                 .collect(),
