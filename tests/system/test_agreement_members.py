@@ -130,6 +130,33 @@ def test_strangers_learn_nothing(bed):
         assert b"HTTP" not in line.recv(100)
 
 
+def shown_certificate(bed: Agreed, name: str, port: int = PORT) -> bytes:
+    """Certificate that a server, or its member of etcd, shows to server d."""
+    with bed.servers["d"].entered():
+        line = socket.create_connection((control(name), port), timeout=10)
+    with identity(bed, "d").wrap_socket(line, server_hostname=control(name)) as secured:
+        return secured.getpeercert(binary_form=True)
+
+
+def test_a_certificate_is_renewed_while_its_server_runs(bed):
+    old = shown_certificate(bed, "b")
+    about = (bed.home("b") / "server.json").read_text()
+    inviting = bed.spawn("a", ASHLAR, "cluster", "invite", f"b={control('b')}", "--home", str(bed.home("a")))
+    token = inviting.wait_for(r"on server b:\n +ashlar cluster join (\S+)\n")[1]
+    with crossing(bed, "a", "b"):
+        assert "new certificate" in bed.cluster("b", "join", "--renew", token).out
+        assert inviting.wait() == 0, inviting.said()
+        new = shown_certificate(bed, "b")
+        assert new != old
+        # Debian's etcd reads the files at each connection, too.
+        assert shown_certificate(bed, "b", 2379) == new
+        assert bed.cluster("b", "show").status == 0
+        until(lambda: not rates(bed, "b").get("d", {"error": ""}).get("error"), "d's rates at b", 40)
+    assert (bed.home("b") / "server.json").read_text() == about
+    again = bed.cluster("b", "join", "--renew", token, ok=(1,))
+    assert "cannot" in again.err, str(again)
+
+
 def test_members_that_hang_stop_neither_packets_nor_changes(bed):
     path = bed.lab.folder / "changed.toml"
     path.write_text(bed.file.read_text() + '\n[[route]]\nprefix = "198.51.100.0/24"\nvia = "10.0.1.254"\n')

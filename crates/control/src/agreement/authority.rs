@@ -1,6 +1,7 @@
 //! The cluster's own certificate authority, and TLS with its certificates alone.
 
 use super::home::{AUTHORITY, AUTHORITY_KEY, About, CERTIFICATE, DESCRIPTION, Home, KEY};
+use super::own_certificate::OwnCertificate;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PublicKeyData, SanType, SerialNumber,
@@ -188,7 +189,8 @@ pub(super) fn certificate(pem: &str) -> Result<CertificateDer<'static>, String> 
     parsed.map_err(|e| format!("cannot read a certificate: {e:?}"))
 }
 
-fn key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
+/// Key from PEM.
+pub(super) fn key(pem: &str) -> Result<PrivateKeyDer<'static>, String> {
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|e| format!("cannot read a key: {e:?}"))
 }
 
@@ -203,15 +205,12 @@ pub(crate) fn client(home: &Home) -> Result<ClientConfig, String> {
     roots
         .add(authority)
         .map_err(|e| format!("cannot use {AUTHORITY}: {e}"))?;
-    let own = vec![certificate(&home.read(CERTIFICATE)?)?];
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?;
     let config = config.with_root_certificates(roots);
-    config
-        .with_client_auth_cert(own, key(&home.read(KEY)?)?)
-        .map_err(|e| format!("cannot use {CERTIFICATE} with {KEY}: {e}"))
+    Ok(config.with_client_cert_resolver(OwnCertificate::open(home)?))
 }
 
 /// Settings of a server that serves other servers of the cluster alone.
@@ -234,12 +233,7 @@ pub(crate) fn mutual(home: &Home) -> Result<ServerConfig, String> {
         .with_safe_default_protocol_versions()
         .map_err(|e| e.to_string())?;
     let config = config.with_client_cert_verifier(clients);
-    config
-        .with_single_cert(
-            vec![certificate(&home.read(CERTIFICATE)?)?],
-            key(&home.read(KEY)?)?,
-        )
-        .map_err(|e| format!("cannot use {CERTIFICATE} with {KEY}: {e}"))
+    Ok(config.with_cert_resolver(OwnCertificate::open(home)?))
 }
 
 /// Settings of a server that shows its certificate and the authority's. Clients prove themselves by tokens.

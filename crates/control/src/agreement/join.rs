@@ -41,6 +41,7 @@ use tokio_rustls::rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector};
+use zeroize::Zeroizing;
 
 /// Time limit for one join, on both sides.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -301,6 +302,52 @@ pub fn join(token: &Token, folder: &Path) -> Result<Home, String> {
             folder.display()
         ));
     }
+    let (key, admitted) = admission(token)?;
+    Home::create(
+        folder,
+        &admitted.about,
+        &[
+            (AUTHORITY, &admitted.authority),
+            (CERTIFICATE, &admitted.certificate),
+            (KEY, &key),
+            (DESCRIPTION, &admitted.description),
+        ],
+    )
+}
+
+/// Renews a server's certificate and key by a token for the server. All else stays, and processes that use them need no
+/// restart.
+///
+/// # Errors
+///
+/// As with [`join`]; or the token is of another server, address or cluster. A sentence.
+pub fn renew(token: &Token, folder: &Path) -> Result<Home, String> {
+    let home = Home::open(folder)?;
+    let authority = authority::certificate(&home.read(AUTHORITY)?)?;
+    if fingerprint(&authority) != token.pin {
+        return Err(format!(
+            "the token is of another cluster than {}: leave that one first, or make the token where its `ashlar cluster \
+             init` ran",
+            home.about.cluster
+        ));
+    }
+    let (key, admitted) = admission(token)?;
+    let about = admitted.about;
+    let [own, of] =
+        [&home.about, &about].map(|about| format!("{}={}", about.server, about.address));
+    if own != of {
+        return Err(format!(
+            "the token is for server {of}, and this is {own}: invite {own}"
+        ));
+    }
+    // Whoever reads the files between goes on with the old pair.
+    home.write(KEY, &key)?;
+    home.write(CERTIFICATE, &admitted.certificate)?;
+    Ok(home)
+}
+
+/// A new key, and what the inviting server has sent for its public part.
+fn admission(token: &Token) -> Result<(Zeroizing<String>, Admitted), String> {
     let (key, public) = authority::new_key()?;
     let asked = Asked {
         secret: token.secret.clone(),
@@ -323,16 +370,7 @@ pub fn join(token: &Token, folder: &Path) -> Result<Home, String> {
             "it sends an authority that the token does not name".to_owned(),
         ));
     }
-    Home::create(
-        folder,
-        &admitted.about,
-        &[
-            (AUTHORITY, &admitted.authority),
-            (CERTIFICATE, &admitted.certificate),
-            (KEY, &key),
-            (DESCRIPTION, &admitted.description),
-        ],
-    )
+    Ok((key, admitted))
 }
 
 async fn send(token: &Token, asked: Vec<u8>) -> Result<Bytes, String> {

@@ -82,6 +82,42 @@ fn each_token_admits_only_its_server_and_once() {
 }
 
 #[test]
+fn certificate_is_renewed_for_the_same_server_of_the_same_cluster_alone() {
+    let folder = Folder::new("renew");
+    let stranger = Folder::new("renew-stranger");
+    let (sender, tokens) = channel();
+    let home = folder.home.clone();
+    let host = std::thread::spawn(move || {
+        let local: IpAddr = [127, 0, 0, 1].into();
+        let servers = ["b", "b", "c"].map(|name| (name.to_owned(), local));
+        let begin = |invitations: &[Invitation]| {
+            let tokens = invitations.iter().map(|one| one.token.clone());
+            sender.send(tokens.collect::<Vec<_>>()).unwrap();
+            Ok(())
+        };
+        let (at, say) = (SocketAddr::new(local, 0), Box::new(|_| ()));
+        invite(home, at, servers.into(), LIMIT, begin, say)
+    });
+    let [first, again, c] = tokens.recv().unwrap().try_into().ok().unwrap();
+    let b = join(&first, &folder.beside("b")).unwrap();
+    let files = || [CERTIFICATE, KEY].map(|name| b.read(name).unwrap().to_string());
+    let old = files();
+    let refused = renew(&again, &stranger.home.folder).unwrap_err();
+    assert!(refused.contains("of another cluster"), "{refused}");
+    let refused = renew(&c, &b.folder).unwrap_err();
+    assert!(
+        refused.contains("for server c=127.0.0.1, and this is b=127.0.0.1"),
+        "{refused}"
+    );
+    assert_eq!(files(), old);
+    let renewed = renew(&again, &b.folder).unwrap();
+    assert_eq!(host.join().unwrap(), Ok(()));
+    assert_eq!(renewed.about, b.about);
+    assert!(files()[0] != old[0] && files()[1] != old[1]);
+    assert!(authority::client(&renewed).is_ok());
+}
+
+#[test]
 fn a_token_is_one_word_and_another_word_is_none() {
     let text = format!("{}-{}@[fd00::1]:2381", "a1".repeat(16), "b2".repeat(32));
     assert_eq!(text.parse::<Token>().unwrap().to_string(), text);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 /// Maker of the account: facts that do not change while the process runs, and the description that does.
 pub(super) struct Membership {
+    home: Home,
     about: Member,
     description: Option<Arc<Description>>,
 }
@@ -17,21 +18,17 @@ pub(super) struct Membership {
 impl Membership {
     /// Maker for the server of a folder, which runs a description.
     pub(super) fn new(home: &Home, description: Option<Arc<Description>>) -> Membership {
-        let ends = |name| {
-            let pem = home.read(name).ok()?;
-            validity::end(&authority::certificate(&pem).ok()?)
-        };
         let about = Member {
             cluster: home.about.cluster.clone(),
             server: home.about.server.clone(),
             program: program(),
-            certificates: Certificates {
-                server_ends: ends(CERTIFICATE),
-                authority_ends: ends(AUTHORITY),
-            },
             ..Member::default()
         };
-        Membership { about, description }
+        Membership {
+            home: home.clone(),
+            about,
+            description,
+        }
     }
 
     /// Notes that the server runs another description.
@@ -43,6 +40,15 @@ impl Membership {
     /// the machine has.
     pub(super) fn tell(&mut self, agent: &Agent) -> Member {
         let kept = agent.keeps();
+        // A certificate may be renewed while the process runs.
+        let ends = |name| {
+            let pem = self.home.read(name).ok()?;
+            validity::end(&authority::certificate(&pem).ok()?)
+        };
+        self.about.certificates = Certificates {
+            server_ends: ends(CERTIFICATE),
+            authority_ends: ends(AUTHORITY),
+        };
         let server = &self.about.server;
         let described = self.description.as_deref();
         let own = described.and_then(|of| of.servers.get(of.server(server)?));

@@ -10,6 +10,7 @@ mod home;
 mod join;
 mod membership;
 mod operator;
+mod own_certificate;
 mod participant;
 mod private;
 mod routes;
@@ -19,7 +20,7 @@ mod validity;
 
 pub use authority::found;
 pub use home::{About, DESCRIPTION, Home};
-pub use join::{Invitation, Token, invite, join};
+pub use join::{Invitation, Token, invite, join, renew};
 pub use operator::{Operator, Outcome};
 pub use participant::Participant;
 

@@ -51,6 +51,9 @@ pub(crate) struct Join {
     /// Token that `ashlar cluster invite` has printed for this server; `-` reads it from standard input
     #[arg(value_name = "TOKEN")]
     pub(crate) token: String,
+    /// Renew the certificate and key of a server that has joined, while it runs
+    #[arg(long)]
+    pub(crate) renew: bool,
     #[command(flatten)]
     pub(crate) at: ServerFolder,
 }

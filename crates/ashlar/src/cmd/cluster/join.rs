@@ -73,6 +73,14 @@ pub(crate) fn join(asked: &Join) -> Done {
             .map_err(|e| format!("cannot read standard input: {e}"))?;
     }
     let token: Token = token.parse()?;
+    if asked.renew {
+        let home = agreement::renew(&token, &asked.at.home)?;
+        return print(&format!(
+            "server {} has a new certificate and key in {}: its router and etcd use them from now on\n",
+            home.about.server,
+            home.folder.display()
+        ));
+    }
     let home = agreement::join(&token, &asked.at.home)?;
     print(&format!(
         "server {} has joined cluster {}: its certificate is in {}\n",

@@ -300,7 +300,8 @@ impl Picture<'_> {
             );
         }
         let ends = member.certificates;
-        let again = "let the server leave and join again: `ashlar cluster leave`, `invite`, `join`";
+        let again = "where `ashlar cluster init` ran, `ashlar cluster invite NAME=ADDRESS` for the server; on the server, \
+                     `ashlar cluster join --renew TOKEN`";
         self.certificate("certificate", ends.server_ends, again, about);
         let anew = "make a new cluster: `ashlar cluster init`";
         self.certificate("authority", ends.authority_ends, anew, about);
