@@ -1,6 +1,6 @@
 """Virtual routers on one pair of interfaces: Linux namespaces with macvlan interfaces, and routers of one process that
-share AF_XDP ports. A frame's destination address selects the router; each router has 100 routes; one core does all
-their work.
+share AF_XDP ports. A frame's destination address selects the router; each router has 100 routes; one core does their
+work, but for the beginning of the kernel's receive work.
 """
 
 import pathlib
