@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Virtual Routers, sections 3 and 4: throughput of one core and of all cores, and the influence of memory."""
+"""Virtual Routers, sections 2.1 and 2.3: throughput of one core and of all cores, and the influence of memory."""
 
 import os
 import pathlib
