@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, quotient, spread, table  # noqa: E402
 import balancer  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518]
@@ -52,9 +52,9 @@ def port_cost(results, n):
     return f"{change}{within} for the {'second' if n == 2 else 'third'} port"
 
 
-def beside(results, label):
-    """Words behind a balancer's rate over a router's that both are the same within the spread."""
-    return " (within the spread of 1)" if compared(column(results, label), column(results, "router 64")) == "no different" else ""
+def of_router(results, label):
+    """Rate of a balancer over that of one router."""
+    return quotient(column(results, label), column(results, "router 64"), 2)
 
 
 def values(raw):
@@ -67,19 +67,18 @@ def values(raw):
         gbps = median(results, label) * 8 * size / 1e9
         sizes.append([size, told, spread(column(results, label, scale=1e3), 0), f"{gbps:.1f}"])
     kinds = []
-    router = median(results, "router 64")
     for label in ["ODB", *[f"DTX-{backs}" for backs in BACKS]]:
         told = PAPER.get(label)
         kinds.append([
             label, f"{told:,}" if told else "little more than ODB" if label == "DTX-1" else "", f"{told / PAPER['router']:.2f}" if told else "",
-            spread(column(results, label, scale=1e3), 0), f"{median(results, label) / router:.2f}{beside(results, label)}"])
-    most, told = median(results, f"DTX-{BACKS[-1]}") / router, PAPER["DTX-3"] / PAPER["router"]
-    worth = f"With three back ports it carries {most:.1f} routers' packets{beside(results, f'DTX-{BACKS[-1]}')} here, and {told:.1f} in the paper."
+            spread(column(results, label, scale=1e3), 0), of_router(results, label)])
+    worth = (f"With three back ports it carries {of_router(results, f'DTX-{BACKS[-1]}')} routers' packets here,\n"
+             f"and at least {PAPER['DTX-3'] / PAPER['router']:.1f} in the paper, whose front port is full.")
     split = "less" if compared(column(results, f"DTX-{BACKS[-1]}"), column(results, "DTX-1")) == "less" else "no less"
     return {
         "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
         "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
-        "falls": f"{median(results, 'router 64') / median(results, 'router 1518'):.1f}", "rounds": of_rounds(len(results["router 64"])),
+        "falls": quotient(column(results, "router 64"), column(results, "router 1518")), "rounds": of_rounds(len(results["router 64"])),
         "ports cost": " and ".join(port_cost(results, n) for n in BACKS[1:]) + (
             ".\nThree ports carry less than one, outside the spread, probably because each burst is split" if split == "less" else ""),
         "worth": worth,
@@ -104,7 +103,7 @@ def summary(raw, values):
     return [("Multistage Figures 1 and 5, a router with frames of 64 and 1,518 bytes", "640; 81 kpps, the port's 1 Gbit/s",
              ", ".join(f"{median(raw['results'], f'router {size}', scale=1e3):,.0f}" for size in (64, 1518)) + " kpps, one core, no link"),
             ("Multistage Figure 6, packets of the balancers ODB, DTX-1 and DTX-3 (three back ports) over one router's", "1.00, little more, 2.33",
-             ", ".join(f"{median(raw['results'], kind) / median(raw['results'], 'router 64'):.2f}{beside(raw['results'], kind)}" for kind in ("ODB", "DTX-1", "DTX-3")))]
+             ", ".join(of_router(raw["results"], kind) for kind in ("ODB", "DTX-1", "DTX-3")))]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8.6, 3.4), panels=2, summary=summary)
