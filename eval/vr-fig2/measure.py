@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, quotient, table  # noqa: E402
 
 # Millions of packets a second that are offered, by the bytes of a frame.
 OFFERED = {64: [1, 2, 4, 6, 8, 10, 12, 16], 1024: [0.5, 1, 1.5, 2, 2.5, 3, 4]}
@@ -90,28 +90,28 @@ def values(raw):
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
     taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
+    slower = any(compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) == "less" for size in OFFERED)
     # Frames of 1024 bytes must suffer most, or the cache does not explain the fall.
     cache = (f"{taken} The part of the L3 cache that the core gets seems not to hold more than one path's.\n"
-             f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. So most of the fall is probably the cache's, not the paths'.") if fall[1024] < 0.8 * fall[64] else "\n  This page does not show why."
+             f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. So most of the fall is probably the cache's, not the paths'.") if fall[1024] < 0.8 * fall[64] else "\n  This page does not show why." if slower else ""
     polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
     fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
-    def change(size):
-        """Change of the rate from one path to the most, for the page."""
-        few, many = (column(results, f"{size}, {n} paths") for n in (PATHS[0], PATHS[-1]))
-        return f"{100 * (statistics.median(many) / statistics.median(few) - 1):+.0f} %" + (", within the spread," if compared(few, many) == "no different" else "")
+    def kept(size):
+        """Rate of the most paths over that of one."""
+        return quotient(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths"), 2)
 
     return {
         "curve": table(["bytes", "asked of the source, Mpps", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
         "small": spread(carried(results, 64), 1), "large": spread(carried(results, 1024), 1),
-        "more": change(64), "more large": change(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
+        "kept": kept(64), "kept large": kept(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
             f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
             "cache": cache, "few": f"{FEW:,}", "six": f"{median(results, f'64, {PATHS[-1]} paths', scale=1e6):.1f}",
             "fills": fills, "limit": IDLE,
             "losing": f" In {losing} of {sum(map(len, points.values()))} rounds more than {MANY} % were lost although the core had more than {IDLE} % of its time left; why was not looked into." if losing else "",
             "no bend": f" The bend of the paper's curve is not shown with {' and '.join(partly)} bytes: the greatest load does not fill the core in all rounds." if partly else "",
             "lower": f"\n  The source could not make more, or more was lost. So this is no bound of the core: single rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024." if partly else "",
-            "polls": f" A poll also finds fewer packets: {', '.join(fewer)}." if fewer else ""}
+            "polls": f" With {PATHS[-1]} paths a poll finds fewer packets: {', '.join(fewer)}." if fewer else ""}
 
 
 def draw(axes, raw):
@@ -126,7 +126,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 2, 64 bytes, one core, more paths", f"{PAPER} Mpps; more paths add nothing", f"{values['one']} Mpps by one path of {FEW:,} frames, {values['six']} by six ({values['more'].rstrip(',')})")]
+    return [("Virtual Routers Figure 2, 64 bytes, one core, more paths", f"{PAPER} Mpps; more paths add nothing", f"{values['one']} Mpps by one path of {FEW:,} frames, {values['six']} by six: {values['kept']} of it")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)
