@@ -78,7 +78,8 @@ def values(raw):
     return {
         "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
         "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
-        "falls": quotient(column(results, "router 64"), column(results, "router 1518")), "rounds": of_rounds(len(results["router 64"])),
+        "falls": quotient(column(results, "router 64"), column(results, "router 1518")),
+        "rounds": of_rounds(len(results["router 64"])),
         "ports cost": " and ".join(port_cost(results, n) for n in BACKS[1:]) + (
             ".\nThree ports carry less than one, outside the spread, probably because each burst is split" if split == "less" else ""),
         "worth": worth,

@@ -50,7 +50,8 @@ def share(fraction):
 
 def times_of(result, **wanted):
     """Nanoseconds of one row of the example, for each round."""
-    return [row["ns"] for one in result for row in one["times"] if all(row.get(name) == value for name, value in wanted.items())]
+    rows = [row for one in result for row in one["times"]]
+    return [row["ns"] for row in rows if all(row.get(name) == value for name, value in wanted.items())]
 
 
 def minus(ones, others):
@@ -70,10 +71,12 @@ def two_over_one(result, name):
 
 def second_thread(result):
     """Words on what a second thread adds to each way."""
-    words = {"more": "more than one in all rounds", "less": "fewer than one in all rounds", "no different": "more or fewer than one by the round"}
+    words = {"more": "more than one in all rounds", "less": "fewer than one in all rounds",
+             "no different": "more or fewer than one by the round"}
     found = {name: compared(two_over_one(result, name), [1]) for name in WAYS}
     told = [", ".join(f"*{WAYS[name]}*" for name in WAYS if found[name] == way) for way in words]
-    return ". ".join(f"Two threads move {text}: {names}" for text, names in zip(words.values(), told, strict=True) if names) + "."
+    pairs = zip(words.values(), told, strict=True)
+    return " ".join(f"Two threads move {text}: {names}." for text, names in pairs if names)
 
 
 def values(raw):
@@ -110,14 +113,15 @@ def values(raw):
     claim(ours[2] < float(PAPER[2]) and ours[4] > float(PAPER[4]), "the paper's factor is larger at k = 2 and smaller at k = 4")
     few = max(round(row["refused"] * REFUSED_OF) for row in first["refusals"] if row["refused"] < SMALL)
     tag = times_of(result, flows=numbers[0], how="tag")
-    over, over_six = (spread([ns * ghz for ns in minus(times_of(result, flows=numbers[0], ip=ip, k=4), tag)], 0) for ip in (4, 6))
+    over, over_six = (minus(times_of(result, flows=numbers[0], ip=ip, k=4), tag) for ip in (4, 6))
     return {
         "memory": table(["k", "memory over tag: paper", "slots for each flow", "memory over tag: here", "refused: theory", "measured"], memory),
         "space": table(["link, Mbps", "flows of 64 kbps", "paper: tag, KB", "match, KB", "here: tag, KB", "match, KB"], space),
         "refusals": table(["k", "slots for each flow", "refused: theory", "measured", "bytes for each flow"], refusals),
         "times": table(["flows", "by", "k", "ns", "cycles", "cycles over tag"], rows),
         "second thread": second_thread(result), "enough": ENOUGH, "refusals apart": at_most(100 * refusals_apart), "locks": table(["threads", *WAYS.values()], locks),
-        "over": over, "over six": over_six, "rounds": of_rounds(len(result)), "few": few, "refused of": f"{REFUSED_OF:,}", "small": f"{SMALL:.0e}"}
+        "over": spread([ns * ghz for ns in over], 0), "over six": spread([ns * ghz for ns in over_six], 0),
+        "rounds": of_rounds(len(result)), "few": few, "refused of": f"{REFUSED_OF:,}", "small": f"{SMALL:.0e}"}
 
 
 def draw(axes, raw):
@@ -133,7 +137,8 @@ def draw(axes, raw):
     result = raw["results"]["matching"]
     for flows in sorted({row["flows"] for row in first["times"]}):
         for ip in (4, 6):
-            right.plot([1, 2, 4, 8], [statistics.median(times_of(result, flows=flows, ip=ip, k=k)) for k in (1, 2, 4, 8)], "o-", label=f"{flows:,} flows, IPv{ip}")
+            medians = [statistics.median(times_of(result, flows=flows, ip=ip, k=k)) for k in (1, 2, 4, 8)]
+            right.plot([1, 2, 4, 8], medians, "o-", label=f"{flows:,} flows, IPv{ip}")
     right.set(xlabel="flows in the packet's slot (k), all passed", ylabel="ns for a packet", ylim=(0, None))
     right.legend(fontsize=7, loc="upper left")
 

@@ -179,10 +179,12 @@ def values(raw):
     negative = [compared(column(results, a), column(results, b)) for (a, b), cycles in zip(sorts, pair_cycles, strict=True) if cycles < 0]
     why_negative = "within the spread of their rounds" if "more" not in negative else "no gain: the host was faster when they ran"
     claim(min(instructions) > 0, "order by deadlines takes more instructions")
-    pair_bytes = [LINE * sum(median(results, a, event) - median(results, b, event) for event in ("D1mr", "D1mw")) for a, b in sorts]
+    pair_bytes = [LINE * sum(median(results, a, event) - median(results, b, event) for event in ("D1mr", "D1mw"))
+                  for a, b in sorts]
     claim(statistics.median(pair_cycles) > 0, "ordering by deadlines costs cycles")
     claim(max(lines) < 1.5, "records and tables fit into the caches of the model")
-    ordering = [[f"{link:g}", threads, spread([cycles * link * PPS / hz for cycles in pair_cycles]), memory, spread([extra * link / BYTES for extra in pair_bytes], 1)]
+    ordering = [[f"{link:g}", threads, spread([cycles * link * PPS / hz for cycles in pair_cycles]),
+                 memory, spread([extra * link / BYTES for extra in pair_bytes], 1)]
                 for link, (threads, memory) in ORDERING.items()]
     share = {service: beside_router(results, service) for service in NAMED}
     return {

@@ -22,7 +22,8 @@ TITLES = {
 PAPER_XEN = 0.05
 # Packets that the first router beside a neighbour gets in a measurement of a second; its neighbour's load is a multiple.
 PACED = 20_000
-# Figure 16 on another host: mark of its processor, commit, and Mpps with one router and with 1,000. Its raw results are in the history of raw.json.
+# Figure 16 on another host: mark of its processor, commit, and Mpps with one router and with 1,000. Its raw results are
+# in the history of raw.json.
 OTHER_HOST = ("2596 MHz", "1e4a9cf5", 16.9, 6.9)
 CACHE_KIB = 1024  # a core's second level, of the machine that measured results without "second level KiB"
 # Least rate of a router with shares of ports over one with ports of its own.
@@ -130,20 +131,22 @@ def overload(raw):
 
 
 def light(raw):
-    """Words on the load of the neighbours: how much more than their measure they handle, and what they are offered over "half"."""
+    """Words on the load of the neighbours: how many times their measure they handle, and their loads over "half"."""
     def of(name, when):
         return raw["overload"][f"{name} {when}"]
 
     def handled(name):
         """Packets that a neighbour handles at the greatest load, over its measure."""
-        return spread([most["blue"] / (2 * half["blue"]) for half, most in zip(of(name, "half"), of(name, "ten"), strict=True)], 1)
+        half, most = ([one["blue"] for one in of(name, when)] for when in ("half", "ten"))
+        return spread([b / (2 * a) for a, b in zip(half, most, strict=True)], 1)
 
     def times(name, when):
         """The neighbour's packets over those of "half": one factor for each round."""
         first, load = ([one["sent"] + one["refused"] - PACED for one in of(name, loads)] for loads in ("half", when))
         return [b / a for a, b in zip(first, load, strict=True)]
 
-    words = f"At the greatest load the light neighbour handles {handled('light')} times its measure, the heavy one {handled('heavy')} times. "
+    words = (f"At the greatest load the light neighbour handles {handled('light')} times its measure, "
+             f"the heavy one {handled('heavy')} times. ")
 
     def span(name, when):
         least, greatest = (f"{of(times(name, when)):.1f}" for of in (min, max))
@@ -180,13 +183,17 @@ def overload_words(raw):
 
 def queues_less(raw):
     """Sentences about the loads at which both routers together forward less by queues than in line, in all rounds."""
-    sums = {scheme: {load: list(map(sum, raw["two-to-one"][f"{scheme} {load}"])) for load in LOADS} for scheme in ("queues", "inline")}
-    less = [load for load in LOADS if compared(sums["queues"][load], [LESS * rate for rate in sums["inline"][load]]) == "less"]
+    def both(scheme, load):
+        return [high + low for high, low in raw["two-to-one"][f"{scheme} {load}"]]
+
+    less = [load for load in LOADS if max(both("queues", load)) < LESS * min(both("inline", load))]
     if not less:
         return ""
-    loads = " and ".join([", ".join(less[:-1]), less[-1]] if less[1:] else less)
-    words = f"By queues both together forward less than in line at loads of {loads}, in all rounds."
-    return words + "".join(f" At {load}, below the unit, they forward {spread(sums['queues'][load])}." for load in less if float(load) < 1)
+    loads = f"loads of {', '.join(less[:-1])} and {less[-1]}" if less[1:] else f"a load of {less[0]}"
+    words = f"By queues both together forward less than in line at {loads}, in all rounds."
+    below = [load for load in less if float(load) < 1]
+    return words + "".join(
+        f" At {load}, below the unit, they forward {spread(both('queues', load))}." for load in below)
 
 
 def in_line(raw):
@@ -202,7 +209,8 @@ def beside_linux(raw):
     of, rows = raw["namespaces"], []
     for n in sorted({name.split()[1] for name in of if name.startswith("namespaces ")}, key=int):
         linux, ours = of[f"namespaces {n}"], of[f"shares {n}"]
-        lost = [f"{spread([max(0, 100 * part) for part in of[f'{kind} {n} lost']], 0)} %" for kind in ("namespaces", "shares")]
+        lost = [[max(0, 100 * part) for part in of[f"{kind} {n} lost"]] for kind in ("namespaces", "shares")]
+        lost = [f"{spread(percents, 0)} %" for percents in lost]
         rows.append([n, spread([r / 1e6 for r in linux], 3), lost[0], spread([r / 1e6 for r in ours], 3), lost[1], spread([b / a for a, b in zip(linux, ours, strict=True)])])
     return table(["routers", "Linux, Mpps", "lost", "Ashlar, Mpps", "lost", "Ashlar over Linux"], rows)
 
@@ -248,7 +256,8 @@ def all_cycles(raw):
     mark, commit, one, many = OTHER_HOST
     if mark in host["cpu"]:
         return words
-    return f"{words}\nOn a host with a time-stamp counter of {mark} an earlier program (commit {commit}) carried {one} Mpps with one router and {many} with 1,000."
+    return (f"{words}\nOn a host with a time-stamp counter of {mark} an earlier program (commit {commit}) carried "
+            f"{one} Mpps with one router and {many} with 1,000.")
 
 
 def other_host(raw):
@@ -324,10 +333,14 @@ def values(raw):
         "one routes": f"{100 * int(counts(raw)[0]):,}", **overload_words(raw), "cache kib": cache_kib(raw), "few": in_cache(raw), "in cache": f"{cache_kib(raw) / memory(raw, counts(raw)[-1]):.0f}",
         "isolated/shared": over(one, own["shared"]),
         "isolated mpps": f"{middle(one, 1e6):.2f}", "times xen": f"{middle(one, 1e6) / PAPER_XEN:.0f}",
-        "queues 3": f"{spread(proportion['queues'])} to 1", "inline carried": f"{100 * carried:.0f} %", "in line": in_line(raw), "queues most": f"It is no limit of the worker: by queues it forwards up to {most_round:.1f} of it in a round. " if most_round > 1.05 else "",
+        "queues 3": f"{spread(proportion['queues'])} to 1", "inline carried": f"{100 * carried:.0f} %",
+        "in line": in_line(raw),
+        "queues most": (f"It is no limit of the worker: by queues it forwards up to {most_round:.1f} of it in a round. "
+                        if most_round > 1.05 else ""),
         "queues less": queues_less(raw),
         "isolated rounds": f"{max(max(of) / min(of) for n, of in by_number(raw, 'isolated') if n > 1):.1f}", "no hugepages": no_hugepages(devices),
-        "goal shared": GOAL_SHARED, "neighbour kept": f"{spread(kept)} %", "neighbour goal": f"goal {GOAL_KEPT} %: {'missed' if middle(kept) < GOAL_KEPT else 'met'}",
+        "goal shared": GOAL_SHARED, "neighbour kept": f"{spread(kept)} %",
+        "neighbour goal": f"goal {GOAL_KEPT} %: {'missed' if middle(kept) < GOAL_KEPT else 'met'}",
         "command": f"    eval/routers/run --routers {' '.join(counts(raw))} --keep"}
 
 
@@ -380,15 +393,19 @@ def rows():
 
     return [
         row("cost", "Virtual Routers Figure 14, left: a domain that shares ports over a router with its own", "no number in the text", found["shared/none"] + found["shares differ"]),
-        row("isolated", "Virtual Routers Figures 19, 20, hybrid scheme: isolated over common, by links", "0.05 of close to 7 Mpps", found["isolated/shared"]),
-        row("direct", "Virtual Routers Figure 14 and 3.3.3: isolated over common, direct mapping", "a fraction with containers; as much with Xen, about 7 Mpps on six cores", f"{found['direct/process']}; {found['apart mpps']} Mpps on two cores"),
+        row("isolated", "Virtual Routers Figures 19, 20, hybrid scheme: isolated over common, by links",
+            "0.05 of close to 7 Mpps", found["isolated/shared"]),
+        row("direct", "Virtual Routers Figure 14 and 3.3.3: isolated over common, direct mapping",
+            "a fraction with containers; as much with Xen, about 7 Mpps on six cores",
+            f"{found['direct/process']}; {found['apart mpps']} Mpps on two cores"),
         row("cost", "Virtual Routers Figure 20: one common domain", "close to 7 Mpps with six flows", f"{found['common mpps']} Mpps on one core, no cards"),
         row("many", "Virtual Routers Figure 16: many routers in one process on one core, 64 bytes", "flat until caches overflow", found["cache"] + other_host(raw)),
         row("virtual", "Virtual Routers Figures 15, 17, 18: 2:1 at three times the capacity, in virtual time", "missed in line, nearly held by two cards",
             f"{found['virtual inline']} in line, {found['virtual queues']} by queues in software, {found['virtual hardware']} by a simulated port with a queue for each router"),
         row("two-to-one", "Virtual Routers Figures 15(b), 18: 2:1, live, at three times what the queues forward of two million packets a second", "queues in software not measured; nearly held by two cards", f"{found['queues 3']} by queues in software"),
         row("isolated", "Virtual Routers Figure 19: domains behind a shared one", "0.05 Mpps", f"{found['isolated mpps']} Mpps with one domain"),
-        row("isolated", "Virtual Routers 3.3.3: domains on one core, by links", "falls with their number, by direct mapping (Figure 21)", found["falls"]),
+        row("isolated", "Virtual Routers 3.3.3: domains on one core, by links",
+            "falls with their number, by direct mapping (Figure 21)", found["falls"]),
         row("direct", "Virtual Routers Figure 21: domains on one core, direct mapping", "falls with their number", found["direct falls"]),
     ]
 

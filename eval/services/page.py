@@ -77,5 +77,7 @@ def write_page():
     results = raw["results"]
     values = {
         "table": table(["figure", "value", "goal"], [row(results, *one) for one in ROWS]), "rounds": of_rounds(raw["rounds"]), "host": host_table(raw),
-        "tree": figure.quotient(results["tree-cycles-1000000"], results["tree-cycles-0"]), "minutes": f"{raw['seconds'] / 60:.1f}", "swap": swap(results["swap/route"]), "sched": sched(results), "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
+        "tree": figure.quotient(results["tree-cycles-1000000"], results["tree-cycles-0"]),
+        "minutes": f"{raw['seconds'] / 60:.1f}", "swap": swap(results["swap/route"]),
+        "sched": sched(results), "command": f"    eval/services/run --rounds {raw['rounds']} --keep"}
     (HERE / "README.md").write_text(figure.warned(figure.fill(figure.page_text(HERE), values), raw["host"]))

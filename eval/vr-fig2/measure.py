@@ -78,7 +78,8 @@ def values(raw):
         rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
     one = median(results, "64, 1 paths")
     # Idle time and loss of each round, in percent, by size, for all loads.
-    points = {size: [(percent, 100 * part) for rate in rates for percent, part in zip(idle(raw, f"{size} at {rate}"), lost(results, f"{size} at {rate}"), strict=True)]
+    points = {size: [(percent, 100 * part) for rate in rates for label in [f"{size} at {rate}"]
+                     for percent, part in zip(idle(raw, label), lost(results, label), strict=True)]
               for size, rates in OFFERED.items()}
     full = {size: sum(percent <= IDLE for percent, _ in of) for size, of in points.items()}
     fills = " and ".join(f"{full[size]} of {len(of)} with {size} bytes" for size, of in points.items())
@@ -90,10 +91,17 @@ def values(raw):
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
     taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
-    slower = any(compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) == "less" for size in OFFERED)
+    slower = any(
+        compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) == "less"
+        for size in OFFERED)
     # Frames of 1024 bytes must suffer most, or the cache does not explain the fall.
-    cache = (f"{taken} The part of the L3 cache that the core gets seems not to hold more than one path's.\n"
-             f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. So most of the fall is probably the cache's, not the paths'.") if fall[1024] < 0.8 * fall[64] else "\n  This page does not show why." if slower else ""
+    cache = ""
+    if fall[1024] < 0.8 * fall[64]:
+        cache = (f"{taken} The part of the L3 cache that the core gets seems not to hold more than one path's.\n"
+                 f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. "
+                 "So most of the fall is probably the cache's, not the paths'.")
+    elif slower:
+        cache = "\n  This page does not show why."
     polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
     fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
@@ -104,13 +112,19 @@ def values(raw):
     return {
         "curve": table(["bytes", "asked of the source, Mpps", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
         "small": spread(carried(results, 64), 1), "large": spread(carried(results, 1024), 1),
-        "kept": kept(64), "kept large": kept(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER, "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
+        "kept": kept(64), "kept large": kept(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER,
+        "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
             f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
             "cache": cache, "few": f"{FEW:,}", "six": f"{median(results, f'64, {PATHS[-1]} paths', scale=1e6):.1f}",
             "fills": fills, "limit": IDLE,
-            "losing": f" In {losing} of {sum(map(len, points.values()))} rounds more than {MANY} % were lost although the core had more than {IDLE} % of its time left; why was not looked into." if losing else "",
-            "no bend": f" The bend of the paper's curve is not shown with {' and '.join(partly)} bytes: the greatest load does not fill the core in all rounds." if partly else "",
-            "lower": f"\n  The source could not make more, or more was lost. So this is no bound of the core: single rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024." if partly else "",
+            "losing": (f" In {losing} of {sum(map(len, points.values()))} rounds more than {MANY} % were lost "
+                       f"although the core had more than {IDLE} % of its time left; why was not looked into."
+                       if losing else ""),
+            "no bend": (f" The bend of the paper's curve is not shown with {' and '.join(partly)} bytes: "
+                        "the greatest load does not fill the core in all rounds." if partly else ""),
+            "lower": ("\n  The source could not make more, or more was lost. So this is no bound of the core: single "
+                      f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024."
+                      if partly else ""),
             "polls": f" With {PATHS[-1]} paths a poll finds fewer packets: {', '.join(fewer)}." if fewer else ""}
 
 
@@ -126,7 +140,8 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Virtual Routers Figure 2, 64 bytes, one core, more paths", f"{PAPER} Mpps; more paths add nothing", f"{values['one']} Mpps by one path of {FEW:,} frames, {values['six']} by six: {values['kept']} of it")]
+    return [("Virtual Routers Figure 2, 64 bytes, one core, more paths", f"{PAPER} Mpps; more paths add nothing",
+             f"{values['one']} Mpps by one path of {FEW:,} frames, {values['six']} by six: {values['kept']} of it")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.4), panels=2, summary=summary)

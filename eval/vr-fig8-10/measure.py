@@ -63,7 +63,8 @@ def by_model(results):
 
 def four_cores(results):
     """Packets a second of four cores by the model, for each round."""
-    return [by_model({name: [rounds[n]] for name, rounds in results.items()})["four cores"] for n in range(len(results["crossing"]))]
+    rounds = [{name: [of[n]] for name, of in results.items()} for n in range(len(results["crossing"]))]
+    return [by_model(one)["four cores"] for one in rounds]
 
 
 def four_beside_two(results):
@@ -87,7 +88,9 @@ def beside(results, name, other):
 
 def shared_cache(results):
     """Words on a core for each direction beside the paper's, whose two cores shared the second level or no cache."""
-    return {"less": "less than one core, as in 8(b); the cores here share the third level only, those of 8(c) the second", "more": "more than one core, as in 8(c)",
+    return {"less": "less than one core, as in 8(b); the cores here share the third level only, "
+                    "those of 8(c) the second",
+            "more": "more than one core, as in 8(c)",
             "no different": "within the spread of one core"}[compared(column(results, "by-direction"), column(results, "one-core"))]
 
 
@@ -95,16 +98,19 @@ def values(raw):
     results = raw["results"]
     crossing = column(results, "crossing")
     four, one = four_cores(results), column(results, "one-core")
-    rows = [[what, paper, spread(column(results, name, scale=1e6)), "1" if name == "one-core" else over_one(results, name)]
+    rows = [[what, paper, spread(column(results, name, scale=1e6)),
+             1 if name == "one-core" else over_one(results, name)]
             for name, (what, paper, _) in PLACEMENTS.items() if name in results]
     modelled = by_model(results)
-    rows.append(["**computed:** two cores in, two out", "10, right: noticeably more than left", spread([rate / 1e6 for rate in four]), quotient(four, one, 2)])
+    rows.append(["**computed:** two cores in, two out", "10, right: noticeably more than left",
+                 spread([rate / 1e6 for rate in four]), quotient(four, one, 2)])
     lost = {name: max(1 - one["sent"] / one["received"] for one in results[name]) for name in ("crossing", "same-core")}
     kept = "When they stay, none is dropped." if lost["same-core"] < 0.0005 else f"When they stay, up to {at_most(100 * lost['same-core'], 1)} %."
     return {"table": table(["placement", "paper", "here, Mpps of both paths", "of one core"], rows),
             "direction": over_one(results, "by-direction"), "path": over_one(results, "by-path"),
             "cross": beside(results, "crossing", "same-core"), "queue": beside(results, "same-core", "by-path"), "shared cache": shared_cache(results),
-            "caches": ". That is more than twice in all rounds, probably as a core's own caches then serve one path" if min(column(results, "by-path")) > 2 * max(one) else "",
+            "caches": (". That is more than twice in all rounds, probably as a core's own caches then serve one path"
+                       if min(column(results, "by-path")) > 2 * max(one) else ""),
             "lost": at_most(100 * max(0, lost["crossing"])), "kept": kept,
             "rounds": of_rounds(len(crossing)), "crossing": f"{max(crossing) / min(crossing):.1f}", "four": four_beside_two(results),
             "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
@@ -120,8 +126,9 @@ def draw(axes, raw):
 def summary(raw, values):
     results = raw["results"]
     four = quotient(four_cores(results), column(results, "one-core"), 2)
+    words = four_beside_two(results).split(",")[0].rstrip(".")
     return [("Virtual Routers Figure 10, paths that cross: two cores, four cores", "four are noticeably better",
-             f"{over_one(results, 'crossing')} and, computed, {four} times one core: four are {four_beside_two(results).split(',')[0].rstrip('.')}"),
+             f"{over_one(results, 'crossing')} and, computed, {four} times one core: four are {words}"),
             ("Virtual Routers Figure 8, two cores for two paths", "a core for each path is best", f"a core for each path {values['path']} times one core for both; a core for each direction {values['direction']} times")]
 
 
