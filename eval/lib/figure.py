@@ -271,6 +271,20 @@ def quotient(ones, others, digits=1):
     return f"{middle:.{digits}f} ({min(ones) / max(others):.{digits}f}-{max(ones) / min(others):.{digits}f})"
 
 
+def percent_less(ones, others):
+    """Percent by which the median of a list is below that of another; in parentheses, of any two rounds."""
+    middle = 100 * (1 - statistics.median(ones) / statistics.median(others))
+    if len(ones) == len(others) == 1:
+        return f"{middle:.0f}"
+    return f"{middle:.0f} ({100 * (1 - max(ones) / min(others)):.0f}-{100 * (1 - min(ones) / max(others)):.0f})"
+
+
+def listed(words):
+    """Words as a list of a sentence: with commas, and "and" before the last."""
+    *first, last = map(str, words)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def at_most(value, digits=0):
     """A number for a page's "at most": rounded up."""
     return f"{math.ceil(round(value * 10**digits, 6)) / 10**digits:.{digits}f}"

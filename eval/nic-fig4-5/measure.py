@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, plot, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUES = [2, 4, 6, 8]
@@ -64,12 +64,6 @@ def one_over_two(results):
     more = [str(q) for q in QUEUES if min(ratios(results, q)) > 1]
     found = [f"{word} than two with {listed(of)} queues" for word, of in (("less", less), ("more", more)) if of]
     return f"In all rounds one port carries {', and '.join(found)}." if found else "With no number of queues do all rounds of one port carry less, or more, than two."
-
-
-def listed(words):
-    """Words as a list of a sentence."""
-    *first, last = words
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def values(raw):

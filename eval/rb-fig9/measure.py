@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
 
 APPS = ["forward", "route", "ipsec"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
@@ -36,11 +36,6 @@ def labels(app):
 def rate_of(label):
     """Rate in Mpps that the source was asked for."""
     return label.split()[1]
-
-
-def listed(names):
-    """Names as words of a sentence."""
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
 
 
 def paced(results, app):
