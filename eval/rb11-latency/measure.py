@@ -2,14 +2,18 @@
 """RouteBricks, 6.2: latency through one server, as percentiles by load and batch settings."""
 
 import pathlib
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, runs  # noqa: E402
-from lib.figure import Figure, at_most, claim, column, median, spread, table  # noqa: E402
+from lib import frames, runs, spread  # noqa: E402
+from lib.figure import Figure, at_most, column, compared, listed, median, of_rounds, table  # noqa: E402
 
 CONF = pathlib.Path(__file__).with_name("forward.click")
-RATES = [0.05, 0.5, 1, 2, 4, 6]  # Mpps
+RATES = [0.05, 0.5, 1, 4]  # Mpps
+SECONDS = 0.3  # of a run; the source measures 0.8 more
+REACHED = 0.9  # least part of the asked rate that counts as offered
+REPEATS = 4  # runs of a round that are repeated at most, as the source did not offer the asked rate
 # Name: kp, kn, TIMEOUT of ToDevice.
 SETTINGS = {
     "kp=1 kn=1": (1, 1, "0"),
@@ -17,131 +21,182 @@ SETTINGS = {
     "kp=32 kn=16, 10 us": (32, 16, "10us"),
     "kp=32 kn=16, 100 us": (32, 16, "100us"),
 }
+SINGLE, BATCHED, BOUNDED = list(SETTINGS)[:3]
 TIMEOUT_US = 10  # the shorter one
-FULL_US = 100  # median, beyond a setting's TIMEOUT, from which a loss is the router's and not of a moment
+FULL_US = 100  # median, beyond a setting's TIMEOUT, from which packets have waited in a full ring
+AWAKE = 0.05  # part of the time below which a worker that sleeps counts as awake
 SERVER_US = round(4 * 2.56 + 12.8 + 0.8, 1)  # the paper's estimate for a server
-FIELDS = ["p50_us", "p90_us", "p99_us", "p999_us"]
+FIELDS = ["p90_us", "p99_us", "p999_us"]
 
 
 def steps():
+    left = {"repeats": REPEATS}
     for rate in RATES:
         for name, (kp, kn, timeout) in SETTINGS.items():
-            values = [f"KP={kp}", f"KN={kn}", f"TIMEOUT={timeout}"]
-            yield f"{name} at {rate}", lambda lab, r=rate, v=values: runs.fed(
-                CONF, frames.fixed(64), r * 1e6, 1, v, back=True)(lab)
+            def run(lab, rate=rate, values=(f"KP={kp}", f"KN={kn}", f"TIMEOUT={timeout}")):
+                measured = runs.fed(CONF, frames.fixed(64), rate * 1e6, 1, values, back=True, seconds=SECONDS)
+                result = measured(lab)
+                while offered_by(result) < REACHED * rate and left["repeats"]:
+                    left["repeats"] -= 1
+                    lab.end_all()
+                    result = measured(lab)
+                return result
+
+            yield f"{name} at {rate}", run
 
 
-def source(raw, label, field):
-    """A field of the source's results: the median of the rounds."""
-    return median({label: [one["source"] for one in raw["results"][label]]}, label, field)
+def offered_by(result):
+    """Packets that the source offered to the router in a run, in millions a second."""
+    source = result["source"]
+    return (source["sent"] + source["refused"]) / source["seconds"] / 1e6
 
 
-def offered(raw, label):
-    """Packets that the source offered to the router, in millions a second."""
-    packets = source(raw, label, "sent") + source(raw, label, "refused")
-    return packets / source(raw, label, "seconds") / 1e6
+def lost_by(result):
+    """Part of the offered packets that did not come back."""
+    source = result["source"]
+    return max(0.0, 1 - source["received"] / (source["sent"] + source["refused"]))
 
 
-def lost(raw, label):
-    packets = source(raw, label, "sent") + source(raw, label, "refused")
-    return max(0.0, 1 - source(raw, label, "received") / packets)
+class Point:
+    """A setting at a rate, over all rounds."""
+
+    def __init__(self, raw, name, rate):
+        self.name, self.rate = name, rate
+        self.results = raw["results"][f"{name} at {rate}"]
+        self.offered = statistics.median(map(offered_by, self.results))
+        self.lost = statistics.median(map(lost_by, self.results))
+        self.asleep = statistics.median(one["asleep"] for one in self.results)
+        self.medians_us = self.latencies("p50_us")
+
+    def latencies(self, field):
+        """A field of the source's results, for each round."""
+        return [one["source"][field] for one in self.results]
+
+    def loses(self):
+        """True if 1 % or more is lost."""
+        return round(self.lost, 4) >= 0.01
+
+    def is_carried(self):
+        """True if about the asked rate was offered, and less than 1 % lost."""
+        return self.offered >= REACHED * self.rate and not self.loses()
+
+    def is_awake(self):
+        """True if the point is carried by a worker that hardly sleeps."""
+        return self.is_carried() and self.asleep < AWAKE
+
+    def row(self):
+        lost = "0" if self.lost < 0.00005 else f"{100 * self.lost:.2f} %"
+        others = (f"{statistics.median(self.latencies(field)):.1f}" for field in FIELDS)
+        return [self.name, f"{self.rate:g}", f"{self.offered:.2f}", spread(self.medians_us, 1), *others, lost, f"{100 * self.asleep:.0f} %"]
 
 
-def loses(raw, name, rate):
-    """True if a setting loses 1 % or more."""
-    return round(lost(raw, f"{name} at {rate}"), 4) >= 0.01
+def points(raw):
+    """All points, by setting and rate."""
+    return {(name, rate): Point(raw, name, rate) for name in SETTINGS for rate in RATES}
 
 
-def reached(raw, label, rate):
-    """True if the source offered about as much as it was asked for."""
-    return offered(raw, label) >= 0.9 * rate
+def first_awake(found, *names):
+    """The least rate at which the workers of all these settings are awake, or None."""
+    return next((rate for rate in RATES if all(found[name, rate].is_awake() for name in names)), None)
 
 
-def losses(raw):
-    """Sentences on settings that lose 1 % or more: those whose median says that packets waited in a full ring, and others."""
-    full, other = {}, {}
-    for name in SETTINGS:
-        for rate in filter(lambda rate: loses(raw, name, rate), RATES):
-            timeout = int(SETTINGS[name][2].removesuffix("us"))
-            kind = full if source(raw, f"{name} at {rate}", "p50_us") > FULL_US + timeout else other
-            kind.setdefault(name, []).append(f"{rate:g}")
-
-    def told(found):
-        return "; ".join(f"{name} at {' and '.join(rates)} Mpps" for name, rates in found.items())
-
+def losses(found):
+    """Sentences on points that lose 1 % or more: those of a router that is too slow, and others."""
     one = column(figure.other("rb-table1")["results"], "memif 1,1", scale=1e6)
+    full, other = {}, {}
+    for point in found.values():
+        if not point.loses():
+            continue
+        timeout = int(SETTINGS[point.name][2].removesuffix("us"))
+        waits = statistics.median(point.medians_us) > FULL_US + timeout
+        kind = full if waits and point.offered > min(one) and point.asleep < AWAKE else other
+        kind.setdefault(point.name, []).append(f"{point.rate:g}")
+
+    def told(kind):
+        return "; ".join(f"{name} at {listed(rates)} Mpps" for name, rates in kind.items())
+
     words = []
     if full:
-        words.append(f"1 % or more is lost, and half of the packets take over {FULL_US} us, with {told(full)}: there the router is slower than the source, and its ring fills.\n  "
+        words.append(f"1 % or more is lost, and half of the packets take over {FULL_US} us, with {told(full)}: there the router is slower than the\n  source, and its ring fills. "
                      f"With kp = kn = 1 and single packets it carries {spread(one, 1)} Mpps on [rb-table1](../rb-table1).")
     if other:
-        words.append(f"{'1 % or more is also lost, but with a shorter median,' if full else '1 % or more is lost'} with {told(other)}. With few rounds a point and two shared cores such a loss "
-                     "probably comes from other programs on a core.")
+        words.append(f"1 % or more is {'also ' if full else ''}lost with {told(other)}.\n  There the router was not too slow: its worker slept, or half of the packets "
+                     "came back soon, or it carries more on [rb-table1](../rb-table1).\n  Probably the machine's host took a core away.")
     return "\n  ".join(words) or "No setting loses 1 % at any of these rates."
 
 
+def beside_single(found):
+    """Sentence on the median with kp = kn = 32 beside that of kp = kn = 1."""
+    alike = [rate for rate in RATES if found[BATCHED, rate].is_awake() and found[SINGLE, rate].is_awake()]
+    if len(alike) < 2:
+        return "Too few rates were carried by both to compare its\n  median with that of kp = kn = 1."
+    above = [rate for rate in alike if compared(found[BATCHED, rate].medians_us, found[SINGLE, rate].medians_us) == "more"]
+    where = f"at {listed(above)} Mpps" if above else "at none of these rates"
+    return f"Both it and kp = kn = 1 carry {listed(alike)} Mpps.\n  Its median is above that of kp = kn = 1 beyond the spread {where}."
+
+
+def bounded(found):
+    """Sentences on the median with a TIMEOUT of 10 us and without one, of a worker that sleeps and of one that is awake."""
+    words = []
+    with_bound, without = found[BOUNDED, RATES[0]], found[BATCHED, RATES[0]]
+    carried = with_bound.is_carried() and without.is_carried()
+    if carried and with_bound.asleep > 0.5 and min(with_bound.medians_us) > TIMEOUT_US:
+        words.append(f"A worker that sleeps adds to it: at {RATES[0]} Mpps the median is\n  {spread(with_bound.medians_us, 0)} us with 10 us, and "
+                     f"{spread(without.medians_us, 0)} us without a `TIMEOUT`. So the bound holds only for a worker that is awake.")
+    if rate := first_awake(found, BOUNDED, BATCHED):
+        words.append(f"Of a worker that is awake, at {rate} Mpps, the median is\n  {spread(found[BOUNDED, rate].medians_us, 1)} us with 10 us, and "
+                     f"{spread(found[BATCHED, rate].medians_us, 1)} us with kn = 32 and no `TIMEOUT`.")
+    return "".join(f" {one}" for one in words)
+
+
+def sleep(found):
+    """Item on the worker's sleep at the least rate, if this point is carried."""
+    point, awake = found[BATCHED, RATES[0]], first_awake(found, BATCHED)
+    if not point.is_carried() or point.asleep < 0.5:
+        return ""
+    words = f"At {RATES[0]} Mpps a worker sleeps {100 * point.asleep:.0f} % of the time, and the median is {spread(point.medians_us, 0)} us."
+    if awake and compared(point.medians_us, found[BATCHED, awake].medians_us) == "more":
+        words = f"An idle worker sleeps (last column), and the first packet waits for it. {words}"
+    return f"- {words}\n"
+
+
 def values(raw):
-    rows = []
-    for name in SETTINGS:
-        for rate in RATES:
-            label = f"{name} at {rate}"
-            shown = lost(raw, label)
-            rows.append([name, f"{rate:g}", f"{offered(raw, label):.2f}", *(f"{source(raw, label, f):.1f}" for f in FIELDS),
-                         "0" if shown < 0.00005 else f"{100 * shown:.2f} %",
-                         f"{100 * median(raw['results'], label, 'asleep'):.0f} %"])
-    batched = "kp=32 kn=32"
-    one = f"{batched} at {RATES[2]}"
-    alike = [rate for rate in RATES if reached(raw, f"{batched} at {rate}", rate) and reached(raw, f"kp=1 kn=1 at {rate}", rate)
-             and not loses(raw, batched, rate) and not loses(raw, "kp=1 kn=1", rate)]
-    full, single = ([source(raw, f"{name} at {rate}", "p50_us") for rate in alike] for name in (batched, "kp=1 kn=1"))
-    more = max(a - b for a, b in zip(full, single, strict=True))
-    where = f"where both got what was asked for and lost less than 1 % ({', '.join(f'{rate:g}' for rate in alike)} Mpps)"
-    beside = f"The median is\n  nowhere above that of kp = kn = 1 {where}."
-    if more >= 0.05:
-        beside = f"The median is at most {at_most(more, 1)} us\n  above that of kp = kn = 1 {where}."
-    behind = [rate for rate in RATES if not all(reached(raw, f"{name} at {rate}", rate) for name in SETTINGS)]
-    short = f"at {' and '.join(f'{rate:g}' for rate in behind)} Mpps it did not always offer as much" if behind else "it offered that much"
-    found = max(median(raw["results"], f"{batched} at {rate}", "packets per poll") for rate in RATES)
-    # Text that says so would be wrong if batches filled.
-    claim(found < 8, "batches do not fill")
-    asleep = f"kp=32 kn=16, 10 us at {RATES[0]}"
-    slow = source(raw, asleep, "p50_us")
-    without = source(raw, f"{batched} at {RATES[0]}", "p50_us")
-    late = (f"A worker that sleeps adds to it: at {offered(raw, asleep):.2g} Mpps the median is {slow:.0f} us\n  with 10 us, and {without:.0f} us without a `TIMEOUT`. So the bound holds "
-            "only for a worker that is awake. ") if slow > TIMEOUT_US else ""
-    sleeps, awake, asleep_most = (source(raw, f"{batched} at {RATES[0]}", "p50_us"), source(raw, one, "p50_us"),
-                                  median(raw["results"], f"{batched} at {RATES[0]}", "asleep"))
-    sleep = f"At {offered(raw, f'{batched} at {RATES[0]}'):.2g} Mpps a worker sleeps {100 * asleep_most:.0f} % of the time, and the median is {sleeps:.0f} us."
-    if asleep_most > 0.5 and sleeps > 2 * awake:
-        sleep = "An idle worker sleeps (last column), and the first packet waits for it. " + sleep
-    count = len(raw["results"][one])
-    return {"table": table(["setting", "asked, Mpps", "offered", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"], rows),
-            "typical": f"{source(raw, one, 'p50_us'):.1f}", "typical rate": f"{offered(raw, one):.2g}",
-            "sleep": sleep, "short": short, "losses": losses(raw), "rounds": f"{count} round{'s' * (count > 1)}",
-            "bounded": f"{source(raw, f'kp=32 kn=16, 10 us at {RATES[1]}', 'p50_us'):.1f}",
-            "unbounded": f"{source(raw, f'{batched} at {RATES[1]}', 'p50_us'):.1f}",
-            "second rate": RATES[1], "late": late,
-            "full median": beside, "found": at_most(found, 1),
+    found = points(raw)
+    count = len(found[BATCHED, RATES[0]].results)
+    behind = [f"{rate:g}" for rate in RATES if any(found[name, rate].offered < REACHED * rate for name in SETTINGS)]
+    typical = "No rate at which the worker stays awake was offered and carried without loss of 1 % with kp = kn = 32."
+    if rate := first_awake(found, BATCHED):
+        typical = f"At {rate} Mpps half of the packets that came back took at most {spread(found[BATCHED, rate].medians_us, 1)} us with kp = kn = 32."
+    polls = max(max(column(raw["results"], f"{BATCHED} at {rate}", "packets per poll")) for rate in RATES)
+    return {"table": table(["setting", "asked, Mpps", "offered", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"], [point.row() for point in found.values()]),
+            "typical": typical, "sleep": sleep(found), "losses": losses(found), "bounded": bounded(found), "beside": beside_single(found),
+            "short": f"at {listed(behind)} Mpps it did not always offer as much" if behind else "it offered about as much",
+            "rounds": of_rounds(count), "repeats": REPEATS, "count": f"{count} round{'s' * (count > 1)}",
+            "fill": f" Batches do not fill here, as a poll that\n  finds packets finds {at_most(polls, 1)} on average at most." if polls < 16 else "",
             "sum": f"{SERVER_US:.1f}", "two": f"{2 * SERVER_US:.1f}", "three": f"{3 * SERVER_US:.1f}", "dma": f"{4 * 2.56:.1f}"}
 
 
 def draw(axes, raw):
+    found = points(raw)
     for axis, field, title in zip(axes, ("p50_us", "p99_us"), ("median", "99 % below")):
         for name in SETTINGS:
-            labels = [f"{name} at {rate}" for rate in RATES if reached(raw, f"{name} at {rate}", rate) and not loses(raw, name, rate)]
-            points = [(offered(raw, label), source(raw, label, field)) for label in labels]
-            if points:
-                axis.plot(*zip(*points), "o-", label=name)
+            carried = [found[name, rate] for rate in RATES if found[name, rate].is_carried()]
+            if carried:
+                axis.plot([one.offered for one in carried], [statistics.median(one.latencies(field)) for one in carried], "o-", label=name)
         axis.axhline(24, ls=":", color="#c9a227", label="paper's estimate, 24 us")
         axis.set(xlabel="packets per second, millions", ylabel="us", title=title, yscale="log")
     axes[0].legend(fontsize=7)
 
 
 def summary(raw, values):
-    return [("RouteBricks 6.2, latency of a server", "24 us, estimated, of which 10.2 by DMA and 12.8 for a batch of 16", f"{values['typical']} us median at {values['typical rate']} Mpps, no card and no waiting for batches")]
+    found = points(raw)
+    here = "no rate was carried by a worker that stays awake"
+    if rate := first_awake(found, BATCHED):
+        here = f"{spread(found[BATCHED, rate].medians_us, 1)} us median at {rate} Mpps, no card and no waiting for batches"
+    return [("RouteBricks 6.2, latency of a server", "24 us, estimated, of which 10.2 by DMA and 12.8 for a batch of 16", here)]
 
 
-figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.6), panels=2, summary=summary)
+figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.6), panels=2, summary=summary)
 
 if __name__ == "__main__":
     figure.main()
