@@ -13,11 +13,12 @@ from lib.figure import Figure, claim, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINK = 1_000_000  # packets a second that the port takes
-FIRST, LAST = 0.2, 0.3  # rate limits of the first and the last queue, of the link
-OFFERED = [0.1, 0.2, 0.3, 0.5, 0.8]  # to each of the four queues, of the link
-QUEUES = ["first, up to 0.2", "in turn", "in turn", "last, up to 0.3"]
+LIMITS = [0.2, 0.15]  # of the first and the last queue, of the link
+EQUAL = [[load] * 4 for load in (0.1, 0.2, 0.3, 0.5, 0.8)]  # offered to the queues, of the link
+UNEQUAL = [0.8, 0.3, 0.8, 0.8]  # a common queue would give the third 2.7 times the rate of the second
 SECONDS = 0.5
 ATTEMPTS = 5  # at a load that the sources did not offer
+OFFERED = 0.98  # least part of a load that counts as offered
 
 
 def counts(router):
@@ -27,13 +28,14 @@ def counts(router):
 
 
 def run(here):
-    values = [f"LINK={LINK}", f"FIRST={int(FIRST * LINK)}", f"LAST={int(LAST * LINK)}", "OUT=net_null0"]
+    first, last = (int(limit * LINK) for limit in LIMITS)
+    values = [f"LINK={LINK}", f"FIRST={first}", f"LAST={last}", "OUT=net_null0"]
     router = here.router(HERE / "queues.click", values, ["net_null0,no-rx=1"], (lab.OTHER, lab.MEASURED))
     router.wait_running()
     points = []
-    for offered in OFFERED:
-        for n in range(4):
-            router.write(f"s{n}.rate", str(int(offered * LINK)))
+    for loads in [*EQUAL, UNEQUAL]:
+        for n, load in enumerate(loads):
+            router.write(f"s{n}.rate", str(int(load * LINK)))
         for _ in range(ATTEMPTS):
             time.sleep(0.2)
             start, before = counts(router)
@@ -41,44 +43,88 @@ def run(here):
             end, after = counts(router)
             point = [(b - a) / (end - start) / LINK for a, b in zip(before, after)]
             # Sources whose core the machine's host takes away offer less.
-            if min(point[:4]) > 0.98 * offered:
+            if is_offered(point, loads):
                 break
         points.append(point)
-    return {"points": points}
+    return {"points": points, "loads": [*EQUAL, UNEQUAL], "limits": LIMITS}
+
+
+def is_offered(point, loads):
+    """True if the sources offered about these loads."""
+    return all(offered >= OFFERED * load for offered, load in zip(point, loads))
 
 
 def steps():
     yield "queues", run
 
 
-def ideal(offered):
+def ideal(loads, limits):
     """Rates of the queues by the rule, as parts of the link: strict priority, then in turn, up to the rates."""
-    first = min(offered, FIRST)
-    turn = min(offered, (1 - first) / 2)
-    return [first, turn, turn, min(offered, LAST, 1 - first - 2 * turn)]
+    first = min(loads[0], limits[0])
+    left = 1 - first
+    second = min(loads[1], max(left / 2, left - loads[2]))
+    third = min(loads[2], max(left / 2, left - loads[1]))
+    return [first, second, third, min(loads[3], limits[1], left - second - third)]
 
 
-def rates(raw, point, n):
-    """Rates of a queue at a load, as parts of the link, for each round."""
-    return [one["points"][point][4 + n] for one in raw["results"]["queues"]]
+def limits_of(raw):
+    """Limits of the first and the last queue in the results."""
+    return raw["results"]["queues"][0].get("limits", [0.2, 0.3])  # results before the limits were noted
+
+
+def measured(raw):
+    """Loads, and for each the points of the rounds in which it was offered. Loads that no round offered are left out."""
+    rounds = raw["results"]["queues"]
+    loads = rounds[0].get("loads", EQUAL)
+    points = [[one["points"][k] for one in rounds if is_offered(one["points"][k], load)] for k, load in enumerate(loads)]
+    return [(load, of) for load, of in zip(loads, points) if of]
+
+
+def rates(points, n):
+    """Rates of a queue, as parts of the link, for each round."""
+    return [point[4 + n] for point in points]
 
 
 def worst(raw):
-    """The greatest distance of a median from the ideal, of the link."""
-    return max(abs(statistics.median(rates(raw, k, n)) - ought) for k, offered in enumerate(OFFERED) for n, ought in enumerate(ideal(offered)))
+    """Greatest median distance between a queue's rate and the rate by the rule for the offered packets, of the link."""
+    distances = []
+    for _, points in measured(raw):
+        ideals = [ideal(point[:4], limits_of(raw)) for point in points]
+        for n in range(4):
+            distances.append(statistics.median(abs(rate - ought[n]) for rate, ought in zip(rates(points, n), ideals)))
+    return max(distances)
+
+
+def is_equal(loads):
+    """True if all queues are offered the same."""
+    return len(set(loads)) == 1
+
+
+def names(raw):
+    """Names of the queues."""
+    first, last = limits_of(raw)
+    return [f"first, up to {first:g}", "second, in turn", "third, in turn", f"last, up to {last:g}"]
 
 
 def values(raw):
-    rows = [[offered, *(f"{spread(rates(raw, k, n), 3)}; {ought:.2f}" for n, ought in enumerate(ideal(offered)))] for k, offered in enumerate(OFFERED)]
-    claim(worst(raw) < 0.05, "each queue gets what its rule gives it")
-    return {"table": table(["offered to each", *QUEUES], rows), "link": f"{LINK / 1e6:.0f}", "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(len(raw["results"]["queues"]))}
+    rounds, rows = len(raw["results"]["queues"]), []
+    for loads, points in measured(raw):
+        offered = f"{loads[0]:g} each" if is_equal(loads) else ", ".join(f"{load:g}" for load in loads)
+        rows.append([offered, *(f"{spread(rates(points, n), 3)}; {ought:.2f}" for n, ought in enumerate(ideal(loads, limits_of(raw))))])
+    claim(worst(raw) < 0.005, "each queue gets the rate that its rule gives it")
+    missing = rounds * len(raw["results"]["queues"][0]["points"]) - sum(len(points) for _, points in measured(raw))
+    unequal = any(not is_equal(loads) for loads, _ in measured(raw))
+    return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}", "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(rounds),
+            "unequal": ": with unequal loads,\n  the second gets all that it wants, and the third what the second leaves (last row)" if unequal else "",
+            "attempts": ATTEMPTS, "missing": f" {missing} points were not offered then either and are left out." if missing else ""}
 
 
 def draw(axes, raw):
-    for n, (name, color) in enumerate(zip(QUEUES, plot.COLORS)):
-        label = f"{name} ({n})"
-        axes.plot(OFFERED, [statistics.median(rates(raw, k, n)) for k in range(len(OFFERED))], "o", color=color, label=label)
-        axes.plot(OFFERED, [ideal(offered)[n] for offered in OFFERED], color=color, linewidth=0.8)
+    equal = [(loads, points) for loads, points in measured(raw) if is_equal(loads)]
+    offered = [loads[0] for loads, _ in equal]
+    for n, (name, color) in enumerate(zip(names(raw), plot.COLORS)):
+        axes.plot(offered, [statistics.median(rates(points, n)) for _, points in equal], "o", color=color, label=name)
+        axes.plot(offered, [ideal(loads, limits_of(raw))[n] for loads, _ in equal], color=color, linewidth=0.8)
     axes.set(xlabel="offered to each queue, of the link", ylabel="sent, of the link", ylim=0)
     axes.legend()
 
