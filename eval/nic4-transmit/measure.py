@@ -112,11 +112,12 @@ def values(raw):
         offered = f"{loads[0]:g} each" if is_equal(loads) else ", ".join(f"{load:g}" for load in loads)
         rows.append([offered, *(f"{spread(rates(points, n), 3)}; {ought:.2f}" for n, ought in enumerate(ideal(loads, limits_of(raw))))])
     claim(worst(raw) < 0.005, "each queue gets the rate that its rule gives it")
-    missing = rounds * len(raw["results"]["queues"][0]["points"]) - sum(len(points) for _, points in measured(raw))
+    count = rounds * len(raw["results"]["queues"][0]["points"])
+    missing = count - sum(len(points) for _, points in measured(raw))
     unequal = any(not is_equal(loads) for loads, _ in measured(raw))
     return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}", "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(rounds),
             "unequal": ": with unequal loads,\n  the second gets all that it wants, and the third what the second leaves (last row)" if unequal else "",
-            "attempts": ATTEMPTS, "missing": f" {missing} points were not offered then either and are left out." if missing else ""}
+            "attempts": ATTEMPTS, "missing": f" Not offered even then, and left out: {missing} of {count} points." if missing else ""}
 
 
 def draw(axes, raw):
