@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """RouteBricks, Figure 9: cycles per packet against the input rate, without empty polls."""
 
+import itertools
 import pathlib
-import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -14,7 +14,7 @@ RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes t
 GROUP = 32  # packets that leave the source together, so that polls find the same at every rate that it sets
 NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 KEPT = 0.9  # part of the offered packets from which the source sets the rate, not the router
-BUSY = 0.9  # part of a core's cycles from which a round counts as one that the core limits
+BUSY = 0.9  # part of a core's cycles below which the core does not limit a round
 PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23, "ipsec": 14221 * 0.55}  # Table 3: instructions times cycles for each
 
 
@@ -39,8 +39,57 @@ def rate_of(label):
 
 
 def paced(results, app):
-    """Labels of the rates that the source set: those of which the router took nearly all."""
-    return [label for label in labels(app)[:-1] if median(results, label, scale=1e6) >= KEPT * float(rate_of(label))]
+    """Labels of the rates that the source set: those of which the router took nearly all, and the least."""
+    return [label for label in labels(app)[:-1] if label == labels(app)[0] or median(results, label, scale=1e6) >= KEPT * float(rate_of(label))]
+
+
+def cycles(results, label):
+    return column(results, label, "cycles per packet")
+
+
+def told(changes):
+    """Words on changes of cycles (`more`, `less`, `no different`), given by application."""
+    words = {"less": "fall for", "more": "rise for", "no different": "do not change for"}
+    apps = {change: [NAMES[app] for app in changes if changes[app] == change] for change in words}
+    return ", and ".join(f"{words[change]} {listed(names)}" for change, names in apps.items() if names)
+
+
+def greatest_rise(results, app):
+    """Words on the two rates that the source sets between which the median rises most, of those with a rise outside the
+    spread; empty if there are none.
+    """
+    pairs = [(slow, fast) for slow, fast in itertools.combinations(paced(results, app), 2)
+             if compared(cycles(results, fast), cycles(results, slow)) == "more"]
+    if not pairs:
+        return ""
+    slow, fast = max(pairs, key=lambda pair: median(results, pair[1], "cycles per packet") / median(results, pair[0], "cycles per packet"))
+    return f"{NAMES[app]} from {rate_of(slow)} to {rate_of(fast)} Mpps"
+
+
+def trend(results):
+    """Sentences on the cycles at the rates that the source sets."""
+    ends = {app: (paced(results, app)[0], paced(results, app)[-1]) for app in APPS}
+    changes = {app: compared(cycles(results, last), cycles(results, first)) for app, (first, last) in ends.items()}
+    words = f"Outside the spread of the rounds, cycles {told(changes)} from the least to the greatest rate."
+    if rises := [rise for rise in (greatest_rise(results, app) for app in APPS) if rise]:
+        words += f" Between some rates they rise: {listed(rises)}. So the rounds do not show that memory is no limit."
+    else:
+        words += " They rise between no two rates. By the paper's argument memory does not limit one core, then."
+    if falls := [app for app in APPS if changes[app] == "less"]:
+        words += " The paper finds no change at all. Why cycles fall was not measured."
+        larger = [NAMES[app] for app in falls if per_poll(results, ends[app][1]) > 1.1 * per_poll(results, ends[app][0])]
+        words += f" For {listed(larger)} larger polls at the greatest rate may be a part of it." if larger else ""
+    return words
+
+
+def per_poll(results, label):
+    return median(results, label, "packets per poll")
+
+
+def polls(results):
+    """Words on the packets of a poll, by application: least and most of the medians at rates that the source sets."""
+    found = {app: [per_poll(results, label) for label in paced(results, app)] for app in APPS}
+    return listed(f"{min(of):.1f} to {max(of):.1f} for {NAMES[app]}" for app, of in found.items())
 
 
 def part_used(one):
@@ -48,53 +97,55 @@ def part_used(one):
     return one["rate"] * one["cycles per packet"] / one["hz"]
 
 
-def idle_rounds(results):
-    """Words about the rounds at the highest rate in which packets took only a part of the core's cycles."""
-    words = []
+def refused(one):
+    """Part of the source's packets that found the ring full in a round."""
+    source = one["source"]
+    return source["refused"] / (source["refused"] + source["sent"])
+
+
+def percent(parts):
+    """Least and most of parts, in percent."""
+    least, most = (f"{100 * part:.0f}" for part in (min(parts), max(parts)))
+    return f"{least} %" if least == most else f"{least} to {most} %"
+
+
+def limit(results):
+    """Sentences on the cycles that packets take at the highest rate, of those that a core has."""
+    rounds = {app: results[labels(app)[-1]] for app in APPS}
+    used = {app: [part_used(one) for one in rounds[app]] for app in APPS}
+    words = f"In the row \"most\" packets take {listed(f'{percent(used[app])} for {NAMES[app]}' for app in APPS)} of a core's cycles."
     for app in APPS:
-        for one in results[labels(app)[-1]]:
-            used = part_used(one)
-            if used < BUSY:
-                words.append(f"One round of \"most\" for {NAMES[app]} used only {100 * used:.0f} % of its core and says nothing about a limit.")
-    return " ".join(words) or "Every round of \"most\" was such a round."
+        if max(used[app]) < BUSY:
+            words += f" So {NAMES[app]} does not reach the available cycles here."
+            if max(parts := [refused(one) for one in rounds[app]]) < 0.1:
+                words += f" The ring refused only {percent(parts)} of its packets, so the source probably is the limit."
+    return words
 
 
 def values(raw):
     results, rows, found = raw["results"], [], {"group": GROUP}
-    trends = {"more": [], "less": [], "no different": []}
     for app in APPS:
         for label in labels(app):
             rows.append([
-                app, label.split()[1], spread(column(results, label, scale=1e6)), spread(column(results, label, "cycles per packet"), 0),
-                f"{median(results, label, 'packets per poll'):.1f}",
+                app, rate_of(label), spread(column(results, label, scale=1e6)), spread(cycles(results, label), 0),
+                f"{per_poll(results, label):.1f}",
                 f"{median(results, label, 'empty polls') / median(results, label, 'seconds') / 1e6:.2f}",
                 f"{median(results, label, 'cycles per empty poll'):.0f}",
                 f"{100 * median(results, label, 'asleep'):.0f} %",
                 f"{median(results, label, 'hz') / median(results, label):.0f}"])
         slow, fast, full = paced(results, app)[0], paced(results, app)[-1], labels(app)[-1]
-        first, last = (column(results, label, "cycles per packet") for label in (slow, fast))
-        trends[compared(last, first)].append(NAMES[app])
-        found[f"{app} paced"] = f"{statistics.median(first):.0f} at {rate_of(slow)} Mpps and {statistics.median(last):.0f} at {rate_of(fast)}"
-        found[f"{app} most"] = compared(column(results, full, "cycles per packet"), last)
-        rates = column(results, full)
-        found[f"{app} rates"] = f"{max(rates) / min(rates):.1f}"
-        found[f"{app} full"] = f"{median(results, full, 'cycles per packet'):.0f}"
+        found[f"{app} paced"] = f"{spread(cycles(results, slow), 0)} at {rate_of(slow)} Mpps and {spread(cycles(results, fast), 0)} at {rate_of(fast)}"
+        found[f"{app} full"] = spread(cycles(results, full), 0)
         found[f"{app} paper"] = f"{PAPER[app]:.0f}"
-    used = [100 * part_used(one) for app in APPS for one in results[labels(app)[-1]] if part_used(one) >= BUSY]
-    found |= {"busy": f"{100 * BUSY:.0f}", "used": f" ({min(used):.0f} to {max(used):.0f} % of them)" if used else ""}
-    points = [column(results, label, "cycles per packet") for app in APPS for label in paced(results, app)]
+    found["most trend"] = told({app: compared(cycles(results, labels(app)[-1]), cycles(results, paced(results, app)[-1])) for app in APPS})
     found["most per poll"] = f"{max(max(column(results, labels(app)[-1], 'packets per poll')) for app in APPS):.0f}"
-    widest = max(max(one) / min(one) for one in points)
-    words = {"more": "Outside the spread this is a rise with the rate for", "less": "Outside the spread this is a fall with the rate for", "no different": "It is no change beyond the spread for"}
-    found["trend"] = " ".join(f"{words[trend]} {listed(names)}." for trend, names in trends.items() if names)
-    found["trend"] += " By the paper's argument, no rise means that memory does not limit one core." if not trends["more"] else ""
-    found["trend"] += " The paper finds no change at all. Why cycles fall was not measured." if trends["less"] else ""
-    found["trend"] += f" Rounds of a point differ by a factor of up to {widest:.1f}."
+    points = [cycles(results, label) for app in APPS for label in paced(results, app)]
+    found["widest"] = f"{max(max(one) / min(one) for one in points):.1f}"
     limited = [f"{NAMES[app]} at {rate_of(label)} Mpps" for app in APPS for label in labels(app)[:-1] if label not in paced(results, app)]
     found["limited"] = f" Of {listed(limited)} the router took less than {100 * KEPT:.0f} %, so there the source did not set the rate." if limited else ""
-    head = ["application", "offered, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
+    head = ["application", "asked, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
             "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
-    return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "idle rounds": idle_rounds(results)}
+    return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "trend": trend(results), "limit": limit(results), "polls": polls(results)}
 
 
 def draw(axes, raw):
