@@ -15,8 +15,9 @@ COUNT = 65_536
 
 # Lengths of IP packets and their shares: like those of a research backbone (Abilene) of 2002 to 2005.
 # RouteBricks' own trace (Abilene-I) is not published. About 40 % of packets of 40 bytes and about 20 % of
-# 1500 bytes, some at 1300, are published for a connection to Abilene (Sinha et al., ISI-TR-2007-643); the mean
-# of 657 bytes lies between CAIDA's OC48 traces of 2002 (510 and 763) and Abilene-III of 2004 (826).
+# 1500 bytes, some at 1300, are published for a connection to Abilene (Sinha et al., ISI-TR-2007-643). With 20 % of
+# 1500 bytes the mean would be 523 bytes; with 31 % it is 657, between CAIDA's OC48 traces of 2002 (510 and 763) and
+# below Abilene-III of 2004 (826).
 ABILENE_LIKE = {40: 36, 52: 8, 100: 4, 200: 3, 300: 3, 576: 5, 1000: 3, 1300: 3, 1420: 4, 1500: 31}
 
 

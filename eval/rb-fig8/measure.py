@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, model, runs  # noqa: E402
-from lib.figure import Figure, claim, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, listed, median, of_rounds, quotient, spread, table  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518, "mix"]
 APPS = ["forward", "route", "ipsec"]
@@ -42,7 +42,7 @@ def odd(results):
              if compared(column(results, f"{more} {size}"), column(results, f"{less} {size}")) == "more"]
     if not sizes:
         return ""
-    return f" At {' and '.join(sizes)} an application that does more is the faster one beyond the spread: so few rounds do not show all of the spread."
+    return f" At {listed(sizes)} an application that does more is the faster one beyond the spread: so few rounds do not show all of the spread."
 
 
 def idle(raw):
@@ -67,23 +67,27 @@ def values(raw):
                     spread(column(results, label, "line bits", 1e9), 1)]
         rows.append(row)
     head = ["bytes", "forwarding: paper, Gbps", "Mpps", "Gbps", "routing: paper, Gbps", "Mpps", "Gbps", "IPsec: paper, Gbps", "Mpps", "Gbps"]
+
     def share(app, size):
-        return f"{median(results, f'{app} {size}') / median(results, f'forward {size}'):.2f}"
+        return quotient(column(results, f"{app} {size}"), column(results, f"forward {size}"), 2)
 
     # The paper's projection: no card or slot bounds the rate, only the links between sockets and I/O hub, of which 80 % can be used. A frame that is
     # copied once is read and written once.
     bounds = figure.other("rb-table2")["results"]
-    copies = median(bounds, "2 threads", "copy bytes")
-    mix = {app: median(results, f"{app} mix", "line bits", 1e9) for app in APPS}
-    claim(mix["forward"] < 0.8 * 8 * copies / 2 / 1e9, "one core does not reach the memory's rate")
+    bus = [0.8 * 8 * copied / 2 / 1e9 for copied in column(bounds, "2 threads", "copy bytes")]
+    mix = column(results, "forward mix", "line bits", 1e9)
+    alike = [f"{size} bytes" if size != "mix" else "the mix" for size in SIZES
+             if compared(column(results, f"route {size}"), column(results, f"forward {size}")) == "no different"]
     return {
         "memory": " The memory's own limit lies higher, as the second core copied about as much as the first." if model.cores_bound(bounds, "copy bytes") else "",
         "odd": odd(results), "idle": idle(raw),
-        "bus gbps": f"{0.8 * 8 * copies / 2 / 1e9:.0f}", "mix gbps": f"{mix['forward']:.0f}", "mix cores": f"{0.8 * 8 * copies / 2 / 1e9 / mix['forward']:.1f}",
+        "bus gbps": spread(bus, 0), "mix gbps": spread(mix, 0), "mix cores": quotient(bus, mix),
+        "alike": f" With {listed(alike)} the rounds of both overlap." if alike else "",
         "table": table(head, rows), "rounds": of_rounds(len(results["forward 64"])), "share 64": share("route", 64), "share mix": share("route", "mix"),
         "paper share": f"{6.35 / 9.7:.2f}", "ipsec share 64": share("ipsec", 64), "ipsec share mix": share("ipsec", "mix"),
         "ipsec paper share": f"{1.4 / 9.7:.2f}", "ipsec paper share mix": f"{4.45 / 24.6:.2f}",
-        "falls": f"{median(results, 'forward 64') / median(results, 'forward 1518'):.1f}",
+        "falls": quotient(column(results, "forward 64"), column(results, "forward 1518")),
+        "mean": f"{sum(size * share for size, share in frames.ABILENE_LIKE.items()) / 100:.0f}",
         "mix": ", ".join(f"{size} B {share} %" for size, share in frames.ABILENE_LIKE.items())}
 
 
@@ -99,7 +103,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("RouteBricks Figure 8, 64 bytes: forward, route, IPsec", "18.96, 12.4, 2.7 Mpps (the last two computed from Gbps), 8 cores", ", ".join(f"{median(raw['results'], f'{app} 64', scale=1e6):.1f}" for app in ("forward", "route", "ipsec")) + " Mpps, one core, no card"),
+    return [("RouteBricks Figure 8, 64 bytes: forward, route, IPsec", "18.96, 12.4, 2.7 Mpps (the last two computed from Gbps), 8 cores", ", ".join(spread(column(raw["results"], f"{app} 64", scale=1e6), 1) for app in APPS) + " Mpps, one core, no card"),
             ("RouteBricks 5.3, forwarding the trace without the cards' limit, projected", "70 Gbps", f"{values['bus gbps']} Gbps: 80 % of what two cores copy, computed")]
 
 
