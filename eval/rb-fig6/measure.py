@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
-from lib.figure import Figure, at_most, claim, column, compared, median, of_rounds, quotient, spread, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, column, compared, listed, median, of_rounds, percent_less, quotient, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, forwarding paths, what the paper reports for a path.
@@ -46,6 +46,11 @@ def lost(results, name):
     return at_most(max(0, *(100 * (1 - one["sent"] / one["received"]) for one in results[name])), 1)
 
 
+def dropped(results, name):
+    """Percentage of the received packets that a round did not send: median, least and most."""
+    return spread([100 * max(0, 1 - one["sent"] / one["received"]) for one in results[name]], 0)
+
+
 def values(raw):
     results = raw["results"]
     middle = {name: median(results, name) / SCENARIOS[name][1] for name in SCENARIOS}
@@ -53,19 +58,19 @@ def values(raw):
              f"{middle[name] / middle['b-parallel']:.2f}"] for name, (what, _, paper) in SCENARIOS.items()]
     beside = {name: compared(path(results, name), path(results, "b-parallel")) for name in ("d-split-queues", "f-overlap-queues")}
     below = [f"({name[0]})" for name, found in beside.items() if found == "less"]
-    reason = ("Both (d) and (f)" if len(below) == 2 else "".join(below)) + (
-        " are" if len(below) == 2 else " is") + " below (b) outside the spread; why was not measured.\n  Probably two queues of one `net_null` port are not as separate as two ports." if below else ""
+    reason = (f" {listed(below)} {'are' if len(below) == 2 else 'is'} below (b) outside the spread; why was not measured.\n"
+              "  Probably two queues of one `net_null` port are not as separate as two ports.") if below else ""
     claim(all(compared(path(results, name), path(results, "b-parallel")) == "less" for name in ("a-pipeline", "e-overlap")), "a path with a change of core carries less")
     claim(compared(path(results, "d-split-queues"), path(results, "c-split")) == "more", "a queue for each core gives more than one queue")
     return {"table": table(["scenario", "paper, Gbit/s a path", "here, Mpps a path", "of (b)"], rows), "rounds": of_rounds(len(results["b-parallel"])),
             "lost a": lost(results, "a-pipeline"), "lost c": lost(results, "c-split"), "lost e": lost(results, "e-overlap"),
             "reason": reason,
-            "pipeline": f"{100 * (1 - middle['a-pipeline'] / middle['b-parallel']):.0f}",
-            "pipeline cores": f"{100 * (1 - middle['a-pipeline'] / middle['b-parallel'] / 2):.0f}",
+            "pipeline": percent_less(path(results, "a-pipeline"), path(results, "b-parallel")),
+            "pipeline cores": percent_less([rate / 2 for rate in path(results, "a-pipeline")], path(results, "b-parallel")),
             "split": quotient(path(results, "d-split-queues"), path(results, "c-split")),
-            "overlap": f"{100 * (1 - middle['e-overlap'] / middle['b-parallel']):.0f}",
-            "overlap one": f"{middle['e-overlap'] / middle['b-parallel']:.2f}",
-            "overlap queues": f"{middle['f-overlap-queues'] / middle['b-parallel']:.2f}" + (" (within the spread of all)" if beside["f-overlap-queues"] == "no different" else "")}
+            "overlap": percent_less(path(results, "e-overlap"), path(results, "b-parallel")), "dropped e": dropped(results, "e-overlap"),
+            "overlap one": quotient(path(results, "e-overlap"), path(results, "b-parallel"), 2),
+            "overlap queues": quotient(path(results, "f-overlap-queues"), path(results, "b-parallel"), 2)}
 
 
 def draw(axes, raw):
