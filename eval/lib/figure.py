@@ -281,8 +281,8 @@ def percent_less(ones, others):
 
 def listed(words):
     """Words as a list of a sentence: with commas, and "and" before the last."""
-    *first, last = map(str, words)
-    return f"{', '.join(first)} and {last}" if first else last
+    words = list(map(str, words))
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
 def at_most(value, digits=0):
