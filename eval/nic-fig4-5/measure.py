@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """Server network cards, Figures 4 and 5: the cost of more queues on a port, with a fixed number of cores."""
 
+import itertools
 import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, plot, runs  # noqa: E402
-from lib.figure import Figure, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, listed, median, of_rounds, quotient, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUES = [2, 4, 6, 8]
@@ -36,17 +37,20 @@ def steps():
         yield f"two ports {queues}", run("two-ports.click", queues)
 
 
-def ratios(results, queues):
-    """Ratio of one port to two ports, for each round."""
-    pairs = zip(column(results, f"one port {queues}"), column(results, f"two ports {queues}"))
-    return [one / two for one, two in pairs]
+def rates(results, queues):
+    """Rates of one port and of two ports, each a list of rounds."""
+    return [column(results, f"{ports} {queues}") for ports in ("one port", "two ports")]
 
 
 def sharing_costs(results):
-    """True if, in all rounds, two cores with a port each carry more than two cores that share a port or two."""
+    """True if two cores with a port each carry more than two cores that share a port or two, outside the spread."""
     separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
-    cores = {one["cores"] for rounds in results.values() for one in rounds}
-    return cores == {2} and all(compared(separate, of) == "more" for of in shared) and max(ratios(results, QUEUES[0])) < 1
+    return are_two_cores(results) and all(compared(separate, of) == "more" for of in [*shared, column(results, f"one port {QUEUES[0]}")])
+
+
+def are_two_cores(results):
+    """True if two cores served the queues of all results."""
+    return {one["cores"] for rounds in results.values() for one in rounds} == {2}
 
 
 def explanation(results, queues_cost):
@@ -54,33 +58,41 @@ def explanation(results, queues_cost):
     if queues_cost or not sharing_costs(results):
         separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
         return "This page does not show why." if any(compared(separate, of) != "no different" for of in shared) else "Their rounds overlap."
-    return ("With 2 queues each core has a port of its own; with more, both cores share both ports. With 2 queues one port carries "
-            f"{spread(ratios(results, QUEUES[0]))} of two. So sharing a `net_null` port costs; more queues on it show no clear cost.")
+    return "Two cores with a port each carry more than two that share ports. So sharing a `net_null` port costs; more queues on it show no clear cost."
+
+
+def mixed(results):
+    """Sentences on causes other than queues that differ between one port and two."""
+    if not are_two_cores(results):
+        return ""
+    return ("\n\nWith two ports and 2 queues each core has a port of its own; with more queues both cores share both ports, and a core has two\n"
+            "tasks. A task that is alone on its core goes on by itself, and takes more packets in a poll (last columns). So the quotient mixes\n"
+            "the packets of a poll with the sharing of ports.")
 
 
 def one_over_two(results):
-    """Sentence on the numbers of queues with which one port carries less, or more, than two in all rounds."""
-    less = [str(q) for q in QUEUES if max(ratios(results, q)) < 1]
-    more = [str(q) for q in QUEUES if min(ratios(results, q)) > 1]
-    found = [f"{word} than two with {listed(of)} queues" for word, of in (("less", less), ("more", more)) if of]
-    return f"In all rounds one port carries {', and '.join(found)}." if found else "With no number of queues do all rounds of one port carry less, or more, than two."
+    """Sentence on the numbers of queues with which one port carries less, or more, than two outside the spread."""
+    found = {q: compared(*rates(results, q)) for q in QUEUES}
+    words = [f"{verdict} than two with {listed(q for q in QUEUES if found[q] == verdict)} queues" for verdict in ("less", "more") if verdict in found.values()]
+    return f"Outside the spread one port carries {listed(words)}." if words else "With no number of queues does one port carry less, or more, than two outside the spread."
 
 
 def values(raw):
     results = raw["results"]
     rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
-             spread(column(results, f"two ports {q}", scale=1e6)), spread(ratios(results, q))] for q in QUEUES]
+             spread(column(results, f"two ports {q}", scale=1e6)), quotient(*rates(results, q), 2),
+             *(f"{median(results, f'{ports} {q}', 'packets per poll'):.0f}" for ports in ("one port", "two ports"))] for q in QUEUES]
     cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
     ends = [column(results, f"one port {q}") for q in (QUEUES[0], QUEUES[-1])]
     told = {"no different": "The cost does not change with the queues beyond the spread of the rounds", "unsteady": "The cost does not grow steadily with the queues", "more": "More queues cost", "less": "More queues cost nothing; they save"}
     # Queues are not the cause of a difference between the ends if the cost goes up and down between them.
     costs = list(cost.values())
-    rates = [column(results, f"one port {q}") for q in QUEUES]
-    same = all(compared(one, other) == "no different" for one in rates for other in rates)
+    single = [column(results, f"one port {q}") for q in QUEUES]
+    same = all(compared(one, other) == "no different" for one in single for other in single)
     found = compared(*ends) if same or costs in (sorted(costs), sorted(costs, reverse=True)) else "unsteady"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
-    return {"verdict": told[found], "one over two": one_over_two(results), "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two"], rows),
+    return {"verdict": told[found], "one over two": one_over_two(results), "mixed": mixed(results), "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two", "packets of a poll, one port", "two ports"], rows),
             "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(CORES),
             "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
             if CORES < QUEUES[-1] else "nothing: each queue has a core"}
@@ -94,14 +106,14 @@ def draw(axes, raw):
     axes[0].set_ylim(bottom=0)
     axes[0].legend()
     axes[0].set_title("all cores (Figure 4)")
-    plot.bars(axes[1], names, [ratios(raw["results"], q) for q in QUEUES], unit="one port over two")
+    plot.bars(axes[1], names, [[one / two for one, two in itertools.product(*rates(raw["results"], q))] for q in QUEUES], unit="one port over two")
     axes[1].set_title("the same queues on one port (Figure 5)")
     for axis in axes:
         axis.set_xlabel("queues in all")
 
 
 def summary(raw, values):
-    least, most = (spread(ratios(raw["results"], q)) for q in (QUEUES[0], QUEUES[-1]))
+    least, most = (quotient(*rates(raw["results"], q), 2) for q in (QUEUES[0], QUEUES[-1]))
     verdict = values["verdict"]
     summed = f"one port carries {least} of two with {QUEUES[0]} queues, {most} with {QUEUES[-1]}; {verdict[0].lower()}{verdict[1:]}"
     return [("Server network cards Figures 4 and 5, all queues on one port or on two", "about 10 % lost on one", summed)]
