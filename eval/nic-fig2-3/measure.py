@@ -10,7 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, percent_less, quotient, spread, table  # noqa: E402
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -82,10 +82,29 @@ def cycles(result, kind):
     return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)
 
 
-def step_costs(results, working):
-    """Cycles per packet to receive and split, to forward, and to merge and send."""
+def step_rounds(results, working):
+    """Cycles per packet to receive and split, to forward, and to merge and send: a list of rounds each."""
     rounds = results[f"serial steps {working}"]
-    return [statistics.median(cycles(r, kind) for r in rounds) for kind in ("FromDevice", "work", "send")]
+    return [[cycles(one, kind) for one in rounds] for kind in ("FromDevice", "work", "send")]
+
+
+def step_costs(results, working):
+    """Medians of the cycles per packet of each step."""
+    return [statistics.median(one) for one in step_rounds(results, working)]
+
+
+def noise(results):
+    """Sentence on the spread of the steps' costs, if it makes the computed rates of a serial NIC go up and down."""
+    rates = [computed(results)["serial"][1][n] for n in CORES[1:]]
+    widest = max(max(one) / min(one) for working in WORKING for one in step_rounds(results, working))
+    if rates in (sorted(rates), sorted(rates, reverse=True)):
+        return ""
+    return f" The computed rates go up and down with the cores, as rounds of these costs differ by up to {widest:.1f} times."
+
+
+def beside(error):
+    """Words on an error in percent."""
+    return f"{abs(error):.0f} % {'below' if error < 0 else 'above'}"
 
 
 def computed(results):
@@ -110,17 +129,11 @@ def computed(results):
     }
 
 
-def factors(curves):
-    """Multi-queue over serial with two cores and, by the model, with eight; percent that each of two cores is below one."""
-    serial, multi = curves["serial"], curves["multi"]
-    return {"two": multi[0][2] / serial[0][2], "eight": multi[1][8] / serial[1][8], "below": 100 * (1 - multi[0][2] / 2 / multi[0][1])}
-
-
 def trust(results, curves):
     """Sentence on the model of a serial NIC: whether the only measurement that it can be compared with contradicts it."""
     measured, by_model = column(results, "serial two"), curves["serial"][1][2]
     if min(measured) <= by_model <= max(measured):
-        return "That is within the spread of the rounds, which is wide: the computed rates are no more certain."
+        return "That is within the spread of the rounds: the computed rates are no more certain."
     return f"So all rounds {'exceed' if by_model < min(measured) else 'are below'} the model, and what is computed for a serial NIC with more cores is a guess."
 
 
@@ -129,7 +142,6 @@ def values(raw):
     curves = computed(results)
     labels = {("serial", 1): "one", ("multi", 1): "one", ("serial", 2): "serial two"} | {("multi", n): f"multi {n}" for n in MULTI[1:]}
     count = min(map(len, results.values()))
-    rounds = [factors(computed({label: [each[n]] for label, each in results.items()})) for n in range(count)]
     rows = []
     for n in CORES:
         row = [n]
@@ -140,7 +152,7 @@ def values(raw):
             row.append(f"{by_model[n] / 1e6:.1f}")
         rows.append(row)
     head = ["cores", "serial, measured", "by the model", "multi-queue, measured", "by the model", "ideal, computed"]
-    costs = [[w, *(f"{c:.0f}" for c in step_costs(results, w)), spread(column(results, f"serial steps {w}", scale=1e6))]
+    costs = [[w, *(spread(one, 0) for one in step_rounds(results, w)), spread(column(results, f"serial steps {w}", scale=1e6))]
              for w in WORKING]
     flows = [[what, spread(column(results, f"flows {name}", scale=1e6)), f"{median(results, f'flows {name}') / median(results, 'flows one'):.2f}"]
              for name, what in (("one", "one core, one queue"), ("multi", "two cores, a queue each"), ("software", "two cores, one queue, `CLASSIFY hash`"))]
@@ -156,14 +168,13 @@ def values(raw):
         "flows": table(["frames of many flows", "Mpps", "of one core"], flows),
         "table": table(head, rows),
         "costs": table(["queues", "receive and split, cycles a packet", "forward", "merge and send", "all on two cores, Mpps"], costs),
-        "serial rounds": f"{max(column(results, 'serial two')) / min(column(results, 'serial two')):.1f}",
+        "serial rounds": f"{max(column(results, 'serial two')) / min(column(results, 'serial two')):.2f}",
         "trust": trust(results, curves),
-        "error": f"{model.error(curves['serial'][1][2], curves['serial'][0][2]):+.0f}",
+        "error": beside(model.error(curves["serial"][1][2], curves["serial"][0][2])), "noise": noise(results),
+        "dropped": spread([100 * max(0, 1 - one["sent"] / one["received"]) for one in results["serial two"]], 0),
         "most": str(max(curves["multi"][0])), "rounds": of_rounds(count),
-    } | {
-        f"{name}{which}": f"{value:.0f}" if name == "below" else f"{value:.1f}"
-        for name, whole in factors(curves).items()
-        for which, value in (("", whole), (" least", min(each[name] for each in rounds)), (" most", max(each[name] for each in rounds)))
+        "two": quotient(column(results, "multi 2"), column(results, "serial two")),
+        "below": percent_less(column(results, "multi 2", scale=2), column(results, "one")),
     }
 
 
@@ -181,7 +192,7 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Server network cards Figures 2 and 3, multi-queue over serial", "over 3 times; 30 % below ideal", f"{values['two']} times ({values['two least']} to {values['two most']}) with two cores, {values['eight']} for eight by a model that differs by {values['error']} % for two; {values['below']} % ({values['below least']} to {values['below most']}) below ideal")]
+    return [("Server network cards Figures 2 and 3, multi-queue over serial", "over 3 times; 30 % below ideal", f"{values['two']} times with two cores; {values['below']} % below ideal")]
 
 
 figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, summary=summary)
