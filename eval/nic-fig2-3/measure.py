@@ -99,7 +99,8 @@ def noise(results):
     widest = max(max(one) / min(one) for working in WORKING for one in step_rounds(results, working))
     if rates in (sorted(rates), sorted(rates, reverse=True)):
         return ""
-    return f" The computed rates go up and down with the cores, as rounds of these costs differ by up to {widest:.1f} times."
+    return (" The computed rates go up and down with the cores, "
+            f"as rounds of these costs differ by up to {widest:.1f} times.")
 
 
 def beside(error):
@@ -152,8 +153,8 @@ def values(raw):
             row.append(f"{by_model[n] / 1e6:.1f}")
         rows.append(row)
     head = ["cores", "serial, measured", "by the model", "multi-queue, measured", "by the model", "ideal, computed"]
-    costs = [[w, *(spread(one, 0) for one in step_rounds(results, w)), spread(column(results, f"serial steps {w}", scale=1e6))]
-             for w in WORKING]
+    costs = [[w, *(spread(one, 0) for one in step_rounds(results, w)),
+              spread(column(results, f"serial steps {w}", scale=1e6))] for w in WORKING]
     flows = [[what, spread(column(results, f"flows {name}", scale=1e6)), f"{median(results, f'flows {name}') / median(results, 'flows one'):.2f}"]
              for name, what in (("one", "one core, one queue"), ("multi", "two cores, a queue each"), ("software", "two cores, one queue, `CLASSIFY hash`"))]
     ports = figure.other("nic-fig4-5")["results"]
@@ -192,7 +193,8 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Server network cards Figures 2 and 3, multi-queue over serial", "over 3 times; 30 % below ideal", f"{values['two']} times with two cores; {values['below']} % below ideal")]
+    return [("Server network cards Figures 2 and 3, multi-queue over serial", "over 3 times; 30 % below ideal",
+             f"{values['two']} times with two cores; {values['below']} % below ideal")]
 
 
 figure = Figure(__file__, steps, values, draw, size=(8, 3.4), panels=2, summary=summary)

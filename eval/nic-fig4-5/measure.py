@@ -45,7 +45,8 @@ def rates(results, queues):
 def sharing_costs(results):
     """True if two cores with a port each carry more than two cores that share a port or two, outside the spread."""
     separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
-    return are_two_cores(results) and all(compared(separate, of) == "more" for of in [*shared, column(results, f"one port {QUEUES[0]}")])
+    shared.append(column(results, f"one port {QUEUES[0]}"))
+    return are_two_cores(results) and all(compared(separate, of) == "more" for of in shared)
 
 
 def are_two_cores(results):
@@ -58,30 +59,35 @@ def explanation(results, queues_cost):
     if queues_cost or not sharing_costs(results):
         separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
         return "This page does not show why." if any(compared(separate, of) != "no different" for of in shared) else "Their rounds overlap."
-    return "Two cores with a port each carry more than two that share ports. So sharing a `net_null` port costs; more queues on it show no clear cost."
+    return ("Two cores with a port each carry more than two that share ports. So sharing a `net_null` port costs; "
+            "more queues on it show no clear cost.")
 
 
 def mixed(results):
     """Sentences on causes other than queues that differ between one port and two."""
     if not are_two_cores(results):
         return ""
-    return ("\n\nWith two ports and 2 queues each core has a port of its own; with more queues both cores share both ports, and a core has two\n"
-            "tasks. A task that is alone on its core goes on by itself, and takes more packets in a poll (last columns). So the quotient mixes\n"
-            "the packets of a poll with the sharing of ports.")
+    return ("\n\nWith two ports and 2 queues each core has a port of its own; with more queues both cores share both\n"
+            "ports, and a core has two tasks. A task that is alone on its core goes on by itself, and takes more\n"
+            "packets in a poll (last columns). So the quotient mixes the packets of a poll with the sharing of ports.")
 
 
 def one_over_two(results):
     """Sentence on the numbers of queues with which one port carries less, or more, than two outside the spread."""
     found = {q: compared(*rates(results, q)) for q in QUEUES}
-    words = [f"{verdict} than two with {listed(q for q in QUEUES if found[q] == verdict)} queues" for verdict in ("less", "more") if verdict in found.values()]
-    return f"Outside the spread one port carries {listed(words)}." if words else "With no number of queues does one port carry less, or more, than two outside the spread."
+    words = [f"{verdict} than two with {listed(q for q in QUEUES if found[q] == verdict)} queues"
+             for verdict in ("less", "more") if verdict in found.values()]
+    if not words:
+        return "With no number of queues does one port carry less, or more, than two outside the spread."
+    return f"Outside the spread one port carries {listed(words)}."
 
 
 def values(raw):
     results = raw["results"]
     rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
              spread(column(results, f"two ports {q}", scale=1e6)), quotient(*rates(results, q), 2),
-             *(f"{median(results, f'{ports} {q}', 'packets per poll'):.0f}" for ports in ("one port", "two ports"))] for q in QUEUES]
+             *(f"{median(results, f'{ports} {q}', 'packets per poll'):.0f}" for ports in ("one port", "two ports"))]
+            for q in QUEUES]
     cost = {q: results[f"one port {q}"][0]["cores"] * results[f"one port {q}"][0]["hz"] / median(results, f"one port {q}") for q in QUEUES}
     ends = [column(results, f"one port {q}") for q in (QUEUES[0], QUEUES[-1])]
     told = {"no different": "The cost does not change with the queues beyond the spread of the rounds", "unsteady": "The cost does not grow steadily with the queues", "more": "More queues cost", "less": "More queues cost nothing; they save"}
@@ -92,7 +98,12 @@ def values(raw):
     found = compared(*ends) if same or costs in (sorted(costs), sorted(costs, reverse=True)) else "unsteady"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
-    return {"verdict": told[found], "one over two": one_over_two(results), "mixed": mixed(results), "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])), "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}", "table": table(["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two", "packets of a poll, one port", "two ports"], rows),
+    head = ["queues in all", "cores", "one port, Mpps", "two ports, Mpps", "one over two",
+            "packets of a poll, one port", "two ports"]
+    return {"verdict": told[found], "one over two": one_over_two(results), "mixed": mixed(results),
+            "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])),
+            "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}",
+            "table": table(head, rows),
             "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(CORES),
             "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
             if CORES < QUEUES[-1] else "nothing: each queue has a core"}
@@ -106,7 +117,8 @@ def draw(axes, raw):
     axes[0].set_ylim(bottom=0)
     axes[0].legend()
     axes[0].set_title("all cores (Figure 4)")
-    plot.bars(axes[1], names, [[one / two for one, two in itertools.product(*rates(raw["results"], q))] for q in QUEUES], unit="one port over two")
+    ratios = [[one / two for one, two in itertools.product(*rates(raw["results"], q))] for q in QUEUES]
+    plot.bars(axes[1], names, ratios, unit="one port over two")
     axes[1].set_title("the same queues on one port (Figure 5)")
     for axis in axes:
         axis.set_xlabel("queues in all")

@@ -73,11 +73,14 @@ def limits_of(raw):
 
 
 def measured(raw):
-    """Loads, and for each the points of the rounds in which it was offered. Loads that no round offered are left out."""
+    """Loads, and for each the points of the rounds in which it was offered. Loads without such a round are left out."""
     rounds = raw["results"]["queues"]
     loads = rounds[0].get("loads", EQUAL)
-    points = [[one["points"][k] for one in rounds if is_offered(one["points"][k], load)] for k, load in enumerate(loads)]
-    return [(load, of) for load, of in zip(loads, points) if of]
+    found = []
+    for k, load in enumerate(loads):
+        if points := [one["points"][k] for one in rounds if is_offered(one["points"][k], load)]:
+            found.append((load, points))
+    return found
 
 
 def rates(points, n):
@@ -110,14 +113,18 @@ def values(raw):
     rounds, rows = len(raw["results"]["queues"]), []
     for loads, points in measured(raw):
         offered = f"{loads[0]:g} each" if is_equal(loads) else ", ".join(f"{load:g}" for load in loads)
-        rows.append([offered, *(f"{spread(rates(points, n), 3)}; {ought:.2f}" for n, ought in enumerate(ideal(loads, limits_of(raw))))])
+        oughts = enumerate(ideal(loads, limits_of(raw)))
+        rows.append([offered, *(f"{spread(rates(points, n), 3)}; {ought:.2f}" for n, ought in oughts)])
     claim(worst(raw) < 0.005, "each queue gets the rate that its rule gives it")
     count = rounds * len(raw["results"]["queues"][0]["points"])
     missing = count - sum(len(points) for _, points in measured(raw))
     unequal = any(not is_equal(loads) for loads, _ in measured(raw))
-    return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}", "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(rounds),
-            "unequal": ": with unequal loads,\n  the second gets all that it wants, and the third what the second leaves (last row)" if unequal else "",
-            "attempts": ATTEMPTS, "missing": f" Not offered even then, and left out: {missing} of {count} points." if missing else ""}
+    second = (": with unequal loads,\n"
+              "  the second gets all that it wants, and the third what the second leaves (last row)")
+    left_out = f" Not offered even then, and left out: {missing} of {count} points."
+    return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}",
+            "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(rounds),
+            "unequal": second if unequal else "", "attempts": ATTEMPTS, "missing": left_out if missing else ""}
 
 
 def draw(axes, raw):

@@ -6,7 +6,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
-from lib.figure import Figure, at_most, claim, column, compared, listed, median, of_rounds, percent_less, quotient, spread, table  # noqa: E402
+from lib.figure import (  # noqa: E402
+    Figure, at_most, claim, column, compared, listed, median, of_rounds, percent_less, quotient, spread, table)
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, forwarding paths, what the paper reports for a path.
@@ -58,7 +59,8 @@ def values(raw):
              f"{middle[name] / middle['b-parallel']:.2f}"] for name, (what, _, paper) in SCENARIOS.items()]
     beside = {name: compared(path(results, name), path(results, "b-parallel")) for name in ("d-split-queues", "f-overlap-queues")}
     below = [f"({name[0]})" for name, found in beside.items() if found == "less"]
-    reason = (f" {listed(below)} {'are' if len(below) == 2 else 'is'} below (b) outside the spread; why was not measured.\n"
+    verb = "are" if len(below) == 2 else "is"
+    reason = (f" {listed(below)} {verb} below (b) outside the spread; why was not measured.\n"
               "  Probably two queues of one `net_null` port are not as separate as two ports.") if below else ""
     claim(all(compared(path(results, name), path(results, "b-parallel")) == "less" for name in ("a-pipeline", "e-overlap")), "a path with a change of core carries less")
     claim(compared(path(results, "d-split-queues"), path(results, "c-split")) == "more", "a queue for each core gives more than one queue")
@@ -66,9 +68,10 @@ def values(raw):
             "lost a": lost(results, "a-pipeline"), "lost c": lost(results, "c-split"), "lost e": lost(results, "e-overlap"),
             "reason": reason,
             "pipeline": percent_less(path(results, "a-pipeline"), path(results, "b-parallel")),
-            "pipeline cores": percent_less([rate / 2 for rate in path(results, "a-pipeline")], path(results, "b-parallel")),
+            "pipeline cores": percent_less(column(results, "a-pipeline", scale=2), path(results, "b-parallel")),
             "split": quotient(path(results, "d-split-queues"), path(results, "c-split")),
-            "overlap": percent_less(path(results, "e-overlap"), path(results, "b-parallel")), "dropped e": dropped(results, "e-overlap"),
+            "overlap": percent_less(path(results, "e-overlap"), path(results, "b-parallel")),
+            "dropped e": dropped(results, "e-overlap"),
             "overlap one": quotient(path(results, "e-overlap"), path(results, "b-parallel"), 2),
             "overlap queues": quotient(path(results, "f-overlap-queues"), path(results, "b-parallel"), 2)}
 

@@ -56,8 +56,9 @@ def larger_kn(results):
     name = "batches only, kn = 32"
     if name not in results:
         return ""
-    return (f" With kn = 32 a send task takes as many\n  as a receive task: then {dropped(results, name)} % are dropped, and multiple queues give "
-            f"{over(results, 'both', name)} times the rate.")
+    return (" With kn = 32 a send task takes as many\n"
+            f"  as a receive task: then {dropped(results, name)} % are dropped, "
+            f"and multiple queues give {over(results, 'both', name)} times the rate.")
 
 
 def values(raw):
@@ -71,9 +72,11 @@ def values(raw):
     alone = figure.other("rb-table1")["results"]
     return {"table": table(["multiple queues and batches", "paper, gain", "here: Mpps, two cores", "gain"], rows),
             "rounds": of_rounds(len(results["both"])),
-            "lost": dropped(results, "batches only"), "lost single": dropped(results, "neither"), "larger kn": larger_kn(results),
+            "lost": dropped(results, "batches only"), "lost single": dropped(results, "neither"),
+            "larger kn": larger_kn(results),
             "gain": over(results, "both", "neither"), "queues": over(results, "both", "batches only"), "batches": over(results, "both", "queues only"),
-            "poll": f"{median(results, 'queues only', 'packets per poll'):.1f}", "poll table 1": f"{median(alone, 'alone 1,1', 'packets per poll'):.1f}",
+            "poll": f"{median(results, 'queues only', 'packets per poll'):.1f}",
+            "poll table 1": f"{median(alone, 'alone 1,1', 'packets per poll'):.1f}",
             "batches table 1": quotient(column(alone, "alone 32,16"), column(alone, "alone 1,1")),
             "nehalem": f"{1 / XEON:.1f}", "as fast": as_fast}
 

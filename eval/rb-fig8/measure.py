@@ -42,7 +42,8 @@ def odd(results):
              if compared(column(results, f"{more} {size}"), column(results, f"{less} {size}")) == "more"]
     if not sizes:
         return ""
-    return f" At {listed(sizes)} an application that does more is the faster one beyond the spread: so few rounds do not show all of the spread."
+    return (f" At {listed(sizes)} an application that does more is the faster one beyond the spread: so few rounds do "
+            "not show all of the spread.")
 
 
 def idle(raw):
@@ -103,7 +104,9 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("RouteBricks Figure 8, 64 bytes: forward, route, IPsec", "18.96, 12.4, 2.7 Mpps (the last two computed from Gbps), 8 cores", ", ".join(spread(column(raw["results"], f"{app} 64", scale=1e6), 1) for app in APPS) + " Mpps, one core, no card"),
+    rates = ", ".join(spread(column(raw["results"], f"{app} 64", scale=1e6), 1) for app in APPS)
+    return [("RouteBricks Figure 8, 64 bytes: forward, route, IPsec",
+             "18.96, 12.4, 2.7 Mpps (the last two computed from Gbps), 8 cores", f"{rates} Mpps, one core, no card"),
             ("RouteBricks 5.3, forwarding the trace without the cards' limit, projected", "70 Gbps", f"{values['bus gbps']} Gbps: 80 % of what two cores copy, computed")]
 
 

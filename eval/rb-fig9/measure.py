@@ -40,7 +40,9 @@ def rate_of(label):
 
 def paced(results, app):
     """Labels of the rates that the source set: those of which the router took nearly all, and the least."""
-    return [label for label in labels(app)[:-1] if label == labels(app)[0] or median(results, label, scale=1e6) >= KEPT * float(rate_of(label))]
+    first, *others = labels(app)[:-1]
+    kept = [label for label in others if median(results, label, scale=1e6) >= KEPT * float(rate_of(label))]
+    return [first, *kept]
 
 
 def cycles(results, label):
@@ -62,7 +64,8 @@ def greatest_rise(results, app):
              if compared(cycles(results, fast), cycles(results, slow)) == "more"]
     if not pairs:
         return ""
-    slow, fast = max(pairs, key=lambda pair: median(results, pair[1], "cycles per packet") / median(results, pair[0], "cycles per packet"))
+    middle = {label: median(results, label, "cycles per packet") for label in paced(results, app)}
+    slow, fast = max(pairs, key=lambda pair: middle[pair[1]] / middle[pair[0]])
     return f"{NAMES[app]} from {rate_of(slow)} to {rate_of(fast)} Mpps"
 
 
@@ -77,7 +80,8 @@ def trend(results):
         words += " They rise between no two rates. By the paper's argument memory does not limit one core, then."
     if falls := [app for app in APPS if changes[app] == "less"]:
         words += " The paper finds no change at all. Why cycles fall was not measured."
-        larger = [NAMES[app] for app in falls if per_poll(results, ends[app][1]) > 1.1 * per_poll(results, ends[app][0])]
+        grown = {app: per_poll(results, last) / per_poll(results, first) for app, (first, last) in ends.items()}
+        larger = [NAMES[app] for app in falls if grown[app] > 1.1]
         words += f" For {listed(larger)} larger polls at the greatest rate may be a part of it." if larger else ""
     return words
 
@@ -113,17 +117,20 @@ def limit(results):
     """Sentences on the cycles that packets take at the highest rate, of those that a core has."""
     rounds = {app: results[labels(app)[-1]] for app in APPS}
     used = {app: [part_used(one) for one in rounds[app]] for app in APPS}
-    words = f"In the row \"most\" packets take {listed(f'{percent(used[app])} for {NAMES[app]}' for app in APPS)} of a core's cycles."
+    parts = listed(f"{percent(used[app])} for {NAMES[app]}" for app in APPS)
+    words = f"In the row \"most\" packets take {parts} of a core's cycles."
     for app in APPS:
         if max(used[app]) < BUSY:
             words += f" So {NAMES[app]} does not reach the available cycles here."
-            if max(parts := [refused(one) for one in rounds[app]]) < 0.1:
-                words += f" The ring refused only {percent(parts)} of its packets, so the source probably is the limit."
+            rejected = [refused(one) for one in rounds[app]]
+            if max(rejected) < 0.1:
+                words += (f" The ring refused only {percent(rejected)} of its packets, "
+                          "so the source probably is the limit.")
     return words
 
 
 def values(raw):
-    results, rows, found = raw["results"], [], {"group": GROUP}
+    results, rows, found, against_most = raw["results"], [], {"group": GROUP}, {}
     for app in APPS:
         for label in labels(app):
             rows.append([
@@ -134,10 +141,12 @@ def values(raw):
                 f"{100 * median(results, label, 'asleep'):.0f} %",
                 f"{median(results, label, 'hz') / median(results, label):.0f}"])
         slow, fast, full = paced(results, app)[0], paced(results, app)[-1], labels(app)[-1]
-        found[f"{app} paced"] = f"{spread(cycles(results, slow), 0)} at {rate_of(slow)} Mpps and {spread(cycles(results, fast), 0)} at {rate_of(fast)}"
+        against_most[app] = compared(cycles(results, full), cycles(results, fast))
+        first, last = (spread(cycles(results, label), 0) for label in (slow, fast))
+        found[f"{app} paced"] = f"{first} at {rate_of(slow)} Mpps and {last} at {rate_of(fast)}"
         found[f"{app} full"] = spread(cycles(results, full), 0)
         found[f"{app} paper"] = f"{PAPER[app]:.0f}"
-    found["most trend"] = told({app: compared(cycles(results, labels(app)[-1]), cycles(results, paced(results, app)[-1])) for app in APPS})
+    found["most trend"] = told(against_most)
     found["most per poll"] = f"{max(max(column(results, labels(app)[-1], 'packets per poll')) for app in APPS):.0f}"
     points = [cycles(results, label) for app in APPS for label in paced(results, app)]
     found["widest"] = f"{max(max(one) / min(one) for one in points):.1f}"
@@ -145,7 +154,8 @@ def values(raw):
     found["limited"] = f" Of {listed(limited)} the router took less than {100 * KEPT:.0f} %, so there the source did not set the rate." if limited else ""
     head = ["application", "asked, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
             "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
-    return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "trend": trend(results), "limit": limit(results), "polls": polls(results)}
+    return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "trend": trend(results),
+                    "limit": limit(results), "polls": polls(results)}
 
 
 def draw(axes, raw):

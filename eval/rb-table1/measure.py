@@ -59,8 +59,10 @@ def values(raw):
           "a packet that is taken alone misses the cache less, and batches of one cost instructions")
     found = {"alone misses": spread(misses[1, 1], 1), "batch misses": spread(misses[32, 1], 1), "split": f"{instructions[32, 1] - instructions[32, 16]:.0f}",
              "alone instructions": f"{instructions[1, 1]:,.0f}", "batch instructions": f"{instructions[32, 1]:,.0f}"}
-    return found | {"table": table(head, rows), "rounds": of_rounds(len(results["alone 1,1"])), "over": over_a_core(raw),
-                    "alone kp": over(results, "alone", (32, 1), (1, 1)), "alone kn": over(results, "alone", (32, 16), (32, 1)),
+    return found | {"table": table(head, rows), "rounds": of_rounds(len(results["alone 1,1"])),
+                    "over": over_a_core(raw),
+                    "alone kp": over(results, "alone", (32, 1), (1, 1)),
+                    "alone kn": over(results, "alone", (32, 16), (32, 1)),
                     "memif kn": over(results, "memif", (32, 16), (32, 1)), "memif kp": kp_of_memif(results),
                     "paper kp": f"{PAPER[32, 1] / PAPER[1, 1]:.1f}", "paper kn": f"{PAPER[32, 16] / PAPER[32, 1]:.1f}"}
 
@@ -68,7 +70,8 @@ def values(raw):
 def kp_of_memif(results):
     """Sentences on kp over memif: with kn = 1 its polls find few packets."""
     found = column(results, "memif 32,1", "packets per poll")
-    words = f"Over memif the source sends packets singly with kn = 1: a poll with kp = 32 finds {spread(found, 1)} there."
+    words = ("Over memif the source sends packets singly with kn = 1: "
+             f"a poll with kp = 32 finds {spread(found, 1)} there.")
     return words + (" So memif does not show what kp gains." if max(found) < 16 else "")
 
 
@@ -79,8 +82,8 @@ def over_a_core(raw):
     (kp, kn), most = max(parts.items(), key=lambda part: part[1])
     if most <= 1.05:
         return ""
-    return (f" They are counted in about one poll of 60, and can be too\n  high: with kp = {kp} and kn = {kn} they come in a round to {100 * most:.0f} % of "
-            "what a core has.")
+    return (" They are counted in about one poll of 60, and can be too\n  high: "
+            f"with kp = {kp} and kn = {kn} they come in a round to {100 * most:.0f} % of what a core has.")
 
 
 def draw(axes, raw):

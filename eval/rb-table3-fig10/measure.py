@@ -85,7 +85,8 @@ def bottleneck(results):
                   f"{app} limit": "the cores" if cores < memory else "the memory", f"{app} next": f"{next_server:.1f}"}
         if 2 * memory < 4 * cores:
             low.append(NAMES[app])
-    words = f"The memory's bound is what two cores write, and the memory's own limit may lie higher: then the larger server's figure is too low for {listed(low)}.\n"
+    words = ("The memory's bound is what two cores write, and the memory's own limit may lie higher: "
+             f"then the larger server's figure is too low for {listed(low)}.\n")
     bounds = figure.other("rb-table2")["results"]
     orders = [median(bounds, "2 threads", field, 1e9) for field in ("read bytes", "random write bytes")]
     claim(orders[0] > orders[1], "memory is faster in order than at random")
@@ -105,8 +106,9 @@ def values(raw):
         label = f"{app} 64 32"
         instructions, cycles = median(results, label, "Ir"), median(results, label, "cycles")
         paper, cpi = PAPER[app]
-        main.append([app, paper, f"{instructions:.0f}", f"{median(results, label, 'own Ir'):.0f}", cpi, f"{cycles / instructions:.2f}{' (*)' if app == 'ipsec' else ''}", f"{paper * cpi:.0f}",
-                     f"{cycles:.0f}"])
+        mark = " (*)" if app == "ipsec" else ""
+        main.append([app, paper, f"{instructions:.0f}", f"{median(results, label, 'own Ir'):.0f}", cpi,
+                     f"{cycles / instructions:.2f}{mark}", f"{paper * cpi:.0f}", f"{cycles:.0f}"])
         for label in [f"{app} 64 {burst}" for burst in BURSTS] + [f"{app} 1024 32"]:
             _, size, burst = label.split()
             first = median(results, label, "D1mr") + median(results, label, "D1mw")
@@ -157,7 +159,8 @@ def summary(raw, values):
     return [("RouteBricks Table 3, instructions of a packet: forward, route, IPsec", "1033, 1512, 14221", ", ".join(f"{median(raw['results'], f'{app} 64 32', 'Ir'):.0f}" for app in ("forward", "route", "ipsec"))),
             ("RouteBricks 5.3, a server with four times the cores and twice the memory: forward, route, IPsec", "4.0, 3.1, 4.1 times (38.8, 19.9, 5.8 Gbps)",
              f"{', '.join(values[f'{app} next'] for app in APPS)} times, computed"),
-            ("RouteBricks 5.3, a packet of 1024 bytes over one of 64, forwarding: cycles, bytes from memory", "1.6, 6", f"{values['cpu ratio']}, {values['memory ratio']} (both with a copy by the core; bytes fetched only)")]
+            ("RouteBricks 5.3, a packet of 1024 bytes over one of 64, forwarding: cycles, bytes from memory", "1.6, 6",
+             f"{values['cpu ratio']}, {values['memory ratio']} (both with a copy by the core; bytes fetched only)")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), panels=2, summary=summary)

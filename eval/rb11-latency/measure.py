@@ -87,7 +87,8 @@ class Point:
     def row(self):
         lost = "0" if self.lost < 0.00005 else f"{100 * self.lost:.2f} %"
         others = (f"{statistics.median(self.latencies(field)):.1f}" for field in FIELDS)
-        return [self.name, f"{self.rate:g}", f"{self.offered:.2f}", spread(self.medians_us, 1), *others, lost, f"{100 * self.asleep:.0f} %"]
+        return [self.name, f"{self.rate:g}", f"{self.offered:.2f}", spread(self.medians_us, 1), *others, lost,
+                f"{100 * self.asleep:.0f} %"]
 
 
 def points(raw):
@@ -117,11 +118,14 @@ def losses(found):
 
     words = []
     if full:
-        words.append(f"1 % or more is lost, and half of the packets take over {FULL_US} us, with {told(full)}: there the router is slower than the\n  source, and its ring fills. "
+        words.append(f"1 % or more is lost, and half of the packets take over {FULL_US} us, with {told(full)}: "
+                     "there the router is slower than the\n  source, and its ring fills. "
                      f"With kp = kn = 1 and single packets it carries {spread(one, 1)} Mpps on [rb-table1](../rb-table1).")
     if other:
-        words.append(f"1 % or more is {'also ' if full else ''}lost with {told(other)}.\n  There the router was not too slow: its worker slept, or half of the packets "
-                     "came back soon, or it carries more on [rb-table1](../rb-table1).\n  Probably the machine's host took a core away.")
+        words.append(f"1 % or more is {'also ' if full else ''}lost with {told(other)}.\n"
+                     "  There the router was not too slow: its worker slept, or half of the packets came back soon, "
+                     "or it carries more on\n  [rb-table1](../rb-table1). "
+                     "Probably the machine's host took a core away.")
     return "\n  ".join(words) or "No setting loses 1 % at any of these rates."
 
 
@@ -130,21 +134,25 @@ def beside_single(found):
     alike = [rate for rate in RATES if found[BATCHED, rate].is_awake() and found[SINGLE, rate].is_awake()]
     if len(alike) < 2:
         return "Too few rates were carried by both to compare its\n  median with that of kp = kn = 1."
-    above = [rate for rate in alike if compared(found[BATCHED, rate].medians_us, found[SINGLE, rate].medians_us) == "more"]
+    above = [rate for rate in alike
+             if compared(found[BATCHED, rate].medians_us, found[SINGLE, rate].medians_us) == "more"]
     where = f"at {listed(above)} Mpps" if above else "at none of these rates"
-    return f"Both it and kp = kn = 1 carry {listed(alike)} Mpps.\n  Its median is above that of kp = kn = 1 beyond the spread {where}."
+    return (f"Both it and kp = kn = 1 carry {listed(alike)} Mpps.\n"
+            f"  Its median is above that of kp = kn = 1 beyond the spread {where}.")
 
 
 def bounded(found):
-    """Sentences on the median with a TIMEOUT of 10 us and without one, of a worker that sleeps and of one that is awake."""
+    """Sentences on the median with a TIMEOUT of 10 us and without one, of a sleeping worker and of an awake one."""
     words = []
     with_bound, without = found[BOUNDED, RATES[0]], found[BATCHED, RATES[0]]
     carried = with_bound.is_carried() and without.is_carried()
     if carried and with_bound.asleep > 0.5 and min(with_bound.medians_us) > TIMEOUT_US:
-        words.append(f"A worker that sleeps adds to it: at {RATES[0]} Mpps the median is\n  {spread(with_bound.medians_us, 0)} us with 10 us, and "
-                     f"{spread(without.medians_us, 0)} us without a `TIMEOUT`. So the bound holds only for a worker that is awake.")
+        words.append(f"A worker that sleeps adds to it: at {RATES[0]} Mpps the median is\n"
+                     f"  {spread(with_bound.medians_us, 0)} us with 10 us, and {spread(without.medians_us, 0)} us "
+                     "without a `TIMEOUT`. So the bound holds only for a worker that is awake.")
     if rate := first_awake(found, BOUNDED, BATCHED):
-        words.append(f"Of a worker that is awake, at {rate} Mpps, the median is\n  {spread(found[BOUNDED, rate].medians_us, 1)} us with 10 us, and "
+        words.append(f"Of a worker that is awake, at {rate} Mpps, the median is\n"
+                     f"  {spread(found[BOUNDED, rate].medians_us, 1)} us with 10 us, and "
                      f"{spread(found[BATCHED, rate].medians_us, 1)} us with kn = 32 and no `TIMEOUT`.")
     return "".join(f" {one}" for one in words)
 
@@ -154,7 +162,8 @@ def sleep(found):
     point, awake = found[BATCHED, RATES[0]], first_awake(found, BATCHED)
     if not point.is_carried() or point.asleep < 0.5:
         return ""
-    words = f"At {RATES[0]} Mpps a worker sleeps {100 * point.asleep:.0f} % of the time, and the median is {spread(point.medians_us, 0)} us."
+    words = (f"At {RATES[0]} Mpps a worker sleeps {100 * point.asleep:.0f} % of the time, "
+             f"and the median is {spread(point.medians_us, 0)} us.")
     if awake and compared(point.medians_us, found[BATCHED, awake].medians_us) == "more":
         words = f"An idle worker sleeps (last column), and the first packet waits for it. {words}"
     return f"- {words}\n"
@@ -166,13 +175,16 @@ def values(raw):
     behind = [f"{rate:g}" for rate in RATES if any(found[name, rate].offered < REACHED * rate for name in SETTINGS)]
     typical = "No rate at which the worker stays awake was offered and carried without loss of 1 % with kp = kn = 32."
     if rate := first_awake(found, BATCHED):
-        typical = f"At {rate} Mpps half of the packets that came back took at most {spread(found[BATCHED, rate].medians_us, 1)} us with kp = kn = 32."
+        typical = (f"At {rate} Mpps half of the packets that came back took at most "
+                   f"{spread(found[BATCHED, rate].medians_us, 1)} us with kp = kn = 32.")
     polls = max(max(column(raw["results"], f"{BATCHED} at {rate}", "packets per poll")) for rate in RATES)
-    return {"table": table(["setting", "asked, Mpps", "offered", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"], [point.row() for point in found.values()]),
-            "typical": typical, "sleep": sleep(found), "losses": losses(found), "bounded": bounded(found), "beside": beside_single(found),
-            "short": f"at {listed(behind)} Mpps it did not always offer as much" if behind else "it offered about as much",
+    head = ["setting", "asked, Mpps", "offered", "50 %", "90 %", "99 %", "99.9 %", "lost", "asleep"]
+    short = f"at {listed(behind)} Mpps it did not always offer as much" if behind else "it offered about as much"
+    fill = f" Batches do not fill here, as a poll that\n  finds packets finds {at_most(polls, 1)} on average at most."
+    return {"table": table(head, [point.row() for point in found.values()]), "typical": typical, "sleep": sleep(found),
+            "losses": losses(found), "bounded": bounded(found), "beside": beside_single(found), "short": short,
             "rounds": of_rounds(count), "repeats": REPEATS, "count": f"{count} round{'s' * (count > 1)}",
-            "fill": f" Batches do not fill here, as a poll that\n  finds packets finds {at_most(polls, 1)} on average at most." if polls < 16 else "",
+            "fill": fill if polls < 16 else "",
             "sum": f"{SERVER_US:.1f}", "two": f"{2 * SERVER_US:.1f}", "three": f"{3 * SERVER_US:.1f}", "dma": f"{4 * 2.56:.1f}"}
 
 
@@ -182,7 +194,8 @@ def draw(axes, raw):
         for name in SETTINGS:
             carried = [found[name, rate] for rate in RATES if found[name, rate].is_carried()]
             if carried:
-                axis.plot([one.offered for one in carried], [statistics.median(one.latencies(field)) for one in carried], "o-", label=name)
+                heights = [statistics.median(one.latencies(field)) for one in carried]
+                axis.plot([one.offered for one in carried], heights, "o-", label=name)
         axis.axhline(24, ls=":", color="#c9a227", label="paper's estimate, 24 us")
         axis.set(xlabel="packets per second, millions", ylabel="us", title=title, yscale="log")
     axes[0].legend(fontsize=7)
@@ -192,8 +205,10 @@ def summary(raw, values):
     found = points(raw)
     here = "no rate was carried by a worker that stays awake"
     if rate := first_awake(found, BATCHED):
-        here = f"{spread(found[BATCHED, rate].medians_us, 1)} us median at {rate} Mpps, no card and no waiting for batches"
-    return [("RouteBricks 6.2, latency of a server", "24 us, estimated, of which 10.2 by DMA and 12.8 for a batch of 16", here)]
+        here = (f"{spread(found[BATCHED, rate].medians_us, 1)} us median at {rate} Mpps, "
+                "no card and no waiting for batches")
+    paper = "24 us, estimated, of which 10.2 by DMA and 12.8 for a batch of 16"
+    return [("RouteBricks 6.2, latency of a server", paper, here)]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(8, 3.6), panels=2, summary=summary)
