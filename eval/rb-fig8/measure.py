@@ -36,13 +36,20 @@ def steps():
             yield f"{app} {size}", run
 
 
+def told(sizes):
+    """Words for sizes."""
+    fixed = [size for size in sizes if size != "mix"]
+    return listed([*([f"{listed(fixed)} bytes"] if fixed else []), *(["the mix"] if "mix" in sizes else [])])
+
+
 def odd(results):
     """Words on sizes at which an application seems faster than one that does less for a packet."""
-    sizes = [f"{size} bytes" if size != "mix" else "the mix" for size in SIZES for less, more in (APPS[:2], APPS[1:])
-             if compared(column(results, f"{more} {size}"), column(results, f"{less} {size}")) == "more"]
+    sizes = [size for size in SIZES if any(
+        compared(column(results, f"{more} {size}"), column(results, f"{less} {size}")) == "more"
+        for less, more in (APPS[:2], APPS[1:]))]
     if not sizes:
         return ""
-    return (f" At {listed(sizes)} an application that does more is the faster one beyond the spread: so few rounds do "
+    return (f" At {told(sizes)} an application that does more is the faster one beyond the spread: so few rounds do "
             "not show all of the spread.")
 
 
@@ -77,13 +84,13 @@ def values(raw):
     bounds = figure.other("rb-table2")["results"]
     bus = [0.8 * 8 * copied / 2 / 1e9 for copied in column(bounds, "2 threads", "copy bytes")]
     mix = column(results, "forward mix", "line bits", 1e9)
-    alike = [f"{size} bytes" if size != "mix" else "the mix" for size in SIZES
+    alike = [size for size in SIZES
              if compared(column(results, f"route {size}"), column(results, f"forward {size}")) == "no different"]
     return {
         "memory": " The memory's own limit lies higher, as the second core copied about as much as the first." if model.cores_bound(bounds, "copy bytes") else "",
         "odd": odd(results), "idle": idle(raw),
         "bus gbps": spread(bus, 0), "mix gbps": spread(mix, 0), "mix cores": quotient(bus, mix),
-        "alike": f" With {listed(alike)} the rounds of both overlap." if alike else "",
+        "alike": f" With {told(alike)} the rounds of both overlap." if alike else "",
         "table": table(head, rows), "rounds": of_rounds(len(results["forward 64"])), "share 64": share("route", 64), "share mix": share("route", "mix"),
         "paper share": f"{6.35 / 9.7:.2f}", "ipsec share 64": share("ipsec", 64), "ipsec share mix": share("ipsec", "mix"),
         "ipsec paper share": f"{1.4 / 9.7:.2f}", "ipsec paper share mix": f"{4.45 / 24.6:.2f}",

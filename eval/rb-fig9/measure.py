@@ -73,7 +73,7 @@ def trend(results):
     """Sentences on the cycles at the rates that the source sets."""
     ends = {app: (paced(results, app)[0], paced(results, app)[-1]) for app in APPS}
     changes = {app: compared(cycles(results, last), cycles(results, first)) for app, (first, last) in ends.items()}
-    words = f"Outside the spread of the rounds, cycles {told(changes)} from the least to the greatest rate."
+    words = f"From the least to the greatest rate, outside the spread of the rounds, cycles {told(changes)}."
     if rises := [rise for rise in (greatest_rise(results, app) for app in APPS) if rise]:
         words += f" Between some rates they rise: {listed(rises)}. So the rounds do not show that memory is no limit."
     else:
