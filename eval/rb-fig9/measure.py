@@ -144,7 +144,6 @@ def values(raw):
         against_most[app] = compared(cycles(results, full), cycles(results, fast))
         first, last = (spread(cycles(results, label), 0) for label in (slow, fast))
         found[f"{app} paced"] = f"{first} at {rate_of(slow)} Mpps and {last} at {rate_of(fast)}"
-        found[f"{app} full"] = spread(cycles(results, full), 0)
         found[f"{app} paper"] = f"{PAPER[app]:.0f}"
     found["most trend"] = told(against_most)
     found["most per poll"] = f"{max(max(column(results, labels(app)[-1], 'packets per poll')) for app in APPS):.0f}"

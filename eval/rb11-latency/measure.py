@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, runs, spread  # noqa: E402
-from lib.figure import Figure, at_most, column, compared, listed, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, at_most, column, compared, listed, of_rounds, table  # noqa: E402
 
 CONF = pathlib.Path(__file__).with_name("forward.click")
 RATES = [0.05, 0.5, 1, 4]  # Mpps
