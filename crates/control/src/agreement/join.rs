@@ -326,8 +326,7 @@ pub fn renew(token: &Token, folder: &Path) -> Result<Home, String> {
     let authority = authority::certificate(&home.read(AUTHORITY)?)?;
     if fingerprint(&authority) != token.pin {
         return Err(format!(
-            "the token is of another cluster than {}: leave that one first, or make the token where its `ashlar cluster \
-             init` ran",
+            "the token is of another cluster than {}: make it where `ashlar cluster init` ran, or leave the cluster",
             home.about.cluster
         ));
     }

@@ -300,7 +300,7 @@ impl Picture<'_> {
             );
         }
         let ends = member.certificates;
-        let again = "where `ashlar cluster init` ran, `ashlar cluster invite NAME=ADDRESS` for the server; on the server, \
+        let again = "run `ashlar cluster invite NAME=ADDRESS` where `ashlar cluster init` ran, and on the server \
                      `ashlar cluster join --renew TOKEN`";
         self.certificate("certificate", ends.server_ends, again, about);
         let anew = "make a new cluster: `ashlar cluster init`";
