@@ -12,7 +12,9 @@
 //! gateways into one multipath route, and keeps the others in sequence. When a link goes down, the kernel removes some
 //! routes without a message: IPv4 routes that have no other hop, and next-hop objects with all their routes (next-hop
 //! objects also when the carrier is lost). IPv4 hops of multipath routes are dead until the link returns. The model
-//! derives this, so that a lost link costs no dump. Losses that cannot be derived (routes lost with an address or an
+//! derives this, so that a lost link costs no dump of routes. A carrier that soon returns may be lost to those who hear
+//! of it, and not to the kernel's routes: so next-hop objects are dumped, and if some of them have stayed, all routes.
+//! Losses that cannot be derived (routes lost with an address or an
 //! interface) are a [`StaleParts`]: the kernel must be asked again. This behaviour was observed with
 //! `ip monitor` on Linux 6.18.
 //!
@@ -281,7 +283,12 @@ impl Model {
                 self.objects.leave_out(true);
                 return;
             }
-            Change::New => self.links_and_hops.set_object(source, nexthop),
+            Change::New => {
+                if self.links_and_hops.set_object(source, nexthop) {
+                    self.stale_parts.routes4 = true;
+                    self.stale_parts.routes6 = true;
+                }
+            }
             Change::Gone => self.links_and_hops.remove_object(source, nexthop.id),
         }
         self.follow_world();

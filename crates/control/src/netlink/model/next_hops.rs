@@ -99,6 +99,8 @@ pub(super) struct LinksAndHops {
     /// Number of daemon connections so far.
     connection: u32,
     removed: Vec<ObjectId>,
+    /// Objects that were removed with their link's carrier, until a dump shows that the kernel did so, too.
+    lost: HashSet<ObjectId>,
 }
 
 impl LinksAndHops {
@@ -160,7 +162,8 @@ impl LinksAndHops {
         }
     }
 
-    pub(super) fn set_object(&mut self, source: Source, nexthop: &Nexthop<'_>) {
+    /// Returns true if the object was thought lost with its link's carrier: the kernel has kept it.
+    pub(super) fn set_object(&mut self, source: Source, nexthop: &Nexthop<'_>) -> bool {
         let object = if nexthop.is_group() {
             let weight = |weight: u32| u16::try_from(weight).unwrap_or(u16::MAX);
             let members = nexthop.members();
@@ -178,6 +181,7 @@ impl LinksAndHops {
         };
         let id = (self.owner(source), nexthop.id);
         self.objects.insert(id, (object, self.sync));
+        self.lost.remove(&id)
     }
 
     /// True if a next-hop object is known.
@@ -226,9 +230,12 @@ impl LinksAndHops {
 
     /// Removes the next-hop objects on a link, as the kernel does. Returns true if there were any.
     pub(super) fn lose_objects(&mut self, index: u32) -> bool {
-        self.remove_where(|id, object, _| {
+        let removed_before = self.removed.len();
+        let any = self.remove_where(|id, object, _| {
             id.0 == KERNEL && matches!(object, Object::One(hop) if hop.interface == index)
-        })
+        });
+        self.lost.extend(&self.removed[removed_before..]);
+        any
     }
 
     /// Returns the next-hop objects removed since the last call.
@@ -268,6 +275,7 @@ impl LinksAndHops {
             Source::Kernel => {
                 self.syncing = false;
                 self.remove_where(|id, _, seen| id.0 == KERNEL && seen != sync);
+                self.lost.clear();
             }
             Source::Fpm => {
                 self.remove_where(|id, _, _| id.0 != KERNEL && id.0 != connection);

@@ -121,6 +121,44 @@ fn lost_hop_and_replaced_object_change_groups_but_no_prefix() {
 }
 
 #[test]
+fn carrier_that_returns_before_the_kernel_acts_costs_no_route_by_an_object() {
+    let mut bench = Bench::new();
+    let one = |link, gateway| SimObject::One((link, Some(ip(gateway)), 1));
+    bench.kernel.set_object(1, one(1, "1.1.1.1"));
+    bench.kernel.set_object(2, one(1, "2001:db8::1"));
+    bench.kernel.set_object(7, SimObject::Group(vec![(1, 1)]));
+    for (dst, id) in [("10.0.0.0/8", 1), ("11.0.0.0/8", 7), ("2001:db8:1::/48", 2)] {
+        bench.kernel.add(Verb::Append, by_object(dst, id));
+    }
+    bench.hear();
+    bench.agree(&"the beginning");
+    // Others see the link without a carrier. The kernel's routes do not.
+    let down = Link {
+        carrier: false,
+        ..UP
+    };
+    bench.model().link(1, Some(down));
+    bench.model().link(1, Some(UP));
+    assert!(bench.model().stale_parts().nexthops);
+    bench.model().begin_sync(Source::Kernel, Part::Nexthops);
+    for (_, bytes) in bench.kernel.dump()[0].clone() {
+        bench.tell(&[bytes]);
+    }
+    bench.model().end_sync(Source::Kernel, Part::Nexthops);
+    let stale = bench.model().stale_parts();
+    assert!(stale.routes4 && stale.routes6 && !stale.nexthops);
+    bench.sync(|_| {});
+    bench.agree(&"the dumps");
+    assert!(!bench.model().stale_parts().any());
+    // Objects that the kernel has removed cost no dump of routes.
+    bench.link(1, down);
+    bench.sync(|_| {});
+    bench.link(1, UP);
+    bench.hear();
+    bench.agree(&"a loss that the kernel noticed");
+}
+
+#[test]
 fn route_is_removed_with_its_last_link_and_a_wider_one_applies() {
     let mut bench = Bench::new();
     bench
