@@ -193,6 +193,22 @@ def test_the_next_leaders_listener_answers_after_a_takeover(bed):
     reached(bed, led(bed))
 
 
+def test_a_description_with_the_same_ports_takes_no_carrier(bed):
+    leader = led(bed)
+    reached(bed, leader)
+
+    def changes() -> dict[str, str]:
+        """Number of changes of each interface's carrier, as the leader's kernel counts them."""
+        return {name: bed.kernels[leader].run("cat", f"/sys/class/net/{name}/carrier_changes").out for name in interfaces(bed, leader)}
+    before = changes()
+    text = bed.file.read_text()
+    for file in (text + f'\n[[route]]\nprefix = "198.18.7.0/24"\nvia = "{host("a", 4)}"\n', text):
+        bed.file.write_text(file)
+        bed.type("d", "apply")
+        reached(bed, leader)
+        assert changes() == before
+
+
 def test_interfaces_follow_the_description(bed):
     leader = led(bed)
     text = bed.file.read_text()

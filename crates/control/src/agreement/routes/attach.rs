@@ -51,10 +51,8 @@ impl Target {
         })
     }
 
-    fn is_same(&self, other: &Target) -> bool {
-        self.leader == other.leader
-            && self.seen == other.seen
-            && Arc::ptr_eq(&self.description, &other.description)
+    fn has_same_leader(&self, other: &Target) -> bool {
+        self.leader == other.leader && self.seen == other.seen
     }
 }
 
@@ -91,14 +89,24 @@ impl Told {
     }
 }
 
-/// Waits until there is another target, or none; false if the process ends.
-async fn another(situation: &mut Receiver<Situation>, target: &Target) -> bool {
-    let differs = |now: &Situation| Target::of(now).is_none_or(|now| !now.is_same(target));
-    situation.wait_for(differs).await.is_ok()
+/// The server's ports to the leader's kernel, in the order of the numbers of its external ports.
+#[derive(Clone, Default)]
+struct Ports {
+    punts: Vec<Arc<Punt>>,
+    /// Ethernet addresses of the external ports.
+    addresses: Vec<[u8; 6]>,
 }
 
-/// Ethernet addresses of external ports, in the order of their numbers.
-type Addresses = Vec<[u8; 6]>;
+impl Ports {
+    fn are_same(&self, other: &Ports) -> bool {
+        let pairs = self.punts.iter().zip(&other.punts);
+        self.addresses == other.addresses
+            && self.punts.len() == other.punts.len()
+            && pairs
+                .into_iter()
+                .all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+}
 
 /// The ports while they are attached. Their links are down before and afterwards.
 struct Linked(Vec<Arc<Punt>>);
@@ -140,9 +148,10 @@ impl Punting {
                 }
                 continue;
             };
+            let ports = self.ports(&target.description);
             let ended = tokio::select! {
-                ended = self.connection(&target, &mut told) => ended,
-                goes_on = another(&mut situation, &target) => {
+                ended = self.connection(&target, ports.clone(), &mut told) => ended,
+                goes_on = self.another(&mut situation, &target, &ports) => {
                     if goes_on {
                         continue;
                     }
@@ -156,9 +165,34 @@ impl Punting {
         }
     }
 
+    /// Waits until there is another leader or none, or the router has other ports; false if the process ends. Another
+    /// description with the same ports ends no connection, and so takes no carrier from the leader's interfaces.
+    async fn another(
+        &self,
+        situation: &mut Receiver<Situation>,
+        target: &Target,
+        ports: &Result<Ports, String>,
+    ) -> bool {
+        let differs = |now: &Situation| {
+            let Some(now) = Target::of(now).filter(|now| now.has_same_leader(target)) else {
+                return true;
+            };
+            match (ports, self.ports(&now.description)) {
+                (Ok(ports), Ok(now)) => !ports.are_same(&now),
+                (ports, now) => ports.is_ok() != now.is_ok(),
+            }
+        };
+        situation.wait_for(differs).await.is_ok()
+    }
+
     /// Attaches to one leader until the connection ends.
-    async fn connection(&self, to: &Target, told: &mut Told) -> Result<(), String> {
-        let (punts, addresses) = self.ports(&to.description)?;
+    async fn connection(
+        &self,
+        to: &Target,
+        ports: Result<Ports, String>,
+        told: &mut Told,
+    ) -> Result<(), String> {
+        let Ports { punts, addresses } = ports?;
         if punts.is_empty() {
             return std::future::pending().await;
         }
@@ -186,22 +220,22 @@ impl Punting {
         exchange(&linked.0, epoch, tokio::io::split(stream)).await
     }
 
-    /// The server's ports to the leader's kernel, and the Ethernet addresses of its external ports.
-    fn ports(&self, of: &Description) -> Result<(Vec<Arc<Punt>>, Addresses), String> {
+    /// The error is a sentence.
+    fn ports(&self, of: &Description) -> Result<Ports, String> {
+        let mut ports = Ports::default();
         let Some(server) = of.server(&self.server) else {
-            return Ok((Vec::new(), Vec::new()));
+            return Ok(ports);
         };
         let router = self.process.router(None).map_err(|failure| failure.text)?;
-        let (mut punts, mut addresses) = (Vec::new(), Vec::new());
         for port in &of.servers[server].ports {
             let punt = router.ports.punt(&port.name);
             let device = port_of(&router.ports, &port.device);
             let (Some(punt), Some((device, _))) = (punt, device) else {
                 return Err(format!("the router does not have port {} now", port.name));
             };
-            punts.push(punt);
-            addresses.push(device.port.info().mac);
+            ports.punts.push(punt);
+            ports.addresses.push(device.port.info().mac);
         }
-        Ok((punts, addresses))
+        Ok(ports)
     }
 }
