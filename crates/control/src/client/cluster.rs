@@ -4,7 +4,7 @@
 
 use super::{Client, encode};
 use crate::description::cluster::Description;
-use crate::view::{ElementStats, Info, Stats};
+use crate::view::{ElementStats, Info, NO_LOSS_REASONS, Stats};
 use std::time::{Duration, Instant};
 
 /// Classes of elements between external ports and internal links.
@@ -15,8 +15,6 @@ const NODE_CLASSES: [&str; 7] = [
 const LINK_PREFIX: &str = "link";
 /// Name prefix of elements that check packets from the underlay.
 const UNDERLAY_PREFIX: &str = "under/";
-/// Drop reasons that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
-pub const NO_LOSS_REASONS: [&str; 2] = ["heard", "learned"];
 /// Names of VLBInput's packet counters, by path.
 const PATH_COUNTERS: [&str; 4] = ["direct", "straight", "phase1", "moved"];
 

@@ -3,8 +3,7 @@
 
 use super::Control;
 use super::capture_point;
-use crate::view::Failure;
-use crate::view::pcapng;
+use crate::view::{Failure, NO_LOSS_REASONS, pcapng};
 use bytes::Bytes;
 use engine::handler::AskError;
 use engine::stats::drop_names;
@@ -21,7 +20,7 @@ use tokio::sync::mpsc::Sender;
 pub struct Spec {
     /// Edges; see [`capture_point`](super::capture_point).
     pub points: Vec<String>,
-    /// Captured drops: those of one element, or of all (`Some(None)`); `None` for no drops.
+    /// Captured drops: those of one element, or losses of all (`Some(None)`); `None` for no drops.
     pub drops: Option<Option<String>>,
     /// Packets after which the capture ends; `None` = when the client goes.
     pub count: Option<u64>,
@@ -150,14 +149,12 @@ impl Capture {
         while left > 0 && !to.is_closed() && !self.control.is_ending() {
             match self.records.recv_timeout(REPORT_INTERVAL) {
                 Ok(record) => {
-                    self.write(&record, &mut piece);
-                    left -= 1;
+                    left -= self.write(&record, &mut piece);
                     while left > 0 && piece.len() < CHUNK_BYTES {
                         let Ok(record) = self.records.try_recv() else {
                             break;
                         };
-                        self.write(&record, &mut piece);
-                        left -= 1;
+                        left -= self.write(&record, &mut piece);
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -197,22 +194,23 @@ impl Capture {
         self.interfaces.len() as u32 - 1
     }
 
-    fn write(&mut self, record: &Record, piece: &mut Vec<u8>) {
-        let link = if record.at_network {
-            pcapng::RAW_IP
-        } else {
-            pcapng::ETHERNET
+    /// Writes a record. Returns the number of packets written.
+    fn write(&mut self, record: &Record, piece: &mut Vec<u8>) -> u64 {
+        let mut comment = String::new();
+        if let Event::Dropped(node, reason) = record.event {
+            let element = &record.plan.elements[node];
+            let names = drop_names(element);
+            let reason = names.get(reason).map_or("", String::as_str);
+            if self.spec.drops == Some(None) && NO_LOSS_REASONS.contains(&reason) {
+                return 0;
+            }
+            comment = format!("dropped by {}: {reason}", element.name);
+        }
+        let link = match record.at_network {
+            true => pcapng::RAW_IP,
+            false => pcapng::ETHERNET,
         };
         let interface = self.interface(record.tag, link, piece);
-        let comment = match record.event {
-            Event::Dropped(node, reason) => {
-                let element = &record.plan.elements[node];
-                let names = drop_names(element);
-                let reason = names.get(reason).map_or("", String::as_str);
-                format!("dropped by {}: {reason}", element.name)
-            }
-            _ => String::new(),
-        };
         let time = engine::clock::wall_ns(record.at);
         piece.extend(pcapng::packet(
             interface,
@@ -221,6 +219,7 @@ impl Capture {
             record.len,
             &comment,
         ));
+        1
     }
 }
 

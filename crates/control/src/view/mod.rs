@@ -19,6 +19,9 @@ use crate::description::source::Source;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Drop reasons that are no loss: heartbeats end in VLBHeartbeat, answers in ARPQuerier.
+pub const NO_LOSS_REASONS: [&str; 2] = ["heard", "learned"];
+
 /// Response of `GET /v1/info`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Info {

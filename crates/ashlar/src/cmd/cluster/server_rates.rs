@@ -4,8 +4,7 @@
 //! on link 0, `under/...` belongs to the underlay port.
 
 use control::client::Client;
-use control::client::cluster::NO_LOSS_REASONS;
-use control::view::{CopyStats, ElementStats, Member, Stats};
+use control::view::{CopyStats, ElementStats, Member, NO_LOSS_REASONS, Stats};
 use std::collections::BTreeMap;
 
 /// One reading of a server.
