@@ -5,6 +5,7 @@ use agree::Kept;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -62,12 +63,16 @@ impl Home {
     /// The folder has no server's files, or they cannot be read; a sentence.
     pub fn open(folder: &Path) -> Result<Home, String> {
         let path = folder.join(ABOUT);
-        let bytes = std::fs::read(&path).map_err(|e| {
-            format!(
-                "{} holds no server of a cluster ({ABOUT}: {e}): run `ashlar cluster init` for the first server of a \
-                 cluster, or `ashlar cluster join` with a token from it",
+        let bytes = std::fs::read(&path).map_err(|e| match e.kind() {
+            ErrorKind::PermissionDenied => format!(
+                "cannot read {}: run this as root, or as the user of the folder",
+                path.display()
+            ),
+            _ => format!(
+                "{} holds no server of a cluster ({ABOUT}: {e}): name its folder, or run `ashlar cluster init` for the \
+                 first server of a cluster, or `ashlar cluster join` with a token from it",
                 folder.display()
-            )
+            ),
         })?;
         let about: About = serde_json::from_slice(&bytes)
             .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
@@ -209,7 +214,7 @@ impl Home {
         match std::fs::read(&path) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .map_err(|e| format!("cannot read {}: {e}", path.display())),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
             Err(e) => Err(format!("cannot read {}: {e}", path.display())),
         }
     }
@@ -227,7 +232,7 @@ impl Home {
         for name in [ABOUT, KEY, CERTIFICATE] {
             let path = self.path(name);
             match std::fs::remove_file(&path) {
-                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                Err(e) if e.kind() != ErrorKind::NotFound => {
                     return Err(format!("cannot remove {}: {e}", path.display()));
                 }
                 _ => {}

@@ -7,7 +7,8 @@ use crate::cli::cluster::servers::Show;
 use crate::cmd::print;
 use agree::View;
 use agree::records::{Behind, Routes};
-use control::agreement::{Home, Operator, wall_clock};
+use control::agreement::{DESCRIPTION, Home, Operator, wall_clock};
+use control::file;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -16,7 +17,17 @@ pub(crate) fn show(asked: &Show) -> Done {
     let view = Operator::new(&home)?.view();
     let now = wall_clock();
     let text = match (&view, asked.json) {
-        (Ok(view), false) => text(&home.about.cluster, view, now),
+        (Ok(view), false) => {
+            let mut text = text(&home.about.cluster, view, now);
+            for name in strangers(&home, view) {
+                let _ = writeln!(
+                    text,
+                    "  {name:12} is in the description and no member: run `ashlar cluster invite {name}=ADDRESS` where \
+                     `ashlar cluster init` ran"
+                );
+            }
+            text
+        }
         (Err(why), false) => away(&home, why, now)?,
         (view, true) => {
             let value = json(&home, view)?;
@@ -40,6 +51,17 @@ fn missing(view: &View) -> Done {
         .filter(|name| !view.alive.contains_key(*name))
         .collect();
     super::answered(&away)
+}
+
+/// Servers of this server's copy of the description that are no members.
+fn strangers(home: &Home, view: &View) -> Vec<String> {
+    let text = home.read(DESCRIPTION).unwrap_or_default();
+    let described = file::parse_cluster(DESCRIPTION, &text).description;
+    let servers = described.into_iter().flat_map(|of| of.servers);
+    let names = servers.map(|server| server.name);
+    names
+        .filter(|name| view.present().all(|member| member != name.as_str()))
+        .collect()
 }
 
 /// Time since a moment, both in milliseconds.

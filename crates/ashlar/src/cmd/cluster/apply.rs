@@ -16,6 +16,12 @@ pub(crate) fn apply(asked: &Apply) -> Done {
             asked.file
         ));
     }
+    if home.kept()?.left {
+        return Err(format!(
+            "server {} has left cluster {cluster}: apply the file on a member",
+            home.about.server
+        ));
+    }
     let operator = Operator::new(&home)?;
     let mut failed = Ok(());
     let told = |text: &str| {
