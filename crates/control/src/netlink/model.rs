@@ -321,8 +321,12 @@ impl Model {
             self.v4.link_down(&self.links_and_hops, index);
             self.flushing_ipv6 |= self.v6.goes_by(index);
         }
-        if (was_up && !is_up) || lost {
-            self.stale_parts.nexthops |= self.links_and_hops.lose_objects(index);
+        // The kernel acts on the loss of a carrier up to a second later, without a message: an earlier message may have
+        // come before, so that a dump found the objects again.
+        let unusable = link.is_none_or(|l| !l.up || !l.carrier);
+        let removed = unusable && self.links_and_hops.lose_objects(index);
+        self.stale_parts.nexthops |= removed;
+        if (was_up && !is_up) || lost || removed {
             // A dump in progress may contain routes from before this change.
             let syncing =
                 self.links_and_hops.syncing || self.v4.is_syncing() || self.v6.is_syncing();

@@ -150,7 +150,10 @@ fn carrier_that_returns_before_the_kernel_acts_costs_no_route_by_an_object() {
     bench.sync(|_| {});
     bench.agree(&"the dumps");
     assert!(!bench.model().stale_parts().any());
-    // Objects that the kernel has removed cost no dump of routes.
+    // A message comes before the kernel acts, and one after it.
+    bench.model().link(1, Some(down));
+    bench.sync(|_| {});
+    bench.agree(&"a dump before the kernel acts");
     bench.link(1, down);
     bench.sync(|_| {});
     bench.link(1, UP);

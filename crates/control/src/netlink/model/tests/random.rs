@@ -42,7 +42,7 @@ impl Chance<'_> {
                 (format!("{verb:?} {new:?}: {done}"), true)
             }
             6..8 if !kernel.routes.is_empty() => (self.delete(kernel), true),
-            8 if !up.is_empty() => (self.object(kernel, &up), true),
+            8 => (self.object(kernel), true),
             9 => {
                 let id = 1 + self.below(5) as u32;
                 kernel.remove_object(id, false);
@@ -114,7 +114,10 @@ impl Chance<'_> {
         format!("delete (of) {gone:?}")
     }
 
-    fn object(&mut self, kernel: &mut Simulated, up: &[u32]) -> String {
+    fn object(&mut self, kernel: &mut Simulated) -> String {
+        // The kernel refuses an object on a link that is down or has no carrier.
+        let ready = kernel.links.iter().filter(|(_, l)| l.up && l.carrier);
+        let ready: Vec<u32> = ready.map(|(index, _)| *index).collect();
         let id = 1 + self.below(5) as u32;
         let known = kernel.objects.iter();
         let known = known.filter(|(_, object)| matches!(object, SimObject::One(_)));
@@ -128,9 +131,10 @@ impl Chance<'_> {
             (4.., _) => return "nothing".into(),
             (3, 0) if kernel.objects.values().any(member) => return "nothing".into(),
             (3, 0) => SimObject::Blackhole,
+            _ if ready.is_empty() => return "nothing".into(),
             _ => {
                 let gateway = self.pick(&["fe80::1", "fe80::2", "10.9.0.1"]);
-                SimObject::One((self.pick(up), Some(ip(gateway)), 1))
+                SimObject::One((self.pick(&ready), Some(ip(gateway)), 1))
             }
         };
         kernel.set_object(id, object.clone());
