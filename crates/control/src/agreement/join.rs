@@ -298,7 +298,8 @@ fn fingerprint(certificate: &CertificateDer) -> String {
 pub fn join(token: &Token, folder: &Path) -> Result<Home, String> {
     if Home::is_there(folder) {
         return Err(format!(
-            "{} belongs to a server already: run `ashlar cluster leave` first, or choose another folder by --home",
+            "{} belongs to a server already: run `ashlar cluster leave` first, choose another folder by --home, or \
+             renew the server's certificate by --renew",
             folder.display()
         ));
     }
@@ -340,8 +341,12 @@ pub fn renew(token: &Token, folder: &Path) -> Result<Home, String> {
         ));
     }
     // Whoever reads the files between goes on with the old pair.
+    let old = home.read(KEY)?;
     home.write(KEY, &key)?;
-    home.write(CERTIFICATE, &admitted.certificate)?;
+    if let Err(why) = home.write(CERTIFICATE, &admitted.certificate) {
+        home.write(KEY, &old)?;
+        return Err(why);
+    }
     Ok(home)
 }
 

@@ -4,18 +4,22 @@ use super::authority;
 use super::home::{CERTIFICATE, Home, KEY};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sync::Lock;
 use tokio_rustls::rustls::SignatureScheme;
 use tokio_rustls::rustls::client::ResolvesClientCert;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
+use tracing::warn;
 
 /// A server's certificate and key, for both sides of a connection.
 pub(super) struct OwnCertificate {
     home: Home,
     /// The latest ones that could be read.
     latest: Lock<Arc<CertifiedKey>>,
+    /// True if the log has told that they cannot be read now.
+    told: AtomicBool,
 }
 
 impl OwnCertificate {
@@ -24,6 +28,7 @@ impl OwnCertificate {
         Ok(Arc::new(OwnCertificate {
             home: home.clone(),
             latest: Lock::new(read(home)?),
+            told: AtomicBool::new(false),
         }))
     }
 
@@ -31,8 +36,15 @@ impl OwnCertificate {
     /// replaced, they do not fit together.
     fn current(&self) -> Arc<CertifiedKey> {
         let mut latest = self.latest.lock();
-        if let Ok(now) = read(&self.home) {
-            *latest = now;
+        match read(&self.home) {
+            Ok(now) => {
+                *latest = now;
+                self.told.store(false, Relaxed);
+            }
+            Err(why) if !self.told.swap(true, Relaxed) => {
+                warn!("the former certificate stays in use: {why}");
+            }
+            Err(_) => {}
         }
         Arc::clone(&latest)
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 /// Makes a folder that only its owner may enter, unless there is one. The error is a sentence.
@@ -11,7 +11,8 @@ pub(super) fn folder(path: &Path) -> Result<(), String> {
     made.map_err(|e| format!("cannot make {}: {e}", path.display()))
 }
 
-/// Writes a file of mode 0600, or leaves the old one unchanged. The file survives a power cut. The error is a sentence.
+/// Writes a file of mode 0600 that the folder's owner has, or leaves the old one unchanged. The file survives a power
+/// cut. The error is a sentence.
 pub(super) fn write(path: &Path, contents: &[u8]) -> Result<(), String> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));
@@ -24,12 +25,18 @@ pub(super) fn write(path: &Path, contents: &[u8]) -> Result<(), String> {
 }
 
 fn replace(path: &Path, fresh: &Path, contents: &[u8]) -> std::io::Result<()> {
+    // A file that an ended process of this number has left, or that somebody has put there.
+    let _ = fs::remove_file(fresh);
     let mut file = OpenOptions::new()
         .write(true)
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .mode(0o600)
         .open(fresh)?;
+    // Root writes for the user who has the folder.
+    let folder = fs::metadata(path.parent().unwrap_or(Path::new(".")))?;
+    if folder.uid() != file.metadata()?.uid() {
+        fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
+    }
     file.write_all(contents)?;
     file.sync_all()?;
     fs::rename(fresh, path)?;
@@ -59,5 +66,26 @@ mod tests {
         assert!(write(&folder.join("taken"), b"three").is_err());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    mod needs_root {
+        use super::super::*;
+
+        #[test]
+        fn what_root_writes_belongs_to_the_folders_user() {
+            testkit::root();
+            let name = format!("ashlar-private-owner-{}", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            folder(&path).unwrap();
+            std::os::unix::fs::chown(&path, Some(65534), Some(65534)).unwrap();
+            let file = path.join("server.key");
+            // Somebody has put a link where the file is written first.
+            let fresh = path.join(format!("server.key.{}", std::process::id()));
+            std::os::unix::fs::symlink("/nowhere", &fresh).unwrap();
+            write(&file, b"key").unwrap();
+            let about = fs::metadata(&file).unwrap();
+            assert_eq!((about.uid(), about.gid()), (65534, 65534));
+            fs::remove_dir_all(&path).unwrap();
+        }
     }
 }
