@@ -13,6 +13,7 @@ mod operator;
 mod own_certificate;
 mod participant;
 mod private;
+mod refusals;
 mod routes;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -29,6 +30,7 @@ pub(crate) use authority::client as tls_client;
 pub(crate) use authority::mutual as tls_server;
 pub(crate) use etcd::{chain, end_when_silent};
 pub(crate) use participant::Members;
+pub(crate) use refusals::Refusals;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;

@@ -6,13 +6,12 @@
 
 use super::request::Request;
 use super::{ACCEPT_RETRY_DELAY, Api, FETCHED_MAX, METRICS_TIMEOUT, Serves, TimedStream};
-use crate::agreement::{Members, chain, end_when_silent};
+use crate::agreement::{Members, Refusals, chain, end_when_silent};
 use crate::process::Process;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-use sync::Lock;
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -31,8 +30,6 @@ const CAPTURE_TIME: u64 = 24 * 3600;
 const SILENT: Duration = Duration::from_secs(10);
 /// Pause between attempts to listen.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Minimum time between messages about clients that were refused.
-const TOLD: Duration = Duration::from_secs(10);
 
 impl Api {
     /// API for members of the server's cluster. They use limits of their own.
@@ -67,7 +64,7 @@ impl Api {
     }
 
     async fn serve_members_of(self, listener: TcpListener, tls: TlsAcceptor) -> Infallible {
-        let refused = Arc::new(Lock::new(None));
+        let refused = Arc::new(Refusals::default());
         loop {
             let slot = self.acquire_slot().await;
             let Ok((stream, peer)) = listener.accept().await else {
@@ -77,10 +74,7 @@ impl Api {
             let (api, tls, refused) = (self.clone(), tls.clone(), Arc::clone(&refused));
             tokio::spawn(async move {
                 if let Err(why) = api.member(stream, tls).await {
-                    tell(
-                        &refused,
-                        &format!("refused {peer}, which wants to read here: {why}"),
-                    );
+                    refused.tell(&format!("refused {peer}, which wants to read here: {why}"));
                 }
                 drop(slot);
             });
@@ -117,15 +111,6 @@ pub(super) fn extension(wanted: &Request) -> u64 {
         Request::Capture(_) => CAPTURE_TIME,
         Request::Trace(_) => TRACE_TIME,
         _ => 0,
-    }
-}
-
-/// Tells the log, unless it was told a moment ago.
-fn tell(last: &Lock<Option<Instant>>, text: &str) {
-    let mut last = last.lock();
-    if last.is_none_or(|last| last.elapsed() >= TOLD) {
-        *last = Some(Instant::now());
-        warn!("{text}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The leader's listener: each member gets the routes that it lacks.
 
 use super::super::etcd::chain;
+use super::super::refusals::Refusals;
 use super::Clock;
 use super::frames::exchange;
 use super::interfaces::{Attached, Shared};
@@ -20,7 +21,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use tracing::warn;
 
 /// Time limit for the beginning of a connection.
 const BEGIN: Duration = Duration::from_secs(2);
@@ -48,6 +48,7 @@ pub(super) struct Served {
     pub(super) clock: Clock,
     /// Interfaces in the leader's namespace, by server.
     interfaces: Shared,
+    refusals: Refusals,
 }
 
 impl Served {
@@ -59,6 +60,7 @@ impl Served {
             version: watch::Sender::new(None),
             clock,
             interfaces,
+            refusals: Refusals::default(),
         })
     }
 
@@ -98,7 +100,9 @@ impl Served {
         let secured = timeout(BEGIN, tls.accept(stream)).await.map_err(late)?;
         let stream = secured.map_err(|e| {
             let why = chain(&e);
-            warn!(peer = %peer, "refused a connection for routes: {why}");
+            self.refusals.tell(&format!(
+                "refused a connection for routes from {peer}: {why}"
+            ));
             why
         })?;
         let (mut reader, mut writer) = tokio::io::split(stream);
@@ -118,7 +122,8 @@ impl Served {
         let hello = match admitted {
             Ok(hello) => hello,
             Err(why) => {
-                warn!(peer = %peer, "refused a server: {why}");
+                self.refusals
+                    .tell(&format!("refused a server at {peer}: {why}"));
                 let _ = timeout(BEGIN, say(&mut writer, &Message::Refused { why })).await;
                 return Ok(());
             }
