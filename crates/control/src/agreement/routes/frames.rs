@@ -25,6 +25,8 @@ const SILENT: Duration = Duration::from_secs(2);
 const TAKEN: Duration = Duration::from_secs(2);
 /// Maximum number of frames between the readers and the connection.
 const QUEUE: usize = 64;
+/// Maximum number of waiting frames that are discarded: more than a TAP interface or a port holds.
+const DISCARDED_MAX: u32 = 4096;
 /// Number of bytes after which frames are sent without further ones.
 const TOGETHER: usize = 64 << 10;
 
@@ -70,10 +72,14 @@ impl Side for ports::Punt {
     }
 }
 
-/// Throws away the frames that wait at a side: they are of an earlier connection.
+/// Throws away the frames that wait at a side: they are of an earlier connection. New ones may come meanwhile.
 pub(super) fn discard(side: &impl Side) {
     let mut frame = [0; FRAME_MIN];
-    while side.take(&mut frame) > 0 {}
+    for _ in 0..DISCARDED_MAX {
+        if side.take(&mut frame) == 0 {
+            return;
+        }
+    }
 }
 
 /// A frame and the number of its port.

@@ -19,23 +19,35 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Pause between looks whether connections have let go of removed interfaces.
 const STEP: Duration = Duration::from_millis(5);
 
+/// Number of a connection that there is not: the interfaces are removed.
+const REMOVED: u64 = u64::MAX;
+
 /// Interfaces of one server, in the order of its ports.
 pub(super) struct OfServer {
     setups: Vec<TapSetup>,
     taps: Vec<Arc<Tap>>,
-    /// Number of the latest connection for these interfaces.
+    /// Number of the latest connection for these interfaces; `REMOVED` if there will be no other.
     latest: watch::Sender<u64>,
 }
 
 impl OfServer {
-    /// Ends all connections so far. Returns the number of the next one.
-    fn end_connections(&self) -> u64 {
-        let mut number = 0;
-        self.latest.send_modify(|latest| {
-            *latest += 1;
-            number = *latest;
+    /// Ends all connections so far. Returns the number of the next one; `None` if the interfaces are removed.
+    fn end_connections(&self) -> Option<u64> {
+        let mut number = None;
+        self.latest.send_if_modified(|latest| {
+            let there = *latest != REMOVED;
+            if there {
+                *latest += 1;
+                number = Some(*latest);
+            }
+            there
         });
         number
+    }
+
+    /// Ends all connections, and admits no other one.
+    fn remove(&self) {
+        self.latest.send_replace(REMOVED);
     }
 }
 
@@ -108,9 +120,7 @@ impl Interfaces {
 /// Removes all interfaces, and ends their connections.
 fn clear(by_server: &Shared) {
     let removed = std::mem::take(&mut *by_server.lock());
-    for server in removed.values() {
-        server.end_connections();
-    }
+    removed.values().for_each(|server| server.remove());
 }
 
 /// Settings of all interfaces, by server.
@@ -145,7 +155,7 @@ fn make(
         let stays = there && wanted.get(name) == Some(&server.setups);
         if !stays {
             removed.push(Arc::downgrade(server));
-            server.end_connections();
+            server.remove();
         }
         stays
     });
@@ -196,6 +206,7 @@ impl Attached {
             ));
         }
         let number = server.end_connections();
+        let number = number.ok_or("the leader's interfaces are being replaced")?;
         let attached = Attached { server, number };
         for (tap, address) in attached.server.taps.iter().zip(addresses) {
             discard(&**tap);
