@@ -250,14 +250,15 @@ def test_a_server_that_was_paused_is_named_and_so_is_the_mixture_of_descriptions
 
 
 def test_events_of_all_servers_are_in_one_list(bed):
+    link = {("b", "link to c is down"), ("b", "link to c is up"), ("c", "link to b is down")}
+
+    def complete(at: str) -> bool:
+        seen = set(events(bed, at))
+        whats = {what for _, what in seen}
+        took = {name for name, what in seen if what.startswith("runs version")}
+        return {"leads", "server d is away", "server d is back"} <= whats and link <= seen and took == set(NAMES)
     for at in ("a", "c"):
-        until(lambda at=at: {name for name, _ in events(bed, at)} == set(NAMES), "events of all servers", 40)
-        whats = {what for _, what in events(bed, at)}
-        assert {"leads", "server d is away", "server d is back"} <= whats, whats
-        changed = {("b", "link to c is down"), ("b", "link to c is up"), ("c", "link to b is down")}
-        until(lambda at=at: changed <= set(events(bed, at)), "events of the link", 40)
-        seen = events(bed, at)
-        assert {name for name, what in seen if what.startswith("runs version")} == set(NAMES), seen
+        until(lambda at=at: complete(at), "all events", 40)
     text = bed.cluster("c", "events", ok=(0, 1)).out
     assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}  epoch \d+  [a-d]: leads$", text, re.MULTILINE), text
 

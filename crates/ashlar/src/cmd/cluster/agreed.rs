@@ -22,8 +22,8 @@ pub(crate) fn show(asked: &Show) -> Done {
             for name in strangers(&home, view) {
                 let _ = writeln!(
                     text,
-                    "  {name:12} is in the description and no member: run `ashlar cluster invite {name}=ADDRESS` where \
-                     `ashlar cluster init` ran"
+                    "  {name:12} is described, and has not come up: if it has joined, run `ashlar cluster up --agreed` \
+                     there, otherwise `ashlar cluster invite {name}=ADDRESS` where `ashlar cluster init` ran"
                 );
             }
             text
