@@ -150,7 +150,7 @@ pub const ROUTES: &[Route] = &[
     get(
         "/v1/capture?point=P&drops=E&count=N&filter=F&snaplen=N",
         "packets at connections, or drops, as pcapng. `point` may occur several times; `drops` without a value selects \
-            the drops of all elements",
+            the losses of all elements: drops except `heard` and `learned`",
         |_, arguments| Ok(Request::Capture(capture_spec(arguments)?)),
     ),
     get(

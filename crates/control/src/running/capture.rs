@@ -150,7 +150,11 @@ impl Capture {
             match self.records.recv_timeout(REPORT_INTERVAL) {
                 Ok(record) => {
                     left -= self.write(&record, &mut piece);
-                    while left > 0 && piece.len() < CHUNK_BYTES {
+                    // Drops that are no loss fill no piece, and may come without end.
+                    for _ in 0..RECORDS_MAX {
+                        if left == 0 || piece.len() >= CHUNK_BYTES {
+                            break;
+                        }
                         let Ok(record) = self.records.try_recv() else {
                             break;
                         };
