@@ -18,6 +18,7 @@ pub(crate) fn doctor(asked: &Doctor) -> Result<ExitCode, String> {
     let answers = servers.ask(checkup);
     let picture = Picture {
         own: &servers.own,
+        folder: &home.folder,
         view: servers.view.as_ref(),
         etcd: &etcd,
         servers: servers.names.iter().zip(answers).collect(),

@@ -3,17 +3,16 @@
 use super::super::mixture::{Versions, mixture, of_view};
 use super::super::show::clock;
 use agree::View;
+use control::agreement::DESCRIPTION;
 use control::view::Member;
 use machine::doctor::{Finding, Level, Remedy};
 use serde::Serialize;
+use std::path::Path;
 
 /// Difference of clocks that is reported, in milliseconds.
 const CLOCKS_MS: i64 = 1_000;
 /// Time before the end of a certificate from which on it is reported, in seconds.
 const ENDS_SOON: i64 = 60 * 86_400;
-/// Files of a server, as `init` and `join` make them.
-const ETCD: &str = "etcd --config-file /etc/ashlar/cluster/etcd.yaml";
-const UP: &str = "ashlar cluster up /etc/ashlar/cluster/cluster.toml --agreed";
 
 /// A finding, and the server that it is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +34,8 @@ pub(super) struct Checkup {
 pub(super) struct Picture<'a> {
     /// Name of the server at which the command runs.
     pub(super) own: &'a str,
+    /// Folder of this server; others most likely have the same path.
+    pub(super) folder: &'a Path,
     pub(super) view: Result<&'a View, &'a String>,
     /// Members of etcd, each with the reason why it does not work.
     pub(super) etcd: &'a [(String, Option<String>)],
@@ -120,7 +121,7 @@ impl Picture<'_> {
                     "etcd",
                     format!("it does not answer: {why}"),
                     "nothing can be changed until a majority of its members answers; forwarding goes on",
-                    &format!("on servers that run a member: {ETCD}"),
+                    &format!("on servers that run a member: {}", self.start_etcd()),
                 );
             }
         };
@@ -204,14 +205,25 @@ impl Picture<'_> {
                 server: Some(server),
                 found,
             };
+            let mend = match why.contains("no leader") {
+                // It runs, and waits for others.
+                true => String::new(),
+                false => format!("on server {server}: {}", self.start_etcd()),
+            };
             about.say(
                 Level::Warning,
                 "etcd",
                 format!("its member does not work: {why}"),
                 "without a majority of members nothing can be changed",
-                &format!("on server {server}: {ETCD}"),
+                &mend,
             );
         }
+    }
+
+    /// Command that starts a server's member of etcd.
+    fn start_etcd(&self) -> String {
+        let file = self.folder.join("etcd.yaml");
+        format!("etcd --config-file {}", file.display())
     }
 
     /// Findings about a server from what the store has about it.
@@ -228,7 +240,10 @@ impl Picture<'_> {
                 "away",
                 away,
                 why,
-                &format!("on server {name}: {UP}"),
+                &format!(
+                    "on server {name}: ashlar cluster up {} --agreed",
+                    self.folder.join(DESCRIPTION).display()
+                ),
             );
         }
         let Some(state) = view.state(name) else {
@@ -246,7 +261,7 @@ impl Picture<'_> {
         let routes = view.routes.record.as_ref();
         let routes = routes.filter(|routes| routes.epoch == view.epoch());
         let routes = routes.and_then(|routes| routes.servers.get(name));
-        if let Some(routes) = routes
+        if let Some(routes) = routes.filter(|_| view.alive.contains_key(name))
             && (routes.behind.is_some() || routes.missing > 0)
         {
             let what = match routes.behind {
@@ -319,7 +334,7 @@ impl Picture<'_> {
                 "namespace",
                 format!("there is no network namespace {name} for the cluster's routes"),
                 why,
-                &format!("ip netns add {name}, with the interfaces of docs/cluster.md, and a routing daemon"),
+                &format!("ip netns add {name}, and a routing daemon there, as in docs/cluster.md"),
             );
         }
     }

@@ -69,6 +69,7 @@ fn found(view: Result<&View, &String>, checkups: Vec<Result<Checkup, String>>) -
     let names = ["a", "b", "c"].map(str::to_owned);
     let picture = Picture {
         own: "a",
+        folder: Path::new("/srv/a"),
         view,
         etcd: &[],
         servers: names.iter().zip(checkups).collect(),
@@ -208,12 +209,13 @@ fn without_etcd_servers_are_judged_by_their_own_accounts() {
     other.member.program = "2".to_owned();
     let why = "no majority".to_owned();
     let etcd = [
-        ("a".to_owned(), None),
+        ("a".to_owned(), Some("etcdserver: no leader".to_owned())),
         ("b".to_owned(), Some("connection refused".to_owned())),
     ];
     let names = ["a", "b"].map(str::to_owned);
     let picture = Picture {
         own: "a",
+        folder: Path::new("/srv/a"),
         view: Err(&why),
         etcd: &etcd,
         servers: names.iter().zip([Ok(well("a")), Ok(other)]).collect(),
@@ -222,9 +224,20 @@ fn without_etcd_servers_are_judged_by_their_own_accounts() {
     let right = [
         "error - etcd: it does not answer: no majority",
         "warning - programs: they differ: 1 on a; 2 on b",
+        "warning a etcd: its member does not work: etcdserver: no leader",
         "warning b etcd: its member does not work: connection refused",
     ];
     assert_eq!(lines(&picture), right);
+    // A member that runs need not be started.
+    let mends = picture
+        .findings()
+        .into_iter()
+        .map(|found| found.finding.mend);
+    let mends: Vec<String> = mends.flatten().map(|mend| mend.command).collect();
+    let start = "etcd --config-file /srv/a/etcd.yaml";
+    assert_eq!(mends.len(), 3, "{mends:?}");
+    assert_eq!(mends[0], format!("on servers that run a member: {start}"));
+    assert_eq!(mends[2], format!("on server b: {start}"));
 }
 
 #[test]
