@@ -187,7 +187,7 @@ def test_strangers_neither_read_nor_write(bed):
             secured.recv(1)
     # With a certificate of another cluster of the same name and addresses.
     stranger = bed.lab.folder / "stranger"
-    bed.servers["d"].run(ASHLAR, "cluster", "init", str(bed.file), "--server", "a", "--address", control("a"), "--home", str(stranger))
+    bed.servers["a"].run(ASHLAR, "cluster", "init", str(bed.file), "--server", "a", "--address", control("a"), "--home", str(stranger))
     for words in (("show",), ("apply", changed(bed, 5)), ("leave", "b")):
         refused = bed.servers["d"].run(ASHLAR, "cluster", *words, "--home", str(stranger), ok=(1,))
         assert "its certificate is not of this cluster" in refused.err + refused.out, str(refused)

@@ -34,8 +34,9 @@ pub(super) struct Authority {
 ///
 /// # Errors
 ///
-/// The folder belongs to a server already, or cannot be written; a sentence.
+/// The folder belongs to a server already, or cannot be written, or the machine does not have the address; a sentence.
 pub fn found(folder: &Path, about: &About, description: &str) -> Result<Home, String> {
+    about.check_address()?;
     let (authority, own) = Authority::new(&about.cluster)?;
     let server = authority.certify(&about.server, about.address)?;
     Home::create(

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -23,6 +23,19 @@ pub struct About {
     pub identity: String,
     /// Servers that run a member of etcd, with the address of each.
     pub etcd: BTreeMap<String, IpAddr>,
+}
+
+impl About {
+    /// Refuses an address that this machine does not have: the server must listen there. The error is a sentence.
+    pub(super) fn check_address(&self) -> Result<(), String> {
+        match UdpSocket::bind((self.address, 0)) {
+            Err(e) if e.kind() == ErrorKind::AddrNotAvailable => Err(format!(
+                "{} is the address of server {}, and this machine does not have it",
+                self.address, self.server
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Folder of a server.

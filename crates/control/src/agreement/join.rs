@@ -142,6 +142,15 @@ pub fn invite(
     begin: impl FnOnce(&[Invitation]) -> Result<(), String>,
     say: Say,
 ) -> Result<(), String> {
+    for (server, address) in &servers {
+        let own = (*server == home.about.server).then_some(&home.about.address);
+        let known = own.or_else(|| home.about.etcd.get(server));
+        if let Some(known) = known.filter(|known| *known != address) {
+            return Err(format!(
+                "`ashlar cluster init` gave server {server} the address {known}: invite {server}={known}"
+            ));
+        }
+    }
     let authority = Authority::open(&home)?;
     let pin = fingerprint(&authority::certificate(authority.certificate())?);
     let tls = TlsAcceptor::from(Arc::new(authority::server(&home)?));
@@ -294,7 +303,8 @@ fn fingerprint(certificate: &CertificateDer) -> String {
 ///
 /// # Errors
 ///
-/// The inviting server cannot be reached, is another one than the token says, or refuses; a sentence.
+/// The inviting server cannot be reached, is another one than the token says, or refuses, or the token is for another
+/// machine; a sentence.
 pub fn join(token: &Token, folder: &Path) -> Result<Home, String> {
     if Home::is_there(folder) {
         return Err(format!(
@@ -304,6 +314,7 @@ pub fn join(token: &Token, folder: &Path) -> Result<Home, String> {
         ));
     }
     let (key, admitted) = admission(token)?;
+    admitted.about.check_address()?;
     Home::create(
         folder,
         &admitted.about,

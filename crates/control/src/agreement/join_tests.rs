@@ -82,6 +82,27 @@ fn each_token_admits_only_its_server_and_once() {
 }
 
 #[test]
+fn addresses_must_be_the_machines_and_those_of_etcd() {
+    let folder = Folder::new("addresses");
+    let stranger = About {
+        address: [192, 0, 2, 77].into(),
+        ..folder.home.about.clone()
+    };
+    let refused = authority::found(&folder.beside("x"), &stranger, "text").unwrap_err();
+    assert!(
+        refused.contains("192.0.2.77 is the address of server a, and this machine"),
+        "{refused}"
+    );
+    let (home, at) = (
+        folder.home.clone(),
+        SocketAddr::new([127, 0, 0, 1].into(), 0),
+    );
+    let servers = vec![("a".to_owned(), [127, 0, 0, 2].into())];
+    let refused = invite(home, at, servers, LIMIT, |_| Ok(()), Box::new(|_| ())).unwrap_err();
+    assert!(refused.ends_with("invite a=127.0.0.1"), "{refused}");
+}
+
+#[test]
 fn certificate_is_renewed_for_the_same_server_of_the_same_cluster_alone() {
     let folder = Folder::new("renew");
     let stranger = Folder::new("renew-stranger");

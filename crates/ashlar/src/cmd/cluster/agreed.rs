@@ -39,7 +39,10 @@ pub(crate) fn show(asked: &Show) -> Done {
     };
     print(&text)?;
     match view {
-        Ok(view) => missing(&view),
+        Ok(view) => missing(&view).and_then(|()| match view.leader() {
+            Some(_) => Ok(()),
+            None => Err("no server leads the cluster".to_owned()),
+        }),
         Err(_) => Err("etcd does not answer".to_owned()),
     }
 }

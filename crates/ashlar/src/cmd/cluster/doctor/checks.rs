@@ -206,7 +206,7 @@ impl Picture<'_> {
                 found,
             };
             let mend = match why.contains("no leader") {
-                // It runs, and waits for others.
+                // The member runs, and waits for others.
                 true => String::new(),
                 false => format!("on server {server}: {}", self.start_etcd()),
             };
