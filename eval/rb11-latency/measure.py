@@ -85,10 +85,11 @@ class Point:
         return self.is_carried() and self.asleep < AWAKE
 
     def row(self):
-        lost = "0" if self.lost < 0.00005 else f"{100 * self.lost:.2f} %"
+        percents = [100 * lost_by(one) for one in self.results]
+        lost = "0" if max(percents) < 0.005 else f"{spread(percents)} %"
         others = (f"{statistics.median(self.latencies(field)):.1f}" for field in FIELDS)
-        return [self.name, f"{self.rate:g}", f"{self.offered:.2f}", spread(self.medians_us, 1), *others, lost,
-                f"{100 * self.asleep:.0f} %"]
+        return [self.name, f"{self.rate:g}", spread(list(map(offered_by, self.results))), spread(self.medians_us, 1),
+                *others, lost, f"{100 * self.asleep:.0f} %"]
 
 
 def points(raw):
@@ -118,15 +119,16 @@ def losses(found):
 
     words = []
     if full:
-        words.append(f"1 % or more is lost, and half of the packets take over {FULL_US} us, with {told(full)}: "
-                     "there the router is slower than the\n  source, and its ring fills. "
+        words.append("By the medians of the rounds 1 % or more is lost, and half of the packets take over "
+                     f"{FULL_US} us,\n  with {told(full)}: there the router is slower than the\n"
+                     "  source, and its ring fills. "
                      f"With kp = kn = 1 and single packets it carries {spread(one, 1)} Mpps on [rb-table1](../rb-table1).")
     if other:
-        words.append(f"1 % or more is {'also ' if full else ''}lost with {told(other)}.\n"
+        words.append(f"By the medians of the rounds 1 % or more is {'also ' if full else ''}lost with {told(other)}.\n"
                      "  There the router was not too slow: its worker slept, or half of the packets came back soon, "
                      "or it carries more on\n  [rb-table1](../rb-table1). "
                      "Probably the machine's host took a core away.")
-    return "\n  ".join(words) or "No setting loses 1 % at any of these rates."
+    return "\n  ".join(words) or "By the medians of the rounds no setting loses 1 % at any of these rates."
 
 
 def beside_single(found):
@@ -137,7 +139,7 @@ def beside_single(found):
     above = [rate for rate in alike
              if compared(found[BATCHED, rate].medians_us, found[SINGLE, rate].medians_us) == "more"]
     where = f"at {listed(above)} Mpps" if above else "at none of these rates"
-    return (f"Both it and kp = kn = 1 carry {listed(alike)} Mpps.\n"
+    return (f"By the medians of the rounds both it and kp = kn = 1 carry {listed(alike)} Mpps.\n"
             f"  Its median is above that of kp = kn = 1 beyond the spread {where}.")
 
 
