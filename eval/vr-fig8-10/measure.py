@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, plot, runs  # noqa: E402
-from lib.figure import Figure, at_most, column, compared, median, of_rounds, quotient, spread, table  # noqa: E402
+from lib.figure import Figure, at_most, column, compared, of_rounds, quotient, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, in the paper, cores.
@@ -61,10 +61,25 @@ def by_model(results):
     return {"by-direction": model.chain([(inside, 1), (outside, 1)], hz), "four cores": model.chain([(inside, 2), (outside, 2)], hz)}
 
 
+def single_rounds(results):
+    """Results of each round alone."""
+    return [{name: [of[n]] for name, of in results.items()} for n in range(len(results["crossing"]))]
+
+
 def four_cores(results):
     """Packets a second of four cores by the model, for each round."""
-    rounds = [{name: [of[n]] for name, of in results.items()} for n in range(len(results["crossing"]))]
-    return [by_model(one)["four cores"] for one in rounds]
+    return [by_model(one)["four cores"] for one in single_rounds(results)]
+
+
+def round_costs(results, kind):
+    """Words on the cycles per packet of one kind of tasks, with one core for each direction, over single rounds."""
+    return spread([cost(one, "by-direction", kind) for one in single_rounds(results)], 0)
+
+
+def errors(results):
+    """Errors of the model in percent, with one core for each direction, for each round."""
+    return [model.error(by_model(one)["by-direction"], one["by-direction"][0]["rate"])
+            for one in single_rounds(results)]
 
 
 def four_beside_two(results):
@@ -80,10 +95,10 @@ def over_one(results, name):
 
 
 def beside(results, name, other):
-    """Rate of a placement over that of another, of single rounds; with a remark if the rounds overlap."""
+    """Rate of a placement over that of another, of any two rounds; with a remark if the rounds overlap."""
     ones, others = column(results, name), column(results, other)
-    words = spread([one / two for one, two in zip(ones, others, strict=True)])
-    return words + (", within the spread of the rounds," if compared(ones, others) == "no different" else "")
+    remark = ", within the spread of the rounds," if compared(ones, others) == "no different" else ""
+    return quotient(ones, others, 2) + remark
 
 
 def shared_cache(results):
@@ -101,7 +116,6 @@ def values(raw):
     rows = [[what, paper, spread(column(results, name, scale=1e6)),
              1 if name == "one-core" else over_one(results, name)]
             for name, (what, paper, _) in PLACEMENTS.items() if name in results]
-    modelled = by_model(results)
     rows.append(["**computed:** two cores in, two out", "10, right: noticeably more than left",
                  spread([rate / 1e6 for rate in four]), quotient(four, one, 2)])
     lost = {name: max(1 - one["sent"] / one["received"] for one in results[name]) for name in ("crossing", "same-core")}
@@ -113,8 +127,8 @@ def values(raw):
                        if min(column(results, "by-path")) > 2 * max(one) else ""),
             "lost": at_most(100 * max(0, lost["crossing"])), "kept": kept,
             "rounds": of_rounds(len(crossing)), "crossing": f"{max(crossing) / min(crossing):.1f}", "four": four_beside_two(results),
-            "in": f"{cost(results, 'by-direction', 'FromDevice'):.0f}", "out": f"{cost(results, 'by-direction', 'ToDevice'):.0f}",
-            "error": f"{model.error(modelled['by-direction'], median(results, 'by-direction')):+.0f}"}
+            "in": round_costs(results, "FromDevice"), "out": round_costs(results, "ToDevice"),
+            "error": spread(errors(results), 0)}
 
 
 def draw(axes, raw):
