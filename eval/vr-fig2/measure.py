@@ -76,7 +76,6 @@ def values(raw):
             curve.append([size, f"{rate:g}", spread(offered(results, label)), spread(column(results, label, scale=1e6)),
                           f"{spread([100 * part for part in lost(results, label)], 1)} %"])
         rows.append([size, *(spread(column(results, f"{size}, {n} paths", scale=1e6), 1) for n in PATHS)])
-    one = median(results, "64, 1 paths")
     # Idle time and loss of each round, in percent, by size, for all loads.
     points = {size: [(percent, 100 * part) for rate in rates for label in [f"{size} at {rate}"]
                      for percent, part in zip(idle(raw, label), lost(results, label), strict=True)]
@@ -105,14 +104,23 @@ def values(raw):
     polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
     fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
-    def kept(size):
-        """Rate of the most paths over that of one."""
-        return quotient(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths"), 2)
+    def kept(size, count=PATHS[-1]):
+        """Rate of `count` paths over that of one."""
+        return quotient(column(results, f"{size}, {count} paths"), column(results, f"{size}, {PATHS[0]} paths"), 2)
+
+    # If a few paths find as few packets at the rate of one, smaller polls do not explain the fall.
+    second_poll = f"{median(results, f'64, {PATHS[1]} paths', 'packets per poll'):.0f}"
+    too = " too" if second_poll == f"{polls[64][1]:.0f}" else ""
+    second = ""
+    if polls[64][1] < 0.9 * polls[64][0]:
+        second = (f" With {PATHS[1]} paths it finds {second_poll}{too}, "
+                  f"at {kept(64, PATHS[1])} of one path's rate (64 bytes).")
 
     return {
         "curve": table(["bytes", "asked of the source, Mpps", "offered, Mpps", "forwarded, Mpps", "lost"], curve), "paths": table(["bytes", *(f"{n} path{'s' if n > 1 else ''}, Mpps" for n in PATHS)], rows),
         "small": spread(carried(results, 64), 1), "large": spread(carried(results, 1024), 1),
-        "kept": kept(64), "kept large": kept(1024), "one": f"{one / 1e6:.1f}", "paper": PAPER,
+        "kept": kept(64), "kept large": kept(1024), "paper": PAPER,
+        "one": spread(column(results, "64, 1 paths", scale=1e6), 1),
         "most paths": PATHS[-1], "rounds": of_rounds(len(results["64, 1 paths"]))} | {
             f"idle {size}": spread(percents, 0) for size, percents in idles.items()} | {
             "cache": cache, "few": f"{FEW:,}", "six": f"{median(results, f'64, {PATHS[-1]} paths', scale=1e6):.1f}",
@@ -123,9 +131,11 @@ def values(raw):
             "no bend": (f" The bend of the paper's curve is not shown with {' and '.join(partly)} bytes: "
                         "the greatest load does not fill the core in all rounds." if partly else ""),
             "lower": ("\n  The source could not make more, or more was lost. So this is no bound of the core: single "
-                      f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024."
+                      f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024 "
+                      f"with at most {100 * LOST:.0f} % lost."
                       if partly else ""),
-            "polls": f" With {PATHS[-1]} paths a poll finds fewer packets: {', '.join(fewer)}." if fewer else ""}
+            "polls": (f" With {PATHS[-1]} paths a poll finds fewer packets: {', '.join(fewer)}.{second}"
+                      if fewer else "")}
 
 
 def draw(axes, raw):
