@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
 from lib.figure import (  # noqa: E402
-    Figure, at_most, column, compared, listed, median, of_rounds, percent_less, quotient, spread, table)
+    Figure, at_most, column, compared, listed, of_rounds, percent_less, quotient, spread, table)
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, forwarding paths, what the paper reports for a path.
@@ -54,9 +54,9 @@ def dropped(results, name):
 
 def values(raw):
     results = raw["results"]
-    middle = {name: median(results, name) / SCENARIOS[name][1] for name in SCENARIOS}
     rows = [[f"({name[0]}) {what}", paper, spread([r / 1e6 for r in path(results, name)]),
-             f"{middle[name] / middle['b-parallel']:.2f}"] for name, (what, _, paper) in SCENARIOS.items()]
+             1 if name == "b-parallel" else quotient(path(results, name), path(results, "b-parallel"), 2)]
+            for name, (what, _, paper) in SCENARIOS.items()]
     beside = {name: compared(path(results, name), path(results, "b-parallel")) for name in ("d-split-queues", "f-overlap-queues")}
     below = [f"({name[0]})" for name, found in beside.items() if found == "less"]
     verb = "are" if len(below) == 2 else "is"
