@@ -82,6 +82,17 @@ def one_over_two(results):
     return f"Outside the spread one port carries {listed(words)}."
 
 
+def each_queue(cost, change):
+    """Sentence on the cycles of a further queue of a core, between the ends; empty if the ends do not differ."""
+    if CORES >= QUEUES[-1]:
+        return "Each queue has a core. "
+    if change == "no different":
+        return ""
+    queues = QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)
+    each = (cost[QUEUES[-1]] - cost[QUEUES[0]]) / queues
+    return f"Between the ends this is {each:+.1f} cycles for each further queue of a core. "
+
+
 def values(raw):
     results = raw["results"]
     rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
@@ -105,8 +116,7 @@ def values(raw):
             "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}",
             "table": table(head, rows),
             "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(CORES),
-            "each": f"{(cost[QUEUES[-1]] - cost[QUEUES[0]]) / (QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)):+.1f}"
-            if CORES < QUEUES[-1] else "nothing: each queue has a core"}
+            "each": each_queue(cost, compared(*ends))}
 
 
 def draw(axes, raw):
