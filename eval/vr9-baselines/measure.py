@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs  # noqa: E402
-from lib.figure import Figure, claim, column, compared, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
@@ -65,13 +65,23 @@ def second_core(results, app, size):
 
 
 def bandwidth(results):
-    """Sentence about large frames beside small ones: whether a second core adds more to the rate of those that need more bandwidth."""
-    more = [compared(second_core(results, app, 1024), second_core(results, app, 64)) == "more" for app in APPS]
-    if all(more):
+    """Sentences that compare a second core's gain with large frames, which need more bandwidth, and with small ones."""
+    found = {what: compared(second_core(results, app, 1024), second_core(results, app, 64))
+             for app, what in zip(APPS, ("forwarding", "routing"))}
+    if set(found.values()) == {"more"}:
         return "So the memory's bandwidth does not explain those of 64."
-    shown = [what for what, found in zip(("forwarding", "routing"), more) if found]
-    return (f"Only {shown[0]} gains more with 1024 bytes than with 64 in all rounds" if shown else "The rounds of both sizes overlap") + (
-        ", so\n  this page does not show whether the memory's bandwidth is a part of the limit.")
+    more, less, same = ([what for what, way in found.items() if way == asked]
+                        for asked in ("more", "less", "no different"))
+
+    def gain(apps, way):
+        return f"{listed(apps)} {'gain' if len(apps) > 1 else 'gains'} {way} with 1024 bytes than with 64 in all rounds"
+
+    told = [gain(more, "more")] if more else []
+    told += [f"{gain(less, 'less')}, as with a shared limit of bandwidth"] if less else []
+    told += [f"the rounds of both sizes overlap for {listed(same)}"] if same else []
+    sentence = ";\n  ".join(told)
+    return (f"{sentence[0].upper()}{sentence[1:]}.\n  "
+            "Whether the memory's bandwidth is a part of the limit was not measured.")
 
 
 def other_time(results, others):
