@@ -3,6 +3,7 @@
 
 import pathlib
 import shutil
+import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -101,7 +102,9 @@ def came(raw, label, rate):
 
 
 def lost(raw, label, rate):
-    return max(0.0, 1 - seen(raw, label, rate, "received") / seen(raw, label, rate, "sent"))
+    """Part of the packets that was lost at a rate: the median of the rounds."""
+    rounds = [one[str(rate)] for one in raw["results"][label]]
+    return statistics.median(max(0.0, 1 - one["received"] / one["sent"]) for one in rounds)
 
 
 def rounds_of(raw, label):
@@ -151,7 +154,8 @@ def values(raw):
                                           f"Half of its frames take up to {max(seen(raw, 'Linux, one core', rate, 'p50_us') for rate in RATES) / 1e3:.1f} ms on one core: there they wait somewhere. ")
     return {"refused": f"Devices refused up to {100 * refused:.1f} % of the source's frames;" if refused else "No device refused a frame;", "linux": linux,
             "table": table(["router", "on", "offered, kpps", "came out", "lost", "50 %, us", "99 %, us"], rows),
-            "best": table(head, best), "rounds": min(map(len, raw["results"].values())), "asked": ", ".join(map(str, RATES))}
+            "best": table(head, best), "rounds": min(map(len, raw["results"].values())),
+            "asked": ", ".join(map(str, RATES)), "lost": f"{100 * LOST:g}"}
 
 
 def draw(axes, raw):
