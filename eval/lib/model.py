@@ -1,16 +1,16 @@
 """A model of machines with more cores, computed from the measured cycles of each step of a packet's path."""
 
-import statistics
-
 
 # Gain of a second core above which the cores are the limit, not the memory.
 NEARLY_TWICE = 1.7
 
 
 def cores_bound(bounds, field):
-    """True if a second core nearly doubles a rate of rb-table2's results, so that two cores do not reach the memory's own limit."""
-    two, one = (statistics.median(result[field] for result in bounds[f"{n} threads"]) for n in (2, 1))
-    return two / one > NEARLY_TWICE
+    """True if a second core nearly doubles a rate of rb-table2's results, between any two rounds.
+    Then two cores do not reach the memory's own limit.
+    """
+    two, one = ([result[field] for result in bounds[f"{n} threads"]] for n in (2, 1))
+    return min(two) / max(one) > NEARLY_TWICE
 
 
 def capacity(stage, hz):

@@ -57,8 +57,8 @@ def values(raw):
          gbps[1], ""],
         [f"{memif}; 64 B frames both ways, Gbps", "", "", gbps[0], ""],
     ]
-    load = median(results, "1 threads", "load ns")
-    write = median(results, "2 threads", "random write bytes") / 64
+    loads = column(results, "1 threads", "load ns")
+    writes = column(results, "2 threads", "random write bytes", 64e6)  # millions of lines a second
     kinds = {"random writes": "random write bytes", "copies": "copy bytes"}
     gains = [f"{kind} by a factor of {quotient(*(column(results, f'{n} threads', field) for n in (2, 1)), 2)}" for kind, field in kinds.items()]
     bounds_of = f"The second core raises {' and '.join(gains)}."
@@ -66,12 +66,14 @@ def values(raw):
     if below := [kind for kind in kinds if reached[kind]]:
         bounds_of += f" So two cores do not reach the\n  memory's own limit for {' and '.join(below)}."
     if unknown := [kind for kind in kinds if not reached[kind]]:
-        bounds_of += f" Whether they reach it for {' and '.join(unknown)} is not known."
+        limit = "they reach it" if below else "two cores reach\n  the memory's own limit"
+        bounds_of += f" Whether {limit} for {' and '.join(unknown)} is not known."
     bounces = column(results, "2 threads", "bounce ns")
     return {
         "rounds": of_rounds(len(bounces)), "bounds of": bounds_of, "bounce rounds": f"{max(bounces) / min(bounces):.1f}",
         "table": table(["part", "paper: nominal", "paper: by benchmark", "here: one core", "two cores"], rows),
-        "load": f"{load:.0f}", "writes": f"{write / 1e6:.0f}", "at 10": f"{write / 1e7:.1f}"}
+        "load": spread(loads, 0), "ten": spread([10 * load for load in loads], 0),
+        "writes": spread(writes, 0), "at 10": spread([rate / 10 for rate in writes], 1)}
 
 
 def draw(axes, raw):
