@@ -181,7 +181,8 @@ def values(raw):
     late = max(order["late"] / order["packets"] for order in left.values())
     out["resequenced"] = (f"Up to {100 * late:.3f} % of the live packets are late behind it: a packet can also wait until a\nprocess runs, and probably that took longer." if late else
                           "Here it corrects all, live too.")
-    out["paths"] = "At this rate flows change path, while those of *rb-vlb* do not. " if change == [True, False] else ""
+    out["paths"] = ("With flowlets, flows change path at this rate, while those of *rb-vlb* do not. "
+                    if change == [True, False] else "")
     out["faster"] = f"{min(medians):.2f} to {max(medians):.2f}"
     out["cable ms"] = f"{8 * SIZE / (RATE * 1e3 * HEADROOM * 2 / SERVERS):.1f}"
     out["links"] = at_most(max(abs(sum(a["links"].values()) / 12 - b["links"]["mean"]) for a, b in both), 3)
@@ -209,7 +210,8 @@ def draw(axes, raw):
 
 def summary(raw, values):
     return [("RouteBricks 3.2, four live servers: least part of a pair's admissible load; fairness of inputs", "1; each its fair share (in theory)",
-             f"{values['least']}; Jain's index {values['jain']}, with ports of {RATE} Mbit/s, as four servers share two cores")]
+             f"{values['least']}; Jain's index {values['jain']}, of one run with ports of {RATE} Mbit/s, "
+             "as four servers share two cores")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=1, size=(9, 3.6), panels=2, lab=False, summary=summary)
