@@ -51,22 +51,32 @@ def values(raw):
     def taken(queue):
         return spread([100 * share for share in column(results, "many", f"{queue}-{threads[-1]}-taken")], 0)
 
-    rows = [[what, PAPER.get(queue, ""), *(spread(rates(queue, n)) for n in threads), f"{middle(queue) / middle(queue, 1):.2f}",
-             f"{middle(queue) / middle('fifo'):.2f}", f"{taken(queue)} %" if queue != "own" else "none"] for queue, what in QUEUES.items()]
+    def over(ones, others):
+        """Ratios of two lists, round by round: median, least and most."""
+        return spread([a / b for a, b in zip(ones, others, strict=True)])
+
+    def most(queue):
+        """The highest rate of any number of threads: one for each round."""
+        return list(map(max, zip(*(rates(queue, n) for n in threads), strict=True)))
+
+    rows = [[what, PAPER.get(queue, ""), *(spread(rates(queue, n)) for n in threads),
+             over(rates(queue), rates(queue, 1)), over(rates(queue), rates("fifo")),
+             f"{taken(queue)} %" if queue != "own" else "none"]
+            for queue, what in QUEUES.items()]
     ceiling = [mds / own for mds, own in zip(rates("mds"), rates("own"), strict=True)]
-    turns = [in_turn / random for in_turn, random in zip(rates("mds-in-turn"), rates("mds"), strict=True)]
     times = [n * RUN / middle(queue, n) / 1e3 for queue in QUEUES for n in threads]
-    most = {queue: max(middle(queue, n) for n in threads) for queue in QUEUES}
     best = max(threads, key=lambda n: middle("fifo", n))
     return {
-        "mds in turn": f"{middle('mds-in-turn') / middle('fifo'):.2f}", "at most": f"{most['mds'] / most['fifo']:.2f}", "at most in turn": f"{most['mds-in-turn'] / most['fifo']:.2f}",
+        "mds in turn": over(rates("mds-in-turn"), rates("fifo")),
+        "at most": over(most("mds"), most("fifo")), "at most in turn": over(most("mds-in-turn"), most("fifo")),
         "fifo best": "one thread" if best == 1 else f"{best} threads",
         "table": table(["queue", "paper, at most: Mpps", *(f"{n} thread{'s' * (n > 1)}: Mpps" for n in threads), "two over one", "two, over one FIFO",
                         f"{threads[-1]} threads: requests that find the lock taken"], rows),
         "shortest": f"{min(times):.2f}", "longest": f"{max(times):.1f}",
-        "paper ratio": f"{PAPER_RATIO:.2f}", "mds": f"{middle('mds') / middle('fifo'):.2f}", "in turn": spread(turns),
-        "one": f"{middle('binsort') / middle('binsort', 1):.2f}",
-        "own scale": f"{middle('own') / middle('own', 1):.2f}", "one fifo": f"{middle('fifo') / middle('fifo', 1):.2f}", "own fifo": f"{middle('own') / middle('fifo'):.2f}", "rounds": of_rounds(len(results["many"])),
+        "paper ratio": f"{PAPER_RATIO:.2f}", "mds": over(rates("mds"), rates("fifo")),
+        "in turn": over(rates("mds-in-turn"), rates("mds")), "one": over(rates("binsort"), rates("binsort", 1)),
+        "own scale": over(rates("own"), rates("own", 1)), "one fifo": over(rates("fifo"), rates("fifo", 1)),
+        "own fifo": over(rates("own"), rates("fifo")), "rounds": of_rounds(len(results["many"])),
         "ceiling": spread(ceiling), "is ceiling": ", so this is the ceiling of MDS-BinSort" if max(ceiling) < 1 else "", "goal": GOAL, "met": "met" if statistics.median(ceiling) >= GOAL else "missed",
         "taken": {queue: taken(queue) for queue in QUEUES}}
 
@@ -79,7 +89,9 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Network services Figure 5, MDS-BinSort over FIFO", f"{PAPER_RATIO:.2f}, each at its most", f"{values['at most']}, each at its most; {values['mds']} if both have two threads ({values['own fifo']} by a BinSort for each thread)"),
+    return [("Network services Figure 5, MDS-BinSort over FIFO", f"{PAPER_RATIO:.2f}, each at its most",
+             f"{values['at most']}, each at its most; {values['mds']} if both have two threads; "
+             f"{values['own fifo']} by a BinSort for each thread"),
             ("Network services Figure 6, locks of FIFO, MDS-BinSort in turn, at random", "FIFO: failed requests grow with the threads, up to 24",
              f"{', '.join(values['taken'][queue] for queue in ('fifo', 'mds-in-turn', 'mds'))} % of requests find them taken, two threads")]
 
