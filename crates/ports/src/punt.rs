@@ -34,6 +34,7 @@ pub struct Punt {
     counts: Arc<Counters>,
     tx_full: Count,
     rx_full: Count,
+    rx_link_down: Count,
 }
 
 impl Punt {
@@ -50,6 +51,7 @@ impl Punt {
             counts: Arc::default(),
             tx_full: Count::default(),
             rx_full: Count::default(),
+            rx_link_down: Count::default(),
         })
     }
 
@@ -63,16 +65,23 @@ impl Punt {
         sys::read(self.far.as_raw_fd(), into)
     }
 
-    /// Gives the router a frame. Returns false if the queue is full (counted as `rx_full`) or the link is down.
+    /// Gives the router a frame. Returns false if the link is down (counted as `rx_link_down`) or the queue is full
+    /// (`rx_full`).
     pub fn give(&self, frame: &[u8]) -> bool {
-        let given = self.link_up() && sys::write(&self.far, frame).is_ok();
-        if !given {
-            self.rx_full.add_shared(1);
-        }
-        given
+        let counter = if self.link_up() {
+            if sys::write(&self.far, frame).is_ok() {
+                return true;
+            }
+            &self.rx_full
+        } else {
+            &self.rx_link_down
+        };
+        counter.add_shared(1);
+        false
     }
 
-    /// Sets the state of the link. While it is down, frames that the router sends are dropped (`tx_link_down`).
+    /// Sets the state of the link. While it is down, frames in both directions are dropped (`tx_link_down`,
+    /// `rx_link_down`).
     pub fn set_link(&self, up: bool) {
         self.up.store(up, Ordering::Release);
     }
@@ -91,6 +100,7 @@ impl Port for Punt {
         let counts = [
             ("too_long", &self.counts.too_long),
             ("rx_full", &self.rx_full),
+            ("rx_link_down", &self.rx_link_down),
             ("tx_full", &self.tx_full),
             ("tx_link_down", &self.counts.tx_link_down),
             ("tx_errors", &self.counts.tx_errors),
@@ -208,10 +218,8 @@ mod tests {
         let (open, punt) = opened(&ports);
         let mut tx = open.tx[1].take().unwrap();
         assert!(!open.port.link_up() && !send(&mut *tx, &[1; 60]) && !punt.give(&[1; 60]));
-        assert_eq!(
-            (count(&punt, "tx_link_down"), count(&punt, "rx_full")),
-            (1, 1)
-        );
+        let [tx_down, rx_down] = ["tx_link_down", "rx_link_down"].map(|name| count(&punt, name));
+        assert_eq!((tx_down, rx_down, count(&punt, "rx_full")), (1, 1, 0));
         punt.set_link(true);
         let mut room = [0; 2048];
         assert!(send(&mut *tx, &[2; 60]));
