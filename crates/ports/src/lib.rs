@@ -16,8 +16,8 @@
 //! | `shares:NAME` | all routers' shares of a shared port, in the graph of the port's own router: [`shared_port`] |
 //! | `tap:NAME` | a TAP interface, in the router's namespace: [`Directory::in_namespace`] |
 //! | `tun:ip,addr=10.0.0.1/8` | a TUN interface (`ether`: TAP), made and set up for the port; see KernelTun |
-//! | `punt:NAME` | the far end is in the hands of the program: [`Directory::punt`] |
-//! | `mem:NAME` | the far end is in the hands of a test: [`Directory::memory`] |
+//! | `punt:NAME` | the other end is this program: [`Directory::punt`] |
+//! | `mem:NAME` | the other end is a test: [`Directory::memory`] |
 //! | `fault:loss=0.01,dup=0,corrupt=0,seed=7/PORT` | PORT, losing, doubling and damaging frames |
 //! | `record:FILE.pcap/PORT` | PORT, with a recording of what crosses it |
 //! | `pace:100k/PORT` | PORT, receiving no more than that many packets per second and queue |

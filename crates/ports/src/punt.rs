@@ -1,8 +1,8 @@
-//! `punt:NAME`: frames for the program itself, which hands them to a daemon beside another server, and its frames.
+//! `punt:NAME`: a port whose other end is this program, which exchanges the frames with a daemon on another server.
 //!
-//! A pair of sockets carries the frames, so that both directions have bounded queues in the kernel and wake who waits.
-//! Nobody waits for room: a frame that finds a full queue is dropped and counted. The link is down while nobody takes
-//! the frames.
+//! A socket pair carries the frames: each direction has a bounded queue in the kernel, and a frame wakes a sleeping
+//! receiver. Senders never block: a frame that finds its queue full is dropped and counted. The link is up while the
+//! program exchanges frames.
 
 use crate::counts::Count;
 use crate::scheme::{Parts, PortContext, Resource, Scheme};
@@ -22,7 +22,7 @@ use sync::Lock;
 
 const QUEUES_MAX: usize = 64;
 /// Requested size of each socket's queue in bytes; the kernel may allow less (net.core.wmem_max).
-const ROOM: usize = 512 << 10;
+const SOCKET_BUFFER_BYTES: usize = 512 << 10;
 
 /// The control side of an open port.
 pub struct Punt {
@@ -42,7 +42,7 @@ impl Punt {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (near, far) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         for socket in [&near, &far] {
-            sockopt::set_socket_send_buffer_size(socket, ROOM)?;
+            sockopt::set_socket_send_buffer_size(socket, SOCKET_BUFFER_BYTES)?;
         }
         Ok(Punt {
             near: Queue::new(near)?,
@@ -229,7 +229,7 @@ mod tests {
         let (mut rx, mut batch) = (open.rx[0].take().unwrap(), Batch::new());
         assert_eq!(rx.receive(&mut batch, 8), 1);
         assert_eq!(batch.iter().next().unwrap().data(), [3; 70]);
-        // The port ends with the last one who has it open.
+        // The port is closed when its last owner is dropped.
         drop((open, rx, tx, punt));
         ports.close("punt:lan");
         assert!(ports.punt("lan").is_none());
