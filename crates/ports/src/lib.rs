@@ -108,8 +108,12 @@ fn mtu() -> Option<usize> {
 
 /// The largest MTU for which buffers hold all frames.
 fn longest_mtu() -> usize {
-    const ETHERNET: usize = 14;
-    FRAME_LEN_MAX.load(Relaxed) - CRC_BYTES - ETHERNET
+    FRAME_LEN_MAX.load(Relaxed) - CRC_BYTES - wire::ether::LEN
+}
+
+/// Largest MTU whose frames fit in a heap buffer.
+fn buffer_mtu() -> usize {
+    engine::packet::pool::data_bytes() - wire::ether::LEN
 }
 
 /// Maximum number of heap buffers, the same as without [`carry_frames`].

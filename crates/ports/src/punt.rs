@@ -176,7 +176,7 @@ impl Scheme for Punts {
 
 fn info() -> PortInfo {
     PortInfo {
-        mtu: engine::packet::pool::data_bytes() - wire::ether::LEN,
+        mtu: crate::buffer_mtu(),
         ..PortInfo::of_process("punt", QUEUES_MAX)
     }
 }

@@ -80,7 +80,7 @@ impl Scheme for Ring {
 
     fn probe(&self, _: &str, _: &PortContext<'_>) -> Result<PortInfo, String> {
         Ok(PortInfo {
-            mtu: engine::packet::pool::data_bytes() - 14,
+            mtu: crate::buffer_mtu(),
             ..PortInfo::of_process("ring", QUEUES_MAX)
         })
     }

@@ -196,7 +196,7 @@ impl Scheme for Files {
             return Err("pcap: needs a file: pcap:FILE, or pcap:IN,OUT".into());
         }
         Ok(PortInfo {
-            mtu: engine::packet::pool::data_bytes() - 14,
+            mtu: crate::buffer_mtu(),
             ..PortInfo::of_process("pcap", 1)
         })
     }

@@ -79,7 +79,7 @@ impl End {
             max_tx_queues: queues,
             // Different at both ends.
             mac: [2, 0, 0, 0, 0, 1 + self.side as u8],
-            mtu: engine::packet::pool::data_bytes() - wire::ether::LEN,
+            mtu: crate::buffer_mtu(),
             node: None,
             super_frames: false,
             remarks: Vec::new(),

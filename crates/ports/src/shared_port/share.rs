@@ -26,7 +26,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*, fence};
 use sync::Lock;
-use wire::ether;
 use wire::vlan::{self, Tag};
 
 /// Maximum number of packets that wait to be sent, for each router and worker: those of one turn of a router.
@@ -422,7 +421,7 @@ impl Shared {
             max_rx_queues: self.bells.len(),
             max_tx_queues: self.bells.len(),
             mac: [2, 0, 0, 0, 0, 1],
-            mtu: engine::packet::pool::data_bytes() - ether::LEN,
+            mtu: crate::buffer_mtu(),
             node: None,
             super_frames: false,
             remarks: Vec::new(),
