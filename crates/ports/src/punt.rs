@@ -115,13 +115,14 @@ impl TxQueue for Tx {
     fn transmit(&mut self, batch: &mut Batch, refused: &mut Batch) -> usize {
         let punt = &self.0;
         offer_each(batch, refused, |packet| {
-            let counter = match punt.link_up() {
-                false => &punt.counts.tx_link_down,
-                true => match sys::write(&punt.near.fd, packet.data()) {
+            let counter = if punt.link_up() {
+                match sys::write(&punt.near.fd, packet.data()) {
                     Ok(()) => return TxOutcome::Sent,
                     Err(e) if e.kind() == io::ErrorKind::WouldBlock => &punt.tx_full,
                     Err(_) => &punt.counts.tx_errors,
-                },
+                }
+            } else {
+                &punt.counts.tx_link_down
             };
             counter.add_shared(1);
             TxOutcome::Refused

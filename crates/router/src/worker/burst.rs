@@ -106,9 +106,10 @@ impl BurstLimit {
 
     /// Ends a trial: keeps the limit, or undoes the change.
     fn judge(&mut self, trial: Trial, after: Round) {
-        let (small, large) = match trial.before.packets < after.packets {
-            true => (trial.before, after),
-            false => (after, trial.before),
+        let (small, large) = if trial.before.packets < after.packets {
+            (trial.before, after)
+        } else {
+            (after, trial.before)
         };
         let packets = large.packets - small.packets;
         // True if most of the larger round's time depends on its packets.
