@@ -345,9 +345,9 @@ impl Sa {
         nonce
     }
 
-    /// Prepares a packet to be encrypted in place by [`Ciphers::seal`](crate::Ciphers::seal), and adds it to the jobs.
-    /// `packet` has [`head`](Self::head) bytes before the payload and [`trailer_len`](Self::trailer_len) bytes after
-    /// it; `next` is the payload's protocol number.
+    /// Prepares a packet to be encrypted in place by [`Ciphers::encrypt`](crate::Ciphers::encrypt), and adds it to the
+    /// jobs. `packet` has [`head`](Self::head) bytes before the payload and [`trailer_len`](Self::trailer_len) bytes
+    /// after it; `next` is the payload's protocol number.
     ///
     /// # Panics
     ///
