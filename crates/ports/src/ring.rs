@@ -87,7 +87,8 @@ impl Scheme for Ring {
 
     /// Makes the rings.
     ///
-    /// # Errors Queues without a counterpart, or no descriptors left.
+    /// # Errors
+    /// A sentence: the numbers of receive and transmit queues differ, or no descriptors are left.
     fn open(
         &self,
         name: &str,

@@ -106,7 +106,8 @@ impl<T: QueueResource> Current<T> {
 
     /// Makes a sleeping worker wait for the bells.
     ///
-    /// # Errors The kernel's. The queue is then polled at intervals.
+    /// # Errors
+    /// The kernel refuses a descriptor. The queue is then polled at intervals.
     #[cold]
     pub(crate) fn listen(&self) -> std::io::Result<()> {
         let mut doorbells = self.all.iter().map(QueueResource::wake_fd);

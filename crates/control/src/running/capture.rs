@@ -53,7 +53,8 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 impl Capture {
     /// Sets the taps.
     ///
-    /// # Errors The request is invalid; a message.
+    /// # Errors
+    /// The request is invalid, a worker does not answer, or the configuration is being replaced; a message.
     pub(crate) fn start(control: &Arc<Control>, spec: Spec) -> Result<Capture, Failure> {
         let plan = control.router().plan();
         let wrong = |e: String| Failure::new(422, e);

@@ -162,7 +162,8 @@ fn explain(name: &str, e: &io::Error) -> String {
 
 /// Opens an interface, which `info` describes.
 ///
-/// # Errors A sentence: no permission, or too many requested queues.
+/// # Errors
+/// A sentence: no permission, or no descriptors or threads are left.
 pub(crate) fn open(
     name: &str,
     info: PortInfo,

@@ -266,7 +266,8 @@ fn info(config: &MemifConfig) -> PortInfo {
 
 /// Opens the port: the other end need not be there yet.
 ///
-/// # Errors A sentence: an invalid argument, no room for the server's socket, or no descriptors left.
+/// # Errors
+/// A sentence: an invalid argument, the server's socket cannot be made, or no descriptors or threads are left.
 fn open(text: &str, request: &PortRequest, events: &Events) -> Result<Parts, String> {
     let config = config::read(text)?;
     let info = info(&config);
