@@ -32,8 +32,8 @@ pub(crate) enum ClaimResult {
     Granted(Claim),
     /// This process has claimed the device before.
     AlreadyClaimed,
-    /// A program that cannot have the device claims it; a text for people.
-    TakenByOther(String),
+    /// A program without the right to open the device has claimed it, so the device may be opened. A text for people.
+    ClaimedWithoutRight(String),
 }
 
 /// Claims a device of the calling thread's network namespace.
@@ -54,7 +54,7 @@ pub(crate) fn device(device: &str) -> Result<ClaimResult, String> {
                      --share-devices",
                     holder.describe()
                 )),
-                _ => Ok(ClaimResult::TakenByOther(format!(
+                _ => Ok(ClaimResult::ClaimedWithoutRight(format!(
                     "{device}: a program that has no right to open it has claimed it; another router on it would not \
                      be noticed"
                 ))),

@@ -299,7 +299,7 @@ impl Directory {
         let claim = match claimed? {
             ClaimResult::Granted(claim) => Some(claim),
             ClaimResult::AlreadyClaimed => None,
-            ClaimResult::TakenByOther(why) => {
+            ClaimResult::ClaimedWithoutRight(why) => {
                 self.events.add(why);
                 None
             }
