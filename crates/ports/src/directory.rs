@@ -425,11 +425,11 @@ impl PortDirectory for Directory {
     fn open(&self, name: &str, request: &PortRequest) -> Result<OpenPort, String> {
         let mut ports = self.open.lock();
         if let Some(open) = ports.get(name) {
-            return serves_request(name, "open with", (open.rx.len(), open.tx.len()), request)
+            return check_queue_counts(name, "open with", (open.rx.len(), open.tx.len()), request)
                 .map(|()| open.clone());
         }
         let info = Lookup::new(self).probe(name)?;
-        serves_request(
+        check_queue_counts(
             name,
             "made for",
             (info.max_rx_queues, info.max_tx_queues),
@@ -442,7 +442,7 @@ impl PortDirectory for Directory {
         let opened = opened.and_then(|parts| {
             // Some devices report their number of queues only once they are open. Dropping the parts here closes the
             // device.
-            serves_request(name, "open with", (parts.rx.len(), parts.tx.len()), request)
+            check_queue_counts(name, "open with", (parts.rx.len(), parts.tx.len()), request)
                 .map(|()| parts)
         });
         let mut parts = opened.inspect_err(|_| self.give_back(name))?;
@@ -485,8 +485,8 @@ impl Drop for Directory {
     }
 }
 
-/// True if a port with queues `has` can serve a request.
-fn serves_request(
+/// Checks that a port with `has` receive and transmit queues can serve a request. The error is a sentence.
+fn check_queue_counts(
     name: &str,
     how: &str,
     has: (usize, usize),
