@@ -15,9 +15,7 @@
 //!
 //! IPv6 has no narrow nodes. It has a special node for a single prefix that differs from everything around it
 //! ([`single_prefix`]), for any number of bits between. Such a node mostly replaces a chain of nodes with one child
-//! each. In a table of 65,536 widely separated prefixes an address then takes 1.4 nodes instead of 4.3, and in the
-//! Internet's 160,147 prefixes 3.2 instead of 3.7. With 20 bits at the top, the second node ends at 32 bits, the length
-//! of the registries' networks.
+//! each. With 20 bits at the top, the second node ends at 32 bits, the length of the registries' networks.
 //!
 //! Unlike in the paper, a node is contiguous and is never changed. A change writes new nodes from the changed prefix
 //! upwards, then one word of `top`. So each address switches from its old route to its new one atomically, and
