@@ -364,7 +364,8 @@ impl Worker {
             if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::Acquire) {
                 watch.begin_messages(clock.now());
                 routers.read(self.mail.try_iter());
-                // The sender of a message wakes the worker once, which has happened.
+                // The sender of the quit message has woken this worker and will not do so again: the worker must not
+                // sleep now.
                 if routers.quits() {
                     break;
                 }
@@ -520,7 +521,7 @@ mod tests {
         };
         assert_eq!(after(&[(1_000, true); 2]), 4);
         assert_eq!(after(&[(10, true); 9]), ROUNDS_MAX);
-        // The limit is the number of packets that fill the time.
+        // The limit is the number of rounds that fill the time.
         assert_eq!(
             after(&[(1_000, true), (2_000, true), (4_000, true), (4_000, true)]),
             4

@@ -9,7 +9,7 @@
 
 use super::{BURST_MAX, TURN_NS};
 
-/// Number of rounds without trials after neither smaller nor larger bursts were better.
+/// Number of rounds without a trial after a trial of larger bursts failed, or if no change of the limit makes sense.
 const ROUNDS_BETWEEN_TRIALS: u32 = 32;
 
 /// One round of a router: the mean of a turn.
@@ -20,7 +20,7 @@ struct Round {
     time_ns: u64,
 }
 
-/// A change of the limit whose effect the next round tells.
+/// A change of the limit. The next round shows its effect.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     /// The last round before the change.
@@ -40,9 +40,10 @@ pub(super) struct BurstLimit {
     trial: Option<Trial>,
     /// True if smaller bursts were tried and did not pay, so that larger ones are tried next.
     shrinking_failed: bool,
-    /// Number of rounds until the next trial, unless rounds take more than twice `usual_ns`.
+    /// Number of rounds until the next trial.
     pause: u32,
-    /// Duration of a round before the trial that did not pay.
+    /// Duration of the round that `pause` and `shrinking_failed` are based on, in nanoseconds. Both are ignored in
+    /// rounds that take more than twice as long.
     usual_ns: u64,
 }
 
