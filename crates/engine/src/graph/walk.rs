@@ -277,16 +277,16 @@ impl Core {
     }
 
     /// Number of cycles since a reading of the counter.
-    #[cold] // few runs are measured, and the others take fewer instructions if this is not among them
+    #[cold] // most runs are not measured, and are faster if this code is not inlined into them
     #[inline(never)]
     fn cycles_since(&mut self, since: u64) -> u64 {
         let passed = self.read_cycles().wrapping_sub(since);
-        // A reading that was quicker than usual must not make it negative.
+        // If a reading took less than `reading_cycles`, the difference can be below 0.
         u64::try_from(passed.cast_signed()).unwrap_or(0)
     }
 
-    /// Cycle counter without the cycles of its readings: with few packets in a batch these would be most of what is
-    /// measured.
+    /// Cycle counter minus the cycles that readings of it took. With few packets in a batch, readings would be most of
+    /// the measured cycles.
     #[cold]
     #[inline(never)]
     fn read_cycles(&mut self) -> u64 {
