@@ -30,8 +30,9 @@ pub struct Routers {
     ready: BinaryHeap<Reverse<(Key, usize)>>,
     /// Indices of the routers that had a turn in this turn of the worker.
     had_turn: Vec<usize>,
-    /// Indices of routers without a turn so far. The buffer is reused.
-    no_turn_yet: Vec<usize>,
+    /// Indices of the routers whose calls are served between turns: all that are not idle, except the one that had the
+    /// last turn. The buffer is reused.
+    others: Vec<usize>,
     idle_routers: IdleRouters,
     turns: u32,
     pub(super) idle: Idle,
@@ -84,7 +85,7 @@ impl Routers {
             order: ShareScheduler::default(),
             ready: BinaryHeap::new(),
             had_turn: Vec::new(),
-            no_turn_yet: Vec::new(),
+            others: Vec::new(),
             idle_routers: IdleRouters::new(worker, wakers),
             turns: 0,
             idle: Idle::default(),
@@ -274,7 +275,7 @@ impl Routers {
     #[inline(always)] // into the packet loop
     pub fn turn(&mut self, clock: &Clock, now: Time, last: (u64, bool)) -> bool {
         let (true, [only]) = (self.reader_lent, &mut *self.running) else {
-            return self.turn_of_one(clock, now);
+            return self.turn_among_routers(clock, now);
         };
         if last.1 {
             only.busy += last.0;
@@ -287,9 +288,9 @@ impl Routers {
         worked
     }
 
-    /// Like [`turn`](Self::turn), for any number of routers but one.
+    /// Like [`turn`](Self::turn), if no router has the worker's reader: runs routers in order until one has work.
     #[inline(never)]
-    fn turn_of_one(&mut self, clock: &Clock, now: Time) -> bool {
+    fn turn_among_routers(&mut self, clock: &Clock, now: Time) -> bool {
         self.wake_up(now);
         let (mut begin, mut stopped, mut worked) = (now, false, false);
         while let Some(Reverse((_, at))) = self.ready.pop() {
@@ -372,10 +373,9 @@ impl Routers {
             .split_last()
             .map_or(&[][..], |(_, others)| others);
         let waiting = self.ready.iter().map(|Reverse((_, at))| *at);
-        self.no_turn_yet
-            .extend(waiting.chain(asked.iter().copied()));
+        self.others.extend(waiting.chain(asked.iter().copied()));
         let mut worked = false;
-        while let Some(at) = self.no_turn_yet.pop() {
+        while let Some(at) = self.others.pop() {
             let local = &mut self.running[at];
             if local.graph().is_called() || !local.long_asks.is_empty() {
                 self.swap_reader(at);
