@@ -47,7 +47,7 @@ pub(crate) struct Schedule {
     /// Pass of the task that ran last.
     pass: u64,
     /// The next value of `Task::sequence`.
-    place: u64,
+    next_sequence: u64,
 }
 
 impl Schedule {
@@ -62,8 +62,8 @@ impl Schedule {
     /// Enqueues a task after the other tasks of its pass.
     #[inline]
     fn queue(&mut self, task: &mut Task) {
-        task.sequence = self.place;
-        self.place += 1;
+        task.sequence = self.next_sequence;
+        self.next_sequence += 1;
     }
 }
 
