@@ -456,7 +456,7 @@ impl Graph {
     }
 
     /// Descriptors, possibly none, that wake a router which is not polled. `None` if a task must be polled.
-    pub fn may_rest(&self) -> Option<Vec<std::os::fd::RawFd>> {
+    pub fn may_be_idle(&self) -> Option<Vec<std::os::fd::RawFd>> {
         let says = |class: &'static Class| class.extension::<ExternalOfClass>().is_some();
         let mut ready = self.core.tasks.iter().filter(|t| t.is_ready());
         let all_say = ready.all(|task| says(self.core.plan.elements[task.node].class));

@@ -91,10 +91,10 @@ impl IdleRouters {
     /// Processes an entry of the recorded times. Returns true if the router must be polled again now.
     pub(super) fn is_over(&mut self, local: &mut LocalRouter, now: Time) -> bool {
         local.recorded_wake = None;
-        let Some(rest) = &local.idle else {
+        let Some(idle) = &local.idle else {
             return false;
         };
-        let until = rest.poll_at;
+        let until = idle.poll_at;
         if until > now {
             self.note(local, until);
         }
@@ -118,7 +118,7 @@ impl IdleRouters {
         if local.halted || !local.long_asks.is_empty() {
             return false;
         }
-        let Some(descriptors) = local.graph().may_rest() else {
+        let Some(descriptors) = local.graph().may_be_idle() else {
             return false;
         };
         let mut until = now + POLL_INTERVAL_MAX;
@@ -144,8 +144,8 @@ impl IdleRouters {
 
     /// Resumes polling of an idle router; does nothing for other routers.
     pub(super) fn end(&mut self, local: &mut LocalRouter) {
-        if let Some(rest) = local.idle.take() {
-            self.with_descriptors -= u32::from(rest.has_descriptors());
+        if let Some(idle) = local.idle.take() {
+            self.with_descriptors -= u32::from(idle.has_descriptors());
             local.site.wakers.resume_polling(self.worker);
         }
     }

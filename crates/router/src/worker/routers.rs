@@ -445,9 +445,9 @@ impl Routers {
             timer: None,
         };
         self.for_each(|local| {
-            if let Some(rest) = &local.idle {
-                waits.fds.extend(&rest.descriptors);
-                waits.timer = waits.timer.into_iter().chain(rest.timer).min();
+            if let Some(idle) = &local.idle {
+                waits.fds.extend(&idle.descriptors);
+                waits.timer = waits.timer.into_iter().chain(idle.timer).min();
                 return;
             }
             let graph = local.graph();
