@@ -352,7 +352,7 @@ impl Graph {
 
     /// The parameters of this graph, for building its successor.
     pub fn build_context(&self, ports: Arc<dyn PortDirectory>) -> BuildContext {
-        self.core.site(ports)
+        self.core.build_context(ports)
     }
 
     /// The clock.
@@ -574,7 +574,7 @@ impl Graph {
 }
 
 impl Core {
-    fn site(&self, ports: Arc<dyn PortDirectory>) -> BuildContext {
+    fn build_context(&self, ports: Arc<dyn PortDirectory>) -> BuildContext {
         BuildContext {
             worker: self.worker,
             walker: self.walker,

@@ -40,8 +40,8 @@ impl JobCx<'_> {
                 return Err(AskError::Refused(wrong));
             }
         };
-        let site = self.core.site(Arc::new(NoPorts));
-        let mut element = make(&plan, node, &site, &self.core.shared);
+        let context = self.core.build_context(Arc::new(NoPorts));
+        let mut element = make(&plan, node, &context, &self.core.shared);
         element.take(old.into_any());
         self.core.taps.move_to(&plan);
         self.core.plan = plan;
