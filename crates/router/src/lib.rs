@@ -271,17 +271,17 @@ impl Router {
         answers(each, time_limit.saturating_add(ANSWER_TIMEOUT))
     }
 
-    /// Starts running `what` on a worker, repeatedly until `what` returns an answer.
+    /// Starts running `job` on a worker, repeatedly until `job` returns an answer.
     fn start_job<S: Default + 'static, R: Send + 'static>(
         &self,
         worker: usize,
-        what: Arc<impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static>,
+        job: Arc<impl Fn(&mut Graph, &mut S) -> Option<R> + Send + Sync + 'static>,
     ) -> Result<Receiver<R>, AskError> {
         let (to, answer) = sync_channel(1);
         self.post_job(worker, move |local| {
             let mut state = S::default();
             local.run_until(move |graph| {
-                let answer = what(graph, &mut state);
+                let answer = job(graph, &mut state);
                 answer.map(|answer| _ = to.send(answer)).is_some()
             });
         })?;
