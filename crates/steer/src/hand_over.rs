@@ -190,12 +190,12 @@ impl<C: Change> HandOver<C> {
 
     /// Cancels the hand-over unless the owner has changed; returns true if it has.
     fn call_off(&self) -> bool {
-        let mut fate = self.phase.lock();
-        if *fate == Phase::Open {
-            *fate = Phase::Cancelled;
+        let mut phase = self.phase.lock();
+        if *phase == Phase::Open {
+            *phase = Phase::Cancelled;
         }
         self.finished.store(true, Ordering::Relaxed);
-        *fate == Phase::Moved
+        *phase == Phase::Moved
     }
 
     /// Does the steps that a worker can do now. Returns `Some` when the worker is done.
@@ -224,14 +224,14 @@ impl<C: Change> HandOver<C> {
         let (what, memory) = (step.what, &mut at.memory);
         match step.ends {
             Ends::Immediate | Ends::ChangesOwner => {
-                let mut fate = self.phase.lock();
+                let mut phase = self.phase.lock();
                 // A step that was cancelled must not let others continue with the next one.
-                if *fate == Phase::Cancelled {
+                if *phase == Phase::Cancelled {
                     return false;
                 }
                 self.change.take(what, graph, memory);
                 if matches!(step.ends, Ends::ChangesOwner) {
-                    *fate = Phase::Moved;
+                    *phase = Phase::Moved;
                 }
                 true
             }
