@@ -92,28 +92,32 @@ pub fn follow(
     }
     around.wait_for_release(ask)?;
     let mut by_owner: BTreeMap<usize, Vec<Misdelivered>> = BTreeMap::new();
-    let astray = port.misdelivered();
+    let misdelivered = port.misdelivered();
     let named = |one: &&Misdelivered| buckets.is_none_or(|buckets| buckets.contains(&one.bucket));
-    let entries: BTreeSet<usize> = astray.iter().filter(named).map(|one| one.entry).collect();
-    for one in astray {
+    let entries: BTreeSet<usize> = misdelivered
+        .iter()
+        .filter(named)
+        .map(|one| one.entry)
+        .collect();
+    for one in misdelivered {
         if entries.contains(&one.entry) {
             by_owner.entry(one.owner).or_default().push(one);
         }
     }
     let mut followed = FollowResult::default();
-    for (owner, astray) in by_owner {
+    for (owner, misdelivered) in by_owner {
         let entries = Entries {
             dependents: around.clone(),
             node,
             owner,
-            to: astray.iter().map(|a| a.to).collect(),
-            queues: astray.iter().map(|a| a.from).collect(),
+            to: misdelivered.iter().map(|one| one.to).collect(),
+            queues: misdelivered.iter().map(|one| one.from).collect(),
             late: AtomicBool::new(false),
             since: Lock::default(),
             held: Lock::default(),
         };
-        let (held, late) = entries.follow(ask, &*port, &astray)?;
-        followed.buckets += astray.len();
+        let (held, late) = entries.follow(ask, &*port, &misdelivered)?;
+        followed.buckets += misdelivered.len();
         followed.held = followed.held.with(held);
         followed.late |= late;
     }
@@ -159,7 +163,7 @@ impl Entries {
         self,
         ask: &impl Ask,
         port: &dyn PortTable,
-        astray: &[Misdelivered],
+        misdelivered: &[Misdelivered],
     ) -> Result<(Held, bool), AskError> {
         let (owner, limit) = (self.owner, self.dependents.table.limit());
         let time_limit = limit.saturating_mul(STALL_LIMITS);
@@ -179,7 +183,7 @@ impl Entries {
         let hand_over = HandOver::new(self, parties, steps);
         let this = Arc::clone(&hand_over);
         let holds = ask.run_on_one(owner, move |graph| this.change().hold(graph));
-        let told = holds.and_then(|()| port.redirect(astray).map_err(AskError::Refused));
+        let told = holds.and_then(|()| port.redirect(misdelivered).map_err(AskError::Refused));
         if let Err(why) = told {
             hand_over.end(ask, false);
             return Err(why);

@@ -85,7 +85,7 @@ impl PortTable for Config {
 
     fn misdelivered(&self) -> Vec<Misdelivered> {
         let rss = self.rss.as_ref();
-        rss.map_or_else(Vec::new, |rss| rss.astray(&self.owners.by_worker()))
+        rss.map_or_else(Vec::new, |rss| rss.misdelivered(&self.owners.by_worker()))
     }
 
     fn redirect(&self, buckets: &[Misdelivered]) -> Result<(), String> {

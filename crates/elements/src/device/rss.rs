@@ -170,7 +170,7 @@ impl Rss {
 
     /// Buckets that arrive at another worker than their owner, although the owner has a queue. `queues` contains the
     /// queues of each worker.
-    pub(super) fn astray(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Misdelivered> {
+    pub(super) fn misdelivered(&self, queues: &BTreeMap<usize, Vec<usize>>) -> Vec<Misdelivered> {
         let copies = self.lock();
         let (owners, buckets) = (self.table.owners(), self.table.buckets());
         let hashes = copies.hashes();
@@ -303,11 +303,11 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-    /// A port that stores its settings.
+    /// A port that records its settings.
     #[derive(Default)]
-    struct StoredPort(Lock<Vec<u16>>);
+    struct RecordingPort(Lock<Vec<u16>>);
 
-    impl Port for StoredPort {
+    impl Port for RecordingPort {
         fn info(&self) -> engine::port::PortInfo {
             unreachable!("nobody asks")
         }
@@ -339,8 +339,8 @@ mod tests {
         })
     }
 
-    /// A port that records requests, with a table of this number of entries.
-    struct Entries(StoredPort, usize);
+    /// A port that records its settings, with a table of this number of entries.
+    struct Entries(RecordingPort, usize);
 
     impl Port for Entries {
         fn info(&self) -> engine::port::PortInfo {
@@ -369,16 +369,16 @@ mod tests {
     /// it has followed.
     fn moved(entries: usize, buckets: &[u16]) -> (Vec<u16>, Vec<u16>) {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(Entries(StoredPort::default(), entries));
+        let port: Arc<dyn Port> = Arc::new(Entries(RecordingPort::default(), entries));
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
-        assert_eq!(rss.astray(&both()), []);
+        assert_eq!(rss.misdelivered(&both()), []);
         rss.table.set_owner(buckets, 1);
-        let astray = rss.astray(&both());
-        let done = rss.redirect(&astray, both());
+        let misdelivered = rss.misdelivered(&both());
+        let done = rss.redirect(&misdelivered, both());
         done.expect("the port does all");
-        assert_eq!(rss.astray(&both()), []);
-        let numbers = astray.iter().map(|one| one.bucket).collect();
+        assert_eq!(rss.misdelivered(&both()), []);
+        let numbers = misdelivered.iter().map(|one| one.bucket).collect();
         (numbers, port.redirection_table())
     }
 
@@ -396,40 +396,40 @@ mod tests {
     #[test]
     fn a_bucket_whose_owner_has_no_queue_or_that_comes_by_one_of_its_queues_stays() {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(Entries(StoredPort::default(), 4));
+        let port: Arc<dyn Port> = Arc::new(Entries(RecordingPort::default(), 4));
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
         rss.table.set_owner(&[1], 2);
-        assert_eq!(rss.astray(&both()), []);
+        assert_eq!(rss.misdelivered(&both()), []);
         let all = BTreeMap::from([(1, vec![0, 1])]);
         rss.table.set_owner(&[0, 1, 2], 1);
-        assert_eq!(rss.astray(&both()).len(), 2);
-        assert_eq!(rss.astray(&all), []);
+        assert_eq!(rss.misdelivered(&both()).len(), 2);
+        assert_eq!(rss.misdelivered(&all), []);
         // Queue 0 is not polled for now. The worker that takes it over delivers its packets, and then its buckets may
         // follow.
         let one = BTreeMap::from([(1, vec![1])]);
-        assert_eq!(rss.astray(&one), []);
+        assert_eq!(rss.misdelivered(&one), []);
     }
 
     #[test]
     fn a_port_that_does_not_tell_of_its_table_or_has_another_key_is_not_asked_to_follow() {
         let rss = rss(None);
-        let port: Arc<dyn Port> = Arc::new(StoredPort::default());
+        let port: Arc<dyn Port> = Arc::new(RecordingPort::default());
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
         rss.table.set_owner(&[0], 1);
-        assert_eq!(rss.astray(&both()), []);
-        let port: Arc<dyn Port> = Arc::new(Entries(StoredPort::default(), 4));
+        assert_eq!(rss.misdelivered(&both()), []);
+        let port: Arc<dyn Port> = Arc::new(Entries(RecordingPort::default(), 4));
         rss.add_copy(&port, both);
         rss.table.set_owner(&[2], 1);
-        let astray = rss.astray(&both());
-        assert_eq!(astray.len(), 1);
+        let misdelivered = rss.misdelivered(&both());
+        assert_eq!(misdelivered.len(), 1);
         let key = rss.key.as_ref().expect("it hashes");
         let changed = key.replace(&HashKey(wire::rss::MICROSOFT));
         changed.expect("nobody needs it");
-        assert_eq!(rss.astray(&both()), []);
+        assert_eq!(rss.misdelivered(&both()), []);
         // A worker that has read the key before does not change it either.
-        let done = rss.redirect(&astray, both());
+        let done = rss.redirect(&misdelivered, both());
         done.expect("the port does all");
         assert_eq!(rss.lock().key, Some(wire::rss::SYMMETRIC));
         rss.tell_again().expect("the port does all");
@@ -443,13 +443,13 @@ mod tests {
         rss.add_copy(&port, both);
         rss.table.assign(&[0, 1]);
         rss.table.set_owner(&[0, 2], 1);
-        assert_eq!(rss.astray(&both()), []);
+        assert_eq!(rss.misdelivered(&both()), []);
     }
 
     #[test]
     fn the_port_learns_who_the_owners_are_when_buckets_are_dealt_out() {
         let rss = rss(Some(Arc::default()));
-        let told = Arc::new(StoredPort::default());
+        let told = Arc::new(RecordingPort::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         rss.add_copy(&port, || BTreeMap::from([(0, vec![0])]));
         rss.add_copy(&port, both);
@@ -465,7 +465,7 @@ mod tests {
     #[test]
     fn copies_that_are_made_side_by_side_leave_the_port_with_all_queues() {
         let rss = rss(None);
-        let told = Arc::new(StoredPort::default());
+        let told = Arc::new(RecordingPort::default());
         let port: Arc<dyn Port> = Arc::clone(&told) as _;
         let second_is_added = AtomicBool::new(false);
         std::thread::scope(|s| {
