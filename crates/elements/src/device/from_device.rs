@@ -48,7 +48,7 @@
 
 use super::fill_level::Fill;
 use super::frame_filter::{self, FrameFilter};
-use super::poll_interval::Pace;
+use super::poll_interval::PollInterval;
 use super::rss::Rss;
 use super::rx_queues::{Owners, Queues};
 use crate::prelude::*;
@@ -186,7 +186,7 @@ fn of_click(args: &mut Args) -> Option<FrameFilter> {
 pub(crate) struct FromDevice<S = Click> {
     style: PhantomData<S>,
     queues: Queues,
-    pace: Option<Pace>,
+    poll_interval: Option<PollInterval>,
     fill: Fill,
     /// Number of packets received in the last run.
     last_run_packets: u64,
@@ -236,7 +236,7 @@ impl<S: Style> Element for FromDevice<S> {
         FromDevice {
             style: PhantomData,
             queues,
-            pace: (config.yields && !init.as_click()).then(Pace::default),
+            poll_interval: (config.yields && !init.as_click()).then(PollInterval::default),
             fill: Fill::default(),
             last_run_packets: 0,
             burst: config.burst.unwrap_or(crate::burst::burst(init)).max(1),
@@ -255,8 +255,8 @@ impl<S: Style> Element for FromDevice<S> {
             // Another worker receives from the port; a handler wakes this task if that changes.
             return Did::End;
         }
-        if let Some(pace) = &mut self.pace
-            && let Some(until) = pace.pause_end(cx.now())
+        if let Some(poll_interval) = &mut self.poll_interval
+            && let Some(until) = poll_interval.pause_end(cx.now())
         {
             self.last_run_packets = 0;
             cx.set_timer(until);
@@ -354,14 +354,14 @@ impl<S: Style> Element for FromDevice<S> {
             "rest",
             "microseconds between two polls while outputs overflow",
             |e, _| {
-                Ok(e.pace
+                Ok(e.poll_interval
                     .as_ref()
                     .map_or(0, |p| p.pause().as_micros())
                     .to_string())
             },
         ),
         Handler::sum("rests", "times that it polled later for this reason", |e| {
-            e.pace.as_ref().map_or(0, Pace::count)
+            e.poll_interval.as_ref().map_or(0, PollInterval::count)
         }),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.count, e.bytes) = (0, 0);
@@ -389,8 +389,8 @@ impl<S: Style> Resources for FromDevice<S> {
 
 impl<S: Style> External for FromDevice<S> {
     fn overflowed(&mut self, fate: OverflowLosses, cx: &mut Cx) {
-        if let Some(pace) = &mut self.pace {
-            pace.record_run(self.last_run_packets, fate, cx.now());
+        if let Some(poll_interval) = &mut self.poll_interval {
+            poll_interval.record_run(self.last_run_packets, fate, cx.now());
         }
     }
 

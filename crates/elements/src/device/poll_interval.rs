@@ -18,7 +18,7 @@ const SURE: Duration = Duration::from_secs(1);
 
 /// Pauses of a port whose packets are all lost.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct PollInterval {
     pause: Duration,
     /// End of the current pause; `None` outside of a pause.
     until: Option<Time>,
@@ -30,18 +30,18 @@ pub(super) struct Pace {
     pauses: u64,
 }
 
-impl Pace {
+impl PollInterval {
     /// End of the current pause; `None` if the port is to be polled.
     #[inline]
     pub(super) fn pause_end(&mut self, now: Time) -> Option<Time> {
         match self.pause.is_zero() {
             true => None,
-            false => self.rests_still(now),
+            false => self.current_pause_end(now),
         }
     }
 
     #[cold]
-    fn rests_still(&mut self, now: Time) -> Option<Time> {
+    fn current_pause_end(&mut self, now: Time) -> Option<Time> {
         if !std::mem::take(&mut self.told) && self.until.is_none() {
             // The last run received no packet, or lost none.
             self.shorter();
@@ -103,18 +103,18 @@ mod tests {
     /// Polls every 20 us, except in pauses, a port that always has packets: `lost` says how many packets of a burst are
     /// lost.
     fn run(
-        pace: &mut Pace,
+        poll_interval: &mut PollInterval,
         from: Time,
         time: Duration,
         mut fate: impl FnMut(Time) -> OverflowLosses,
     ) -> u32 {
         let (mut now, mut polls) = (from, 0);
         while now < from + time {
-            if pace.pause_end(now).is_none() {
+            if poll_interval.pause_end(now).is_none() {
                 polls += 1;
                 let fate = fate(now);
                 if fate.lost > 0 || fate.entered > 0 {
-                    pace.record_run(CAME, fate, now);
+                    poll_interval.record_run(CAME, fate, now);
                 }
             }
             now = now + FIRST;
@@ -131,15 +131,15 @@ mod tests {
 
     #[test]
     fn a_port_of_which_all_is_lost_is_polled_ever_less_but_never_given_up() {
-        let mut pace = Pace::default();
-        assert_eq!(run(&mut pace, Time(0), SURE, all_lost), 50_000);
-        let polls = run(&mut pace, Time(0) + SURE, SURE, all_lost);
+        let mut poll_interval = PollInterval::default();
+        assert_eq!(run(&mut poll_interval, Time(0), SURE, all_lost), 50_000);
+        let polls = run(&mut poll_interval, Time(0) + SURE, SURE, all_lost);
         assert!((95..150).contains(&polls), "{polls}");
-        assert_eq!(pace.pause(), LONGEST);
+        assert_eq!(poll_interval.pause(), LONGEST);
     }
 
     #[test]
-    fn pace_settles_near_the_rate_of_the_output() {
+    fn poll_interval_settles_near_the_rate_of_the_output() {
         // The output sends a burst each 500 us, and up to eight may wait for it.
         let each = Duration::from_micros(500);
         let mut free_at = Time(0);
@@ -154,35 +154,35 @@ mod tests {
                 lost,
             }
         };
-        let mut pace = Pace::default();
-        run(&mut pace, Time(0), SURE * 2, &mut output);
-        let polls = run(&mut pace, Time(0) + SURE * 2, SURE, &mut output);
+        let mut poll_interval = PollInterval::default();
+        run(&mut poll_interval, Time(0), SURE * 2, &mut output);
+        let polls = run(&mut poll_interval, Time(0) + SURE * 2, SURE, &mut output);
         assert!((1990..2600).contains(&polls), "{polls} for 2000 bursts");
     }
 
     #[test]
-    fn one_packet_that_goes_elsewhere_brings_the_full_pace_back_for_a_second() {
-        let mut pace = Pace::default();
-        run(&mut pace, Time(0), SURE * 2, all_lost);
+    fn one_packet_that_goes_elsewhere_ends_pauses_for_a_second() {
+        let mut poll_interval = PollInterval::default();
+        run(&mut poll_interval, Time(0), SURE * 2, all_lost);
         let now = Time(0) + SURE * 2 + LONGEST;
         let fate = OverflowLosses {
             entered: CAME - 1,
             lost: CAME - 1,
         };
-        pace.record_run(CAME, fate, now);
-        assert_eq!(run(&mut pace, now, SURE, all_lost), 50_000);
-        assert!(run(&mut pace, now + SURE, SURE, all_lost) < 150);
+        poll_interval.record_run(CAME, fate, now);
+        assert_eq!(run(&mut poll_interval, now, SURE, all_lost), 50_000);
+        assert!(run(&mut poll_interval, now + SURE, SURE, all_lost) < 150);
     }
 
     #[test]
-    fn when_nothing_is_lost_any_more_the_full_pace_comes_back_by_itself() {
-        let mut pace = Pace::default();
-        run(&mut pace, Time(0), SURE * 2, all_lost);
+    fn pauses_end_by_themselves_when_nothing_is_lost_any_more() {
+        let mut poll_interval = PollInterval::default();
+        run(&mut poll_interval, Time(0), SURE * 2, all_lost);
         let quiet = |_| OverflowLosses {
             entered: 0,
             lost: 0,
         };
-        run(&mut pace, Time(0) + SURE * 3, LONGEST * 9, quiet);
-        assert_eq!(pace.pause(), Duration::ZERO);
+        run(&mut poll_interval, Time(0) + SURE * 3, LONGEST * 9, quiet);
+        assert_eq!(poll_interval.pause(), Duration::ZERO);
     }
 }
