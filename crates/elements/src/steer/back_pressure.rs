@@ -21,7 +21,7 @@ pub(super) struct BackPressure {
     /// Start of the current pause; `None` if sources are running.
     since: Option<Time>,
     /// Total time of earlier pauses in the current period of congestion.
-    rested: Duration,
+    paused_for: Duration,
     /// Last time at which a ring was nearly full.
     crowded: Time,
     count: u64,
@@ -31,10 +31,10 @@ impl BackPressure {
     /// Handles a nearly full ring. Returns true if sources are to pause from now on.
     pub(super) fn begins(&mut self, now: Time) -> bool {
         if now.since(self.crowded) >= CONGESTION_END {
-            self.rested = Duration::ZERO;
+            self.paused_for = Duration::ZERO;
         }
         self.crowded = now;
-        let begins = self.since.is_none() && self.rested < PAUSE_TOTAL_MAX;
+        let begins = self.since.is_none() && self.paused_for < PAUSE_TOTAL_MAX;
         if begins {
             self.since = Some(now);
             self.count += 1;
@@ -54,10 +54,10 @@ impl BackPressure {
             return false;
         };
         self.crowded = now;
-        let rested = self.rested + now.since(since);
-        let ends = has_room || rested >= PAUSE_TOTAL_MAX;
+        let paused_for = self.paused_for + now.since(since);
+        let ends = has_room || paused_for >= PAUSE_TOTAL_MAX;
         if ends {
-            (self.since, self.rested) = (None, rested);
+            (self.since, self.paused_for) = (None, paused_for);
         }
         ends
     }
@@ -76,66 +76,78 @@ mod tests {
 
     /// Simulates sources whose packets fill a ring for `on` milliseconds, and which then pause for `off`, repeatedly;
     /// returns the total time of their pauses within `time`.
-    fn run(rest: &mut BackPressure, from: Time, time: Duration, on: u32, off: u32) -> Duration {
-        let (mut now, mut rested, mut phase) = (from, Duration::ZERO, 0);
+    fn run(
+        back_pressure: &mut BackPressure,
+        from: Time,
+        time: Duration,
+        on: u32,
+        off: u32,
+    ) -> Duration {
+        let (mut now, mut paused_for, mut phase) = (from, Duration::ZERO, 0);
         while now < from + time {
             phase += 1;
-            if rest.goes_on() {
-                rested += STEP;
-                if rest.try_end(now, phase >= off) {
+            if back_pressure.goes_on() {
+                paused_for += STEP;
+                if back_pressure.try_end(now, phase >= off) {
                     phase = 0;
                 }
-            } else if phase >= on && rest.begins(now) {
+            } else if phase >= on && back_pressure.begins(now) {
                 phase = 0;
             }
             now = now + STEP;
         }
-        rested
+        paused_for
     }
 
     #[test]
-    fn sources_rest_until_there_is_room() {
-        let mut rest = BackPressure::default();
-        assert!(!rest.goes_on() && rest.begins(Time(0) + CONGESTION_END));
+    fn sources_pause_until_there_is_room() {
+        let mut back_pressure = BackPressure::default();
+        assert!(!back_pressure.goes_on() && back_pressure.begins(Time(0) + CONGESTION_END));
         assert!(
-            !rest.begins(Time(0) + CONGESTION_END + STEP),
+            !back_pressure.begins(Time(0) + CONGESTION_END + STEP),
             "they do already"
         );
-        assert!(!rest.try_end(Time(0) + CONGESTION_END + STEP, false) && rest.goes_on());
-        assert!(rest.try_end(Time(0) + CONGESTION_END + STEP * 2, true) && !rest.goes_on());
-        assert_eq!(rest.count(), 1);
+        assert!(
+            !back_pressure.try_end(Time(0) + CONGESTION_END + STEP, false)
+                && back_pressure.goes_on()
+        );
+        assert!(
+            back_pressure.try_end(Time(0) + CONGESTION_END + STEP * 2, true)
+                && !back_pressure.goes_on()
+        );
+        assert_eq!(back_pressure.count(), 1);
     }
 
     #[test]
     fn a_ring_that_stays_full_or_fills_again_and_again_takes_no_more_than_so_much_time() {
         for (on, off) in [(1, u32::MAX), (5, 12), (1, 1), (900, 10)] {
-            let mut rest = BackPressure::default();
-            let rested = run(
-                &mut rest,
+            let mut back_pressure = BackPressure::default();
+            let paused_for = run(
+                &mut back_pressure,
                 Time(0) + CONGESTION_END,
                 CONGESTION_END * 20,
                 on,
                 off,
             );
             assert!(
-                (PAUSE_TOTAL_MAX..=PAUSE_TOTAL_MAX + STEP * 2).contains(&rested),
-                "{on} {off}: {rested:?}"
+                (PAUSE_TOTAL_MAX..=PAUSE_TOTAL_MAX + STEP * 2).contains(&paused_for),
+                "{on} {off}: {paused_for:?}"
             );
         }
     }
 
     #[test]
     fn another_crowd_later_is_bridged_again() {
-        let mut rest = BackPressure::default();
+        let mut back_pressure = BackPressure::default();
         let first = run(
-            &mut rest,
+            &mut back_pressure,
             Time(0) + CONGESTION_END,
             CONGESTION_END,
             1,
             u32::MAX,
         );
         let quiet = Time(0) + CONGESTION_END * 4;
-        let second = run(&mut rest, quiet, CONGESTION_END, 1, u32::MAX);
+        let second = run(&mut back_pressure, quiet, CONGESTION_END, 1, u32::MAX);
         assert!(
             first >= PAUSE_TOTAL_MAX && second >= PAUSE_TOTAL_MAX,
             "{first:?} {second:?}"
