@@ -89,7 +89,7 @@ impl RequestChannel {
 
 impl fmt::Debug for RequestChannel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Asks, {} lost", self.lost_requests())
+        write!(f, "RequestChannel, {} lost", self.lost_requests())
     }
 }
 
