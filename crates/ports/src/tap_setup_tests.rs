@@ -1,44 +1,10 @@
 mod needs_root {
     use super::super::*;
-    use std::process::Command;
-    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-    /// A namespace of the test's own.
-    struct Space(String);
-
-    impl Space {
-        fn new() -> Space {
-            testkit::root();
-            static NEXT: AtomicU32 = AtomicU32::new(0);
-            let number = NEXT.fetch_add(1, Relaxed);
-            let space = Space(format!("tap-setup-{}-{number}", std::process::id()));
-            run(&format!("ip netns add {}", space.0));
-            space
-        }
-    }
-
-    impl Drop for Space {
-        fn drop(&mut self) {
-            let _ = Command::new("ip").args(["netns", "del", &self.0]).status();
-        }
-    }
-
-    fn run(words: &str) -> String {
-        let mut words = words.split(' ');
-        let done = Command::new(words.next().unwrap()).args(words).output();
-        let done = done.expect("the program runs");
-        assert!(
-            done.status.success(),
-            "{}",
-            String::from_utf8_lossy(&done.stderr)
-        );
-        String::from_utf8_lossy(&done.stdout).into_owned()
-    }
 
     #[test]
     fn interface_speaks_for_a_port_while_it_has_a_carrier() {
-        let space = Space::new();
-        let namespace = Namespace::open(&space.0).unwrap();
+        let space = testkit::Namespace::new("tap-setup");
+        let namespace = Namespace::open(space.name()).unwrap();
         let setup = TapSetup {
             name: "b-lan".to_owned(),
             mtu: 1400,
@@ -49,7 +15,7 @@ mod needs_root {
             ],
         };
         let tap = setup.make(&namespace).unwrap();
-        let show = || run(&format!("ip -n {} address show dev b-lan", space.0));
+        let show = || space.ip("address show dev b-lan");
         assert!(show().contains("NO-CARRIER"), "{}", show());
         tap.set_mac([2, 0, 0, 0, 0, 7]).unwrap();
         tap.set_carrier(true).unwrap();
@@ -73,24 +39,21 @@ mod needs_root {
         });
         assert_eq!(reply[22..28], [2, 0, 0, 0, 0, 7]);
         drop(tap);
-        let all = run(&format!("ip -n {} -br link", space.0));
+        let all = space.ip("-br link");
         assert!(!all.contains("b-lan"), "{all}");
     }
 
     #[test]
     fn name_of_an_interface_of_another_kind_is_refused() {
-        let space = Space::new();
-        run(&format!(
-            "ip -n {} link add b-lan type veth peer name b-far",
-            space.0
-        ));
+        let space = testkit::Namespace::new("tap-setup");
+        space.ip("link add b-lan type veth peer name b-far");
         let setup = TapSetup {
             name: "b-lan".to_owned(),
             mtu: 1500,
             v4: None,
             v6: Vec::new(),
         };
-        let namespace = Namespace::open(&space.0).unwrap();
+        let namespace = Namespace::open(space.name()).unwrap();
         let why = setup.make(&namespace).err().unwrap();
         assert!(why.contains("an interface b-lan of another kind"), "{why}");
     }

@@ -6,7 +6,6 @@ use super::{Collector, Listen, Netlink, To};
 use forwarding::{EXCEPTION, FORWARDED, Kernel, LOCAL, Member, Neighbour};
 use ports::Namespace;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 use testkit::wait_until;
@@ -17,23 +16,18 @@ use wire::netlink::{
 
 /// A namespace with two links, whose ends are `v0` and `v1`, and `v2` and `v3`. The thread follows it.
 struct Bed {
-    name: String,
     kernel: Arc<Kernel>,
+    /// Dropped before the namespace that it follows.
     netlink: Option<Netlink>,
+    namespace: testkit::Namespace,
 }
 
 impl Bed {
     fn new(test: &str) -> Bed {
-        testkit::root();
-        let name = format!("netlink-{test}-{}", std::process::id());
-        let made = Command::new("ip").args(["netns", "add", &name]).output();
-        let made = made.expect("ip runs");
-        let said = String::from_utf8_lossy(&made.stderr);
-        assert!(made.status.success(), "ip netns add {name}: {said}");
         let bed = Bed {
-            name,
             kernel: Arc::default(),
             netlink: None,
+            namespace: testkit::Namespace::new(&format!("netlink-{test}")),
         };
         bed.ip("link set lo up");
         for (a, b) in [("v0", "v1"), ("v2", "v3")] {
@@ -47,7 +41,7 @@ impl Bed {
     }
 
     fn follow(&mut self) {
-        let namespace = Namespace::open(&self.name).expect("it was made");
+        let namespace = self.open();
         let kernel = Arc::clone(&self.kernel);
         self.netlink = Some(
             Netlink::start((kernel, Arc::default()), Some(Arc::new(namespace)), None)
@@ -55,19 +49,16 @@ impl Bed {
         );
     }
 
-    fn ip(&self, words: &str) {
-        self.exec(&format!("ip {words}"));
+    fn open(&self) -> Namespace {
+        Namespace::open(self.namespace.name()).expect("it was made")
     }
 
-    /// Runs a command in the namespace.
-    fn exec(&self, words: &str) {
-        let done = Command::new("ip")
-            .args(["netns", "exec", &self.name])
-            .args(words.split_whitespace())
-            .output()
-            .expect("ip runs");
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "{words}: {said}");
+    fn ip(&self, args: &str) {
+        self.namespace.ip(args);
+    }
+
+    fn exec(&self, command: &str) {
+        self.namespace.exec(command);
     }
 
     /// Group members for packets to an address.
@@ -95,15 +86,6 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
-    fn drop(&mut self) {
-        self.netlink = None;
-        let _ = Command::new("ip")
-            .args(["netns", "del", &self.name])
-            .output();
-    }
-}
-
 #[test]
 fn address_of_one_back_end_is_refused_for_another() {
     let bed = Bed::new("own");
@@ -111,7 +93,7 @@ fn address_of_one_back_end_is_refused_for_another() {
     bed.ip("addr add 10.0.0.9/24 dev v0");
     bed.ip("addr add 2001:db8::1/64 dev v0 nodad");
     bed.ip("route add local 10.7.0.0/16 dev lo");
-    let namespace = Namespace::open(&bed.name).expect("it was made");
+    let namespace = bed.open();
     for (address, own) in [
         ("10.0.0.1", true),
         ("10.0.0.9", true),
@@ -385,7 +367,7 @@ fn burst_of_routes_reaches_the_table_completely() {
     bed.follow();
     wait_until("the first answers", || bed.count("synced") == 1);
     let before = bed.count("routes4");
-    let namespace = Namespace::open(&bed.name).expect("it was made");
+    let namespace = bed.open();
     let begun = Instant::now();
     namespace.run(move || burst(count));
     let sent = begun.elapsed();
@@ -413,7 +395,7 @@ fn a_collector_has_the_gateways_of_all_routes_by_whatever_link_and_says_when_all
     bed.ip("route add blackhole 192.0.2.0/24");
     bed.ip("-6 route add 2001:db8::/32 via fe80::2 dev v2");
     let collector = Collector::new(Box::new(|| {}));
-    let namespace = Arc::new(Namespace::open(&bed.name).expect("it was made"));
+    let namespace = Arc::new(bed.open());
     let _netlink = Netlink::collect(Arc::clone(&collector), namespace).expect("it starts");
     let mut known = std::collections::BTreeMap::new();
     let mut until_all = |what: &str, right: &dyn Fn(&[String]) -> bool| {

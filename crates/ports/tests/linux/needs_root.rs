@@ -3,66 +3,56 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use testkit::Namespace;
 
-static NEXT: AtomicU32 = AtomicU32::new(0);
-
-fn ip(args: &str) {
-    let out = Command::new("ip")
-        .args(args.split_whitespace())
-        .output()
-        .unwrap();
-    assert!(
-        out.status.success(),
-        "ip {args}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-}
-
-/// Hosts `a` and `b` in one subnet, and a namespace between them with the ends `r0` and `r1`.
+/// Hosts `a` and `b` in one subnet, and a namespace `r` between them with the ends `r0` and `r1`.
 struct Net {
-    tag: String,
+    a: Namespace,
+    r: Namespace,
+    b: Namespace,
 }
 
 impl Net {
     fn new() -> Net {
-        testkit::root();
-        let tag = format!("ash{}x{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
-        let net = Net { tag };
-        for ns in ["a", "r", "b"] {
-            ip(&format!("netns add {}{ns}", net.tag));
-        }
+        let net = Net {
+            a: Namespace::new("ash-a"),
+            r: Namespace::new("ash-r"),
+            b: Namespace::new("ash-b"),
+        };
         net.wire("a", 1, "r0");
         net.wire("b", 2, "r1");
         net
     }
 
+    fn namespace(&self, letter: &str) -> &Namespace {
+        match letter {
+            "a" => &self.a,
+            "r" => &self.r,
+            "b" => &self.b,
+            _ => panic!("there is no namespace {letter}"),
+        }
+    }
+
     /// Makes the link between a host and the middle namespace.
     fn wire(&self, host: &str, number: u32, end: &str) {
-        let tag = &self.tag;
-        ip(&format!(
-            "-n {tag}{host} link add eth0 numtxqueues 2 numrxqueues 2 type veth peer name {end} \
-             netns {tag}r numtxqueues 2 numrxqueues 2"
+        let (space, router) = (self.namespace(host), self.r.name());
+        space.ip(&format!(
+            "link add eth0 numtxqueues 2 numrxqueues 2 type veth peer name {end} netns {router} \
+             numtxqueues 2 numrxqueues 2"
         ));
-        ip(&format!(
-            "-n {tag}{host} addr add 10.99.0.{number}/24 dev eth0"
-        ));
-        ip(&format!(
-            "-n {tag}{host} addr add fd99::{number}/64 dev eth0 nodad"
-        ));
-        ip(&format!(
-            "-n {tag}{host} link set eth0 address 02:99:00:00:00:0{number}"
-        ));
-        ip(&format!("-n {tag}{host} link set eth0 up"));
-        ip(&format!("-n {tag}r link set {end} up"));
+        space.ip(&format!("addr add 10.99.0.{number}/24 dev eth0"));
+        space.ip(&format!("addr add fd99::{number}/64 dev eth0 nodad"));
+        space.ip(&format!("link set eth0 address 02:99:00:00:00:0{number}"));
+        space.ip("link set eth0 up");
+        self.r.ip(&format!("link set {end} up"));
     }
 
     fn command(&self, ns: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         // No command takes that long, unless it waits for something that never comes.
-        let space = format!("{}{ns}", self.tag);
-        command.args(["netns", "exec", &space, "timeout", "120", program]);
+        let space = self.namespace(ns).name();
+        command.args(["netns", "exec", space, "timeout", "120", program]);
         command
     }
 
@@ -100,15 +90,6 @@ impl Net {
         output.read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
         Bridge { child, output }
-    }
-}
-
-impl Drop for Net {
-    fn drop(&mut self) {
-        for ns in ["a", "r", "b"] {
-            let name = format!("{}{ns}", self.tag);
-            let _ = Command::new("ip").args(["netns", "del", &name]).status();
-        }
     }
 }
 
@@ -295,12 +276,12 @@ fn recreated_interface_is_used_again() {
     let net = Net::new();
     let mut bridge = net.bridge("r0", "r1", 2);
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
-    ip(&format!("-n {}r link set r1 down", net.tag));
+    net.r.ip("link set r1 down");
     // A change that ends before the port checks its interface again is not reported.
     bridge.wait("event r1: the link is down");
-    ip(&format!("-n {}r link set r1 up", net.tag));
+    net.r.ip("link set r1 up");
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
-    ip(&format!("-n {}r link del r1", net.tag));
+    net.r.ip("link del r1");
     bridge.wait("event r1: the interface is gone");
     net.wire("b", 2, "r1");
     transfer(&net, "AF_INET", "a", ("b", "10.99.0.2"), 100_000);
@@ -339,7 +320,7 @@ fn frames_that_the_router_sends_do_not_come_back_to_it() {
 fn a_tap_port_talks_to_the_kernel() {
     let net = Net::new();
     let bridge = net.bridge("r0", "tap:t0", 2);
-    ip(&format!("-n {}r addr add 10.99.0.9/24 dev t0", net.tag));
+    net.r.ip("addr add 10.99.0.9/24 dev t0");
     transfer(&net, "AF_INET", "a", ("r", "10.99.0.9"), 3_000_000);
     transfer(&net, "AF_INET", "r", ("a", "10.99.0.1"), 3_000_000);
     let lines = bridge.end();
@@ -365,7 +346,7 @@ packets.send(vnet + b'\\xff' * 6 + bytes([2, 0, 0, 0, 0, 1, 8, 0]) + ip + tcp + 
 #[test]
 fn super_frame_of_many_segments_becomes_no_more_packets_than_are_asked_for() {
     let net = Net::new();
-    let space = ports::Namespace::open(&format!("{}r", net.tag)).unwrap();
+    let space = ports::Namespace::open(net.r.name()).unwrap();
     let request = engine::port::PortRequest {
         rx_queues: 1,
         tx_queues: 0,
