@@ -90,10 +90,11 @@ def draw(axes, raw):
 
 def summary(raw, values):
     return [("Network services Figure 5, MDS-BinSort over FIFO", f"{PAPER_RATIO:.2f}, each at its most",
-             f"{values['at most']}, each at its most; {values['mds']} if both have two threads; "
-             f"{values['own fifo']} by a BinSort for each thread"),
+             f"{values['at most in turn']} in turn as in the paper, {values['at most']} at random, each at its most; "
+             f"{values['mds']} at random if both have two threads; {values['own fifo']} by a BinSort for each thread"),
             ("Network services Figure 6, locks of FIFO, MDS-BinSort in turn, at random", "FIFO: failed requests grow with the threads, up to 24",
-             f"{', '.join(values['taken'][queue] for queue in ('fifo', 'mds-in-turn', 'mds'))} % of requests find them taken, two threads")]
+             f"{', '.join(values['taken'][queue] for queue in ('fifo', 'mds-in-turn', 'mds'))} % of requests find them taken, "
+             f"{threads_of(raw)[-1]} threads")]
 
 
 figure = Figure(__file__, steps, values, draw, size=(7, 3.4), lab=False, timed=True, summary=summary)
