@@ -141,7 +141,6 @@ def trust(results, curves):
 def values(raw):
     results = raw["results"]
     curves = computed(results)
-    labels = {("serial", 1): "one", ("multi", 1): "one", ("serial", 2): "serial two"} | {("multi", n): f"multi {n}" for n in MULTI[1:]}
     count = min(map(len, results.values()))
     rows = []
     for n in CORES:
@@ -149,7 +148,8 @@ def values(raw):
         for name in ("serial", "multi", "ideal"):
             measured, by_model = curves[name]
             if name != "ideal":  # which is only computed
-                row.append(spread(column(results, labels[name, n], scale=1e6), 1) if n in measured else "")
+                label = "one" if n == 1 else "serial two" if name == "serial" else f"multi {n}"
+                row.append(spread(column(results, label, scale=1e6), 1) if n in measured else "")
             row.append(f"{by_model[n] / 1e6:.1f}")
         rows.append(row)
     head = ["cores", "serial, measured", "by the model", "multi-queue, measured", "by the model", "ideal, computed"]

@@ -49,9 +49,14 @@ def sharing_costs(results):
     return are_two_cores(results) and all(compared(separate, of) == "more" for of in shared)
 
 
+def numbers_of_cores(results):
+    """Numbers of cores that served the queues: a set."""
+    return {one["cores"] for rounds in results.values() for one in rounds}
+
+
 def are_two_cores(results):
     """True if two cores served the queues of all results."""
-    return {one["cores"] for rounds in results.values() for one in rounds} == {2}
+    return numbers_of_cores(results) == {2}
 
 
 def explanation(results, queues_cost):
@@ -82,19 +87,22 @@ def one_over_two(results):
     return f"Outside the spread one port carries {listed(words)}."
 
 
-def each_queue(cost, change):
-    """Sentence on the cycles of a further queue of a core, between the ends; empty if the ends do not differ."""
-    if CORES >= QUEUES[-1]:
+def each_queue(cost, change, cores):
+    """Sentence on the cycles of a further queue of a core, between the ends, with at most so many `cores`; empty if the
+    ends do not differ.
+    """
+    if cores >= QUEUES[-1]:
         return "Each queue has a core. "
     if change == "no different":
         return ""
-    queues = QUEUES[-1] / CORES - QUEUES[0] / min(CORES, 2)
+    queues = QUEUES[-1] / cores - QUEUES[0] / min(cores, QUEUES[0])
     each = (cost[QUEUES[-1]] - cost[QUEUES[0]]) / queues
     return f"Between the ends this is {each:+.1f} cycles for each further queue of a core. "
 
 
 def values(raw):
     results = raw["results"]
+    cores = max(numbers_of_cores(results))
     rows = [[q, results[f"one port {q}"][0]["cores"], spread(column(results, f"one port {q}", scale=1e6)),
              spread(column(results, f"two ports {q}", scale=1e6)), quotient(*rates(results, q), 2),
              *(f"{median(results, f'{ports} {q}', 'packets per poll'):.0f}" for ports in ("one port", "two ports"))]
@@ -105,7 +113,7 @@ def values(raw):
     # Queues are not the cause of a difference between the ends if the cost goes up and down between them.
     costs = list(cost.values())
     single = [column(results, f"one port {q}") for q in QUEUES]
-    same = all(compared(one, other) == "no different" for one in single for other in single)
+    same = all(compared(one, other) == "no different" for one, other in itertools.combinations(single, 2))
     found = compared(*ends) if same or costs in (sorted(costs), sorted(costs, reverse=True)) else "unsteady"
     rounds = [max(of) - min(of) for of in ([results[f"one port {q}"][0]["cores"] * one["hz"] / one["rate"] for one in results[f"one port {q}"]] for q in QUEUES)]
     ports = [median(results, f"two ports {q}") for q in QUEUES]
@@ -115,8 +123,8 @@ def values(raw):
             "differ": f"{max(rounds):.0f}", "rounds": of_rounds(len(results[f"one port {QUEUES[0]}"])),
             "explanation": explanation(results, found == "more"), "ports": f"{max(ports) / min(ports):.2f}",
             "table": table(head, rows),
-            "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(CORES),
-            "each": each_queue(cost, compared(*ends))}
+            "costs": listed(f"{one:.0f}" for one in costs), "queues": listed(map(str, QUEUES)), "cores": str(cores),
+            "each": each_queue(cost, compared(*ends), cores)}
 
 
 def draw(axes, raw):
