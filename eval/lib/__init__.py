@@ -3,8 +3,13 @@
 import statistics
 
 
+def between(least, most, digits):
+    """Two numbers as a range; below zero with a word between them, as a dash beside a minus is misread."""
+    return f"{least:.{digits}f}{' to ' if least < 0 else '-'}{most:.{digits}f}"
+
+
 def spread(values, digits=2):
     """Median, minimum and maximum; of one value, that value."""
     if len(values) == 1:
         return f"{values[0]:.{digits}f}"
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
+    return f"{statistics.median(values):.{digits}f} ({between(min(values), max(values), digits)})"

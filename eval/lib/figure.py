@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-from . import machine, plot, spread  # noqa: F401  for the folders
+from . import between, machine, plot, spread  # noqa: F401  for the folders
 from .lab import Lab, need_program
 from .progress import Bar
 
@@ -268,15 +268,18 @@ def quotient(ones, others, digits=1):
     middle = statistics.median(ones) / statistics.median(others)
     if len(ones) == len(others) == 1:
         return f"{middle:.{digits}f}"
-    return f"{middle:.{digits}f} ({min(ones) / max(others):.{digits}f}-{max(ones) / min(others):.{digits}f})"
+    return f"{middle:.{digits}f} ({between(min(ones) / max(others), max(ones) / min(others), digits)})"
 
 
 def percent_less(ones, others):
     """Percent by which the median of a list is below that of another; in parentheses, of any two rounds."""
-    middle = 100 * (1 - statistics.median(ones) / statistics.median(others))
+    def percent(one, other):
+        return 100 * (1 - one / other)
+
+    middle = percent(statistics.median(ones), statistics.median(others))
     if len(ones) == len(others) == 1:
         return f"{middle:.0f}"
-    return f"{middle:.0f} ({100 * (1 - max(ones) / min(others)):.0f}-{100 * (1 - min(ones) / max(others)):.0f})"
+    return f"{middle:.0f} ({between(percent(max(ones), min(others)), percent(min(ones), max(others)), 0)})"
 
 
 def listed(words):
