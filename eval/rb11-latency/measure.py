@@ -135,11 +135,13 @@ def beside_single(found):
     """Sentence on the median with kp = kn = 32 beside that of kp = kn = 1."""
     alike = [rate for rate in RATES if found[BATCHED, rate].is_awake() and found[SINGLE, rate].is_awake()]
     if len(alike) < 2:
-        return "Too few rates were carried by both to compare its\n  median with that of kp = kn = 1."
+        return ("At too few rates both were carried by a worker that stays awake,\n"
+                "  so its median is not compared with that of kp = kn = 1.")
     above = [rate for rate in alike
              if compared(found[BATCHED, rate].medians_us, found[SINGLE, rate].medians_us) == "more"]
     where = f"at {listed(above)} Mpps" if above else "at none of these rates"
-    return (f"By the medians of the rounds both it and kp = kn = 1 carry {listed(alike)} Mpps.\n"
+    return ("By the medians of the rounds, and with a worker that stays awake,\n"
+            f"  both it and kp = kn = 1 carry {listed(alike)} Mpps.\n"
             f"  Its median is above that of kp = kn = 1 beyond the spread {where}.")
 
 
