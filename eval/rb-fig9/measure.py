@@ -139,7 +139,9 @@ def limit(results):
     rounds = {app: results[labels(app)[-1]] for app in APPS}
     used = {app: [part_used(one) for one in rounds[app]] for app in APPS}
     parts = listed(f"{percent(used[app])} for {NAMES[app]}" for app in APPS)
-    words = f"In the row \"most\" packets take {parts} of a core's cycles."
+    words = f"In the row \"most\" packets take this part of a core's cycles: {parts}."
+    if round(100 * max(map(max, used.values()))) > 100:
+        words += "\nMore than all is an error of the count, which is of one poll in about 60."
     for app in APPS:
         if max(used[app]) < BUSY:
             words += f" So {NAMES[app]} does not reach the available cycles here."
