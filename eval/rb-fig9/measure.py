@@ -2,6 +2,7 @@
 """RouteBricks, Figure 9: cycles per packet against the input rate, without empty polls."""
 
 import itertools
+import math
 import pathlib
 import sys
 
@@ -57,14 +58,14 @@ def told(changes):
     return ", and ".join(f"{words[change]} {listed(names)}" for change, names in apps.items() if names)
 
 
-def greatest_rise(results, app):
-    """Words on the two rates that the source sets between which the median rises most, of those with a rise outside the
-    spread; empty if there are none.
-    """
-    pairs = [(slow, fast) for slow, fast in itertools.combinations(paced(results, app), 2)
-             if compared(cycles(results, fast), cycles(results, slow)) == "more"]
-    if not pairs:
-        return ""
+def rises(results, app):
+    """Pairs of rates that the source sets, the lower one first, between which the cycles rise outside the spread."""
+    return [(slow, fast) for slow, fast in itertools.combinations(paced(results, app), 2)
+            if compared(cycles(results, fast), cycles(results, slow)) == "more"]
+
+
+def greatest_rise(results, app, pairs):
+    """Words on the pair of an application's rates, of `pairs`, between which the median rises most."""
     middle = {label: median(results, label, "cycles per packet") for label in paced(results, app)}
     slow, fast = max(pairs, key=lambda pair: middle[pair[1]] / middle[pair[0]])
     return f"{NAMES[app]} from {rate_of(slow)} to {rate_of(fast)} Mpps"
@@ -75,12 +76,13 @@ def trend(results):
     ends = {app: (paced(results, app)[0], paced(results, app)[-1]) for app in APPS}
     changes = {app: compared(cycles(results, last), cycles(results, first)) for app, (first, last) in ends.items()}
     words = f"From the least to the greatest rate, outside the spread of the rounds, cycles {told(changes)}."
-    if rises := [rise for rise in (greatest_rise(results, app) for app in APPS) if rise]:
-        pairs = [pair for app in APPS for pair in itertools.combinations(paced(results, app), 2)]
-        count = sum(compared(cycles(results, fast), cycles(results, slow)) == "more" for slow, fast in pairs)
-        rounds = len(cycles(results, pairs[0][0]))
-        words += (f" Of {len(pairs)} pairs of rates they rise outside the spread in {count},\n"
-                  f"by most for {listed(rises)}; some do by chance with {rounds} round{'s' * (rounds > 1)}. "
+    found = {app: rises(results, app) for app in APPS}
+    if count := sum(map(len, found.values())):
+        total = sum(math.comb(len(paced(results, app)), 2) for app in APPS)
+        most = [greatest_rise(results, app, pairs) for app, pairs in found.items() if pairs]
+        rounds = len(cycles(results, labels(APPS[0])[0]))
+        words += (f" Of {total} pairs of rates they rise outside the spread in {count},\n"
+                  f"by most for {listed(most)}; some do by chance with {rounds} round{'s' * (rounds > 1)}. "
                   "So the rounds do not show that memory is no limit.")
     else:
         words += " They rise between no two rates. By the paper's argument memory does not limit one core, then."

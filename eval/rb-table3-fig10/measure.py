@@ -94,7 +94,9 @@ def bottleneck(results):
 
 
 def paced_of(app):
-    """Cycles per packet of an application in Figure 9 at each rate that the source sets: a list of rounds each."""
+    """Cycles per packet of an application in Figure 9 at each rate asked of the source, without the row "most": a list of
+    rounds each.
+    """
     nine = figure.other("rb-fig9")["results"]
     return [column(nine, label, "cycles per packet") for label in nine if label.startswith(app) and not label.endswith("most")]
 
