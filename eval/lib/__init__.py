@@ -8,6 +8,11 @@ def between(least, most, digits):
     return f"{least:.{digits}f}{' to ' if least < 0 else '-'}{most:.{digits}f}"
 
 
+def ratios(ones, others):
+    """Ratios of two lists, round by round."""
+    return [one / other for one, other in zip(ones, others, strict=True)]
+
+
 def spread(values, digits=2):
     """Median, minimum and maximum; of one value, that value."""
     if len(values) == 1:

@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-from . import between, machine, plot, spread  # noqa: F401  for the folders
+from . import between, machine, plot, ratios, spread  # noqa: F401  for the folders
 from .lab import Lab, need_program
 from .progress import Bar
 

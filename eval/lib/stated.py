@@ -8,8 +8,11 @@ import json
 import pathlib
 import re
 import statistics
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "eval"))
+from lib import ratios  # noqa: E402
 
 
 def raw(folder, name):
@@ -25,11 +28,6 @@ def middle(values, digits):
 def quartiles(values, digits=3):
     low, _, high = statistics.quantiles(values, n=4)
     return f"{low:.{digits}f}-{high:.{digits}f}"
-
-
-def ratios(ones, others):
-    """Ratios of two lists, round by round."""
-    return [one / other for one, other in zip(ones, others, strict=True)]
 
 
 def row(*cells):

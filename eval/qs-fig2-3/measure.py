@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, spread  # noqa: E402
-from lib.figure import Figure, at_most, claim, compared, of_rounds, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, compared, of_rounds, ratios, table  # noqa: E402
 
 # Part of the flows that may be refused, and the memory of the paper's match over its tag at that part, by k.
 SHARE = 1e-4
@@ -66,7 +66,7 @@ def rates_of(result, name, threads):
 
 def two_over_one(result, name):
     """Rate of two threads over that of one, for each round."""
-    return [two / one for one, two in zip(rates_of(result, name, 1), rates_of(result, name, 2), strict=True)]
+    return ratios(rates_of(result, name, 2), rates_of(result, name, 1))
 
 
 def second_thread(result):

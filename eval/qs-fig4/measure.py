@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, column, median, of_rounds, ratios, table  # noqa: E402
 
 CLASSES = ["TrieIPLookup", "RadixIPLookup"]
 CASES = ["best", "average", "worst"]
@@ -75,8 +75,9 @@ def values(raw):
     for name in CLASSES:
         for case in CASES:
             rates = [column(results, f"{name} {case} {cores}", scale=1e6) for cores in cores_of(raw)]
-            rows.append([name, case, *map(spread, rates), *(spread([a / b for a, b in zip(more, rates[0], strict=True)]) for more in rates[1:])])
-    fall = {name: [100 * a / b for a, b in zip(column(results, f"{name} worst 1"), column(results, f"{name} best 1"), strict=True)] for name in CLASSES}
+            rows.append([name, case, *map(spread, rates), *(spread(ratios(more, rates[0])) for more in rates[1:])])
+    fall = {name: [100 * part for part in ratios(*(column(results, f"{name} {case} 1") for case in ("worst", "best")))]
+            for name in CLASSES}
     head = [*(f"{words(n)}, Mpps" for n in cores_of(raw)), *(f"{words(n).split()[0]} over one" for n in cores_of(raw)[1:])]
     counts = figure.other("qs3-depths")["results"]["depths"][0]["256K"]["inside"]
     return {name: f"{spread(fall[name], 0)} %" for name in CLASSES} | {

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import machine, spread  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, column, median, of_rounds, ratios, table  # noqa: E402
 
 QUEUES = {
     "fifo": "one FIFO", "binsort": "one BinSort", "mds": "MDS-BinSort, a structure at random", "mds-in-turn": "MDS-BinSort, structures in turn (the paper's)",
@@ -53,7 +53,7 @@ def values(raw):
 
     def over(ones, others):
         """Ratios of two lists, round by round: median, least and most."""
-        return spread([a / b for a, b in zip(ones, others, strict=True)])
+        return spread(ratios(ones, others))
 
     def most(queue):
         """The highest rate of any number of threads: one for each round."""
@@ -63,7 +63,7 @@ def values(raw):
              over(rates(queue), rates(queue, 1)), over(rates(queue), rates("fifo")),
              f"{taken(queue)} %" if queue != "own" else "none"]
             for queue, what in QUEUES.items()]
-    ceiling = [mds / own for mds, own in zip(rates("mds"), rates("own"), strict=True)]
+    ceiling = ratios(rates("mds"), rates("own"))
     times = [n * RUN / middle(queue, n) / 1e3 for queue in QUEUES for n in threads]
     best = max(threads, key=lambda n: middle("fifo", n))
     return {

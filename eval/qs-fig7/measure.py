@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, spread  # noqa: E402
-from lib.figure import Figure, claim, column, compared, median, of_rounds, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, median, of_rounds, ratios, table  # noqa: E402
 import workload  # noqa: E402
 
 SERVICES = [f"{told}_{way}_{order}" for told in ("null", "tag", "match") for way in ("look", "prefix") for order in ("fifo", "sort")]
@@ -139,7 +139,7 @@ def ordering_cycles(results):
 
 def beside_router(results, service):
     """Rate of a service in percent of the IP router's, of single rounds."""
-    return spread([100 * a / b for a, b in zip(column(results, service), column(results, "null_prefix_fifo"), strict=True)], 0)
+    return spread([100 * part for part in ratios(column(results, service), column(results, "null_prefix_fifo"))], 0)
 
 
 def faster(results, pairs):
@@ -168,8 +168,8 @@ def values(raw):
 
     def sorting(cost):
         """Least and greatest extra cost of ordering by deadlines over first in, first out."""
-        ratios = sorted(cost(a) / cost(b) for a, b in sorts)
-        return f"{ratios[0]:.1f} to {ratios[-1]:.1f}"
+        extra = [cost(a) / cost(b) for a, b in sorts]
+        return f"{min(extra):.1f} to {max(extra):.1f}"
 
     paper_looks = sum(PAPER[look][0] < PAPER[prefix][0] for look, prefix in looks)
     more_accesses = sum(accesses(look) > accesses(prefix) for look, prefix in looks)

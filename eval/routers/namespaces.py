@@ -13,7 +13,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
 
-from lib import lab, machine, spread  # noqa: E402
+from lib import lab, machine, ratios, spread  # noqa: E402
 import links  # noqa: E402
 import peers  # noqa: E402
 
@@ -117,9 +117,9 @@ def results(raw):
     for count in COUNTS:
         linux, ours = raw[f"namespaces {count}"], raw[f"shares {count}"]
         lost = {name: 100 * statistics.median(raw[f"{name} {count} lost"]) for name in ("namespaces", "shares")}
-        ratios = [mine / theirs for theirs, mine in zip(linux, ours, strict=True)]
+        parts = ratios(ours, linux)
         yield f"namespaces-{count}-mpps", f"{statistics.median(linux) / 1e6:.3f}", \
             f"{spread([rate / 1e6 for rate in linux], 3)}; {lost['namespaces']:.0f} % of what was offered was lost"
         yield f"xdp-{count}-mpps", f"{statistics.median(ours) / 1e6:.3f}", \
             f"{spread([rate / 1e6 for rate in ours], 3)}; {lost['shares']:.0f} % of what was offered was lost"
-        yield f"xdp/namespaces-{count}", f"{statistics.median(ratios):.2f}", f"{spread(ratios, 2)}"
+        yield f"xdp/namespaces-{count}", f"{statistics.median(parts):.2f}", f"{spread(parts, 2)}"

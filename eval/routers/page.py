@@ -8,7 +8,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from lib import figure, machine, plot, spread  # noqa: E402
+from lib import figure, machine, plot, ratios, spread  # noqa: E402
 from lib.figure import claim, compared, table  # noqa: E402
 
 name = HERE.name
@@ -56,7 +56,7 @@ def middle(values, scale=1.0):
 
 def over(ones, others):
     """Ratios of two lists of results, one for each round."""
-    return spread([a / b for a, b in zip(ones, others, strict=True)])
+    return spread(ratios(ones, others))
 
 
 def mpps(values):
@@ -106,6 +106,12 @@ def deviation(raw, scheme):
     return 100 * max(abs(is_ - ought) for rates in of for is_, ought in zip(rates[:2], rates[2:], strict=True))
 
 
+def look_up_ratios(raw, n, run=RUNS[0]):
+    """Cycles of a look-up with n routers over those with one router, for each round."""
+    of = raw["many"][n]
+    return ratios(of["cycles of all"][run], of["cycles of 1"][run])
+
+
 def look_ups(raw):
     many = raw["many"]
     alone = [f"{middle(many[counts(raw)[0]]['cycles of 1'][run]):.1f}" for run in RUNS]
@@ -113,8 +119,7 @@ def look_ups(raw):
     for n in counts(raw):
         row, of = [f"{int(n):,}"], many[n]
         for run in RUNS:
-            every, one = of["cycles of all"][run], of["cycles of 1"][run]
-            row += [f"{middle(every):.1f}", spread([a / b for a, b in zip(every, one, strict=True)])]
+            row += [f"{middle(of['cycles of all'][run]):.1f}", spread(look_up_ratios(raw, n, run))]
         rows.append([*row, f"{memory(raw, n):.1f}", f"{middle(of['add ms']):.1f}"])
     return table(["routers", "32 in a row: cycles of a look-up", "over one router", "each packet for another router: cycles", "over one router", "KiB a router", "`add`, ms"], rows)
 
@@ -138,12 +143,12 @@ def light(raw):
     def handled(name):
         """Packets that a neighbour handles at the greatest load, over its measure."""
         half, most = ([one["blue"] for one in of(name, when)] for when in ("half", "ten"))
-        return spread([b / (2 * a) for a, b in zip(half, most, strict=True)], 1)
+        return spread([part / 2 for part in ratios(most, half)], 1)
 
     def times(name, when):
         """The neighbour's packets over those of "half": one factor for each round."""
         first, load = ([one["sent"] + one["refused"] - PACED for one in of(name, loads)] for loads in ("half", when))
-        return [b / a for a, b in zip(first, load, strict=True)]
+        return ratios(load, first)
 
     words = (f"At the greatest load the light neighbour handles {handled('light')} times its measure, "
              f"the heavy one {handled('heavy')} times. ")
@@ -168,7 +173,7 @@ def where_lost(raw):
 def growth(raw, name):
     """Growth of the 95th percentile from "half" to "ten times the half", in percent: one for each round."""
     half, ten = ([one["p95"] for one in raw["overload"][f"{name} {when}"]] for when in ("half", "ten"))
-    return [100 * (b / a - 1) for a, b in zip(half, ten, strict=True)]
+    return [100 * (times - 1) for times in ratios(ten, half)]
 
 
 def overload_words(raw):
@@ -211,7 +216,7 @@ def beside_linux(raw):
         linux, ours = of[f"namespaces {n}"], of[f"shares {n}"]
         lost = [[max(0, 100 * part) for part in of[f"{kind} {n} lost"]] for kind in ("namespaces", "shares")]
         lost = [f"{spread(percents, 0)} %" for percents in lost]
-        rows.append([n, spread([r / 1e6 for r in linux], 3), lost[0], spread([r / 1e6 for r in ours], 3), lost[1], spread([b / a for a, b in zip(linux, ours, strict=True)])])
+        rows.append([n, spread([r / 1e6 for r in linux], 3), lost[0], spread([r / 1e6 for r in ours], 3), lost[1], over(ours, linux)])
     return table(["routers", "Linux, Mpps", "lost", "Ashlar, Mpps", "lost", "Ashlar over Linux"], rows)
 
 
@@ -249,7 +254,7 @@ def all_cycles(raw):
     host, most = raw["many"]["host"], counts(raw)[-1]
     of, hz = raw["many"][most], machine.noted_hz(host)
     cycles = [hz / rate for rate in of["rate of all"][RUNS[0]]]
-    share = 100 * statistics.median(look / whole for look, whole in zip(of["cycles of all"][RUNS[0]], cycles, strict=True))
+    share = 100 * statistics.median(ratios(of["cycles of all"][RUNS[0]], cycles))
     alone = hz / middle(totals(raw, RUNS[0])[0][1])
     words = (f"With {int(most):,} routers a packet takes {statistics.median(cycles):,.0f} cycles in all, {share:.0f} % of them for the look-up; with one router {alone:,.0f}. "
              f"Where the other cycles go was not looked into. With each packet for another router all of them carry {middle(of['rate of all'][RUNS[1]], 1e6):.2f} Mpps.")
@@ -272,17 +277,16 @@ def no_hugepages(devices):
     return "DPDK has no hugepages in an isolated process" + ("; that this makes it slower is likely and was not measured. " if slower else ". ")
 
 
-def cost_goal(ratios):
-    """Words on the goal of what sharing costs."""
-    words = ": missed" if middle(ratios) < GOAL_SHARED else ": met"
-    return words + (" by the median; rounds are on both sides of it" if min(ratios) < GOAL_SHARED <= max(ratios) else "")
+def cost_goal(parts):
+    """Words on the goal of what sharing costs, by rates with shares over rates with ports of its own."""
+    words = ": missed" if middle(parts) < GOAL_SHARED else ": met"
+    return words + (" by the median; rounds are on both sides of it" if min(parts) < GOAL_SHARED <= max(parts) else "")
 
 
 def in_cache(raw):
     """Sentence about the cost of the smallest number of routers, which the second-level cache holds."""
     few = counts(raw)[0]
-    of = raw["many"][few]
-    ratio = statistics.median(a / b for a, b in zip(of["cycles of all"][RUNS[0]], of["cycles of 1"][RUNS[0]], strict=True))
+    ratio = middle(look_up_ratios(raw, few))
     if ratio > GOAL and int(few) * memory(raw, few) < cache_kib(raw):
         return f" Its size alone does not explain the factor {ratio:.2f} of {few} routers, which take {int(few) * memory(raw, few):.0f} KiB; why was not looked into."
     return ""
@@ -290,18 +294,15 @@ def in_cache(raw):
 
 def missed(raw):
     """Sentence about the goal of look-ups beside other routers."""
-    def ratio(n):
-        of = raw["many"][n]
-        return statistics.median(a / b for a, b in zip(of["cycles of all"][RUNS[0]], of["cycles of 1"][RUNS[0]], strict=True))
-
-    over = [n for n in counts(raw) if ratio(n) > GOAL]
-    return f"{int(over[0]):,} routers miss the first goal{' already' if over[0] != counts(raw)[-1] else ''}" if over else "All numbers of routers meet the first goal"
+    above = [n for n in counts(raw) if middle(look_up_ratios(raw, n)) > GOAL]
+    if not above:
+        return "All numbers of routers meet the first goal"
+    return f"{int(above[0]):,} routers miss the first goal{' already' if above[0] != counts(raw)[-1] else ''}"
 
 
 def values(raw):
     cost, own, devices = raw["cost"], raw["isolated"], raw["direct"]
     mapped = devices["in the process"]
-    ratios = [shared / alone for alone, shared in zip(cost["own"], cost["shared"], strict=True)]
     one = own["1 isolated"]
     rows = []
     curves = {scheme: shares(raw, scheme) for scheme in ("inline", "queues")}
@@ -310,7 +311,7 @@ def values(raw):
     proportion = {scheme: [high / low for high, low in raw["two-to-one"][f"{scheme} 3"]] for scheme in curves}
     carried = sum(curves["inline"]["3"]) / 3
     most_round = max(sum(rates) for load in LOADS for rates in raw["two-to-one"][f"queues {load}"])
-    kept = [100 * b / a for a, b in zip(raw["neighbour"]["alone"], raw["neighbour"]["beside"], strict=True)]
+    kept = [100 * part for part in ratios(raw["neighbour"]["beside"], raw["neighbour"]["alone"])]
     claim(deviation(raw, "queues") <= 1 and deviation(raw, "hardware") <= 1, "queues are within 1 % of the ideal")
     together = [sum(raw["virtual"][f"queues {load}"][:2]) for load in ("1.5", "3")]
     claim(together[1] < together[0], "with a greater load both together forward less by queues in software")
@@ -320,7 +321,7 @@ def values(raw):
         "virtual": in_virtual_time(raw), "inline misses": f"{deviation(raw, 'inline'):.0f}", "looks": look_ups(raw), "shares": table(["offered", "in line", "queues"], rows), "overload": overload(raw), "linux": beside_linux(raw), "hosts": hosts(raw),
         "isolated": table(["routers", "Mpps", "over one in the process"], [["in the process", mpps(own["shared"]), "1"], *(
             [f"{n} isolated", mpps(of), over(of, own["shared"])] for n, of in by_number(raw, "isolated"))]),
-        "shared/none": over(cost["shared"], cost["own"]), "shares differ": "" if compared(cost["shared"], cost["own"]) != "no different" else "; the rounds overlap, so no cost is shown", "all cycles": all_cycles(raw), "cost goal": cost_goal(ratios), "own": f"{middle(cost['own'], 1e6):.1f}", "falls": shared_core(by_number(raw, "isolated")), "direct falls": shared_core(by_number(raw, "direct")),
+        "shared/none": over(cost["shared"], cost["own"]), "shares differ": "" if compared(cost["shared"], cost["own"]) != "no different" else "; the rounds overlap, so no cost is shown", "all cycles": all_cycles(raw), "cost goal": cost_goal(ratios(cost["shared"], cost["own"])), "own": f"{middle(cost['own'], 1e6):.1f}", "falls": shared_core(by_number(raw, "isolated")), "direct falls": shared_core(by_number(raw, "direct")),
         "direct": table(["routers", "Mpps", "over one in the process"], [["in the process", mpps(mapped), "1"], *(
             [f"{n} isolated, on one core", mpps(of), over(of, mapped)] for n, of in by_number(raw, "direct")),
             ["2 isolated, a core each", mpps(devices["2 apart"]), over(devices["2 apart"], mapped)]]),

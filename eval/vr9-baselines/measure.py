@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs  # noqa: E402
-from lib.figure import Figure, claim, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
+from lib.figure import Figure, claim, column, compared, listed, median, of_rounds, ratios, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
@@ -61,7 +61,7 @@ def routing_costs(results, size, cores):
 
 def second_core(results, app, size):
     """Factors by which a second core raises the rate: one for each round."""
-    return [two / one for one, two in zip(column(results, f"{app} {size} 1"), column(results, f"{app} {size} 2"), strict=True)]
+    return ratios(*(column(results, f"{app} {size} {cores}") for cores in (2, 1)))
 
 
 def bandwidth(results):
