@@ -315,6 +315,16 @@ def median(results, label, field="rate", scale=1.0):
     return statistics.median(column(results, label, field, scale))
 
 
+def dropped(results, label):
+    """Percentage of the received packets that were not sent: median, least and most of the rounds."""
+    return spread([100 * max(0, 1 - one["sent"] / one["received"]) for one in results[label]], 0)
+
+
+def cores_of(raw):
+    """Numbers of cores that were measured: the third words of the labels."""
+    return sorted({int(label.split()[2]) for label in raw["results"]})
+
+
 def table(head, rows):
     """A Markdown table."""
     lines = ["| " + " | ".join(map(str, row)) + " |" for row in [head, ["---"] * len(head), *rows]]

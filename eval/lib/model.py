@@ -23,6 +23,18 @@ def chain(stages, hz):
     return min(cores * capacity(cycles, hz) for cycles, cores in stages)
 
 
+def step_cycles(result, kind):
+    """Cycles per packet of a router's tasks whose names begin with `kind`, in a round that has its "stages"."""
+    stages = [stage for task, stage in result["stages"].items() if task.startswith(kind)]
+    packets = sum(stage["rate"] for stage in stages)
+    return sum(stage["rate"] * stage["cycles per packet"] for stage in stages) / max(packets, 1)
+
+
+def part_used(one, hz):
+    """Part of a core's cycles that packets took in a round."""
+    return one["rate"] * one["cycles per packet"] / hz
+
+
 def error(computed, measured):
     """Error of a model in percent of the measured value."""
     return 100 * (computed / measured - 1)

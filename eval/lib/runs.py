@@ -8,7 +8,10 @@ from .machine import ROOT
 
 SECONDS = 1.0  # how long a run is measured
 CONF = ROOT / "eval" / "bench" / "conf"  # the applications of `make bench`
-# The third of RouteBricks' applications: AES of 128 bits, as in the paper.
+# RouteBricks' applications, and their names on pages.
+APPS = ["forward", "route", "ipsec"]
+NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
+# The third of them: AES of 128 bits, as in the paper.
 IPSEC = ["SUITE=aes128gcm16", "KEYS=ENC_KEY " + "5a" * 20]
 
 
@@ -34,6 +37,16 @@ def endless(conf, capture, values=(), seconds=SECONDS, options=()):
         return router.measure(seconds)
 
     return run
+
+
+def offered(source):
+    """Packets a second that a source offered, by its results: those that it sent, and those that were refused."""
+    return (source["sent"] + source["refused"]) / source["seconds"]
+
+
+def refused(source):
+    """Part of the offered packets for which there was no place, by the results of their source."""
+    return source["refused"] / (source["sent"] + source["refused"])
 
 
 def fed(conf, capture, rate, burst=32, values=(), back=False, seconds=SECONDS, options=()):

@@ -7,7 +7,7 @@ import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, lab as labs  # noqa: E402
+from lib import frames, lab as labs, runs  # noqa: E402
 from lib.figure import Figure, at_most, median, spread, table  # noqa: E402
 import links  # noqa: E402  found by lib.frames
 
@@ -147,8 +147,8 @@ def values(raw):
             most, whole = carried(raw, f"{kind}, {cores}")
             best.append([kind, cores, spread(rounds_of(raw, f"{kind}, {cores}"), 0), f"{most / linux:.2f}", f"{whole:.0f}", f"{whole / max(linux_whole, 1):.2f}"])
     head = ["router", "on", "most, kpps", "of Linux", f"at most {100 * LOST:g} % lost, kpps", "of Linux"]
-    runs = [one for rounds in raw["results"].values() for by_rate in rounds for one in by_rate.values()]
-    refused = max(one["refused"] / (one["sent"] + one["refused"]) for one in runs)
+    sources = [one for rounds in raw["results"].values() for by_rate in rounds for one in by_rate.values()]
+    refused = max(map(runs.refused, sources))
     linux = "" if linux_limits(raw) else (f"Linux lost at most {at_most(100 * linux_lost(raw), 1)} %\nat any rate. So its rates are what the source could send, and it may carry more: the columns \"of Linux\" "
                                           "compare with that.\n"
                                           f"Half of its frames take up to {max(seen(raw, 'Linux, one core', rate, 'p50_us') for rate in RATES) / 1e3:.1f} ms on one core: there they wait somewhere. ")

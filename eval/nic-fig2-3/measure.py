@@ -10,7 +10,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, percent_less, quotient, spread, table  # noqa: E402
+from lib.figure import (  # noqa: E402
+    Figure, column, compared, dropped, median, of_rounds, percent_less, quotient, spread, table)
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -75,17 +76,10 @@ def steps():
         yield f"serial steps {working}", run_serial(working)
 
 
-def cycles(result, kind):
-    """Cycles per packet of a step: the cycles of all its copies divided by all their packets."""
-    mine = [s for name, s in result["stages"].items() if name.startswith(kind)]
-    packets = sum(s["rate"] for s in mine)
-    return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)
-
-
 def step_rounds(results, working):
     """Cycles per packet to receive and split, to forward, and to merge and send: a list of rounds each."""
     rounds = results[f"serial steps {working}"]
-    return [[cycles(one, kind) for one in rounds] for kind in ("FromDevice", "work", "send")]
+    return [[model.step_cycles(one, kind) for one in rounds] for kind in ("FromDevice", "work", "send")]
 
 
 def step_costs(results, working):
@@ -174,7 +168,7 @@ def values(raw):
         "serial rounds": f"{max(column(results, 'serial two')) / min(column(results, 'serial two')):.2f}",
         "trust": trust(results, curves),
         "error": beside(model.error(curves["serial"][1][2], curves["serial"][0][2])), "noise": noise(results),
-        "dropped": spread([100 * max(0, 1 - one["sent"] / one["received"]) for one in results["serial two"]], 0),
+        "dropped": dropped(results, "serial two"),
         "most": str(max(curves["multi"][0])), "rounds": of_rounds(count),
         "two": quotient(column(results, "multi 2"), column(results, "serial two")),
         "below": percent_less(column(results, "multi 2", scale=2), column(results, "one")),

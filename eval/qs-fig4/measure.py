@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, ratios, table  # noqa: E402
+from lib.figure import Figure, column, cores_of, median, of_rounds, ratios, table  # noqa: E402
 
 CLASSES = ["TrieIPLookup", "RadixIPLookup"]
 CASES = ["best", "average", "worst"]
@@ -59,11 +59,6 @@ def steps():
         for case in CASES:
             for cores in CORES:
                 yield f"{name} {case} {cores}", step(name, case, cores)
-
-
-def cores_of(raw):
-    """Numbers of cores that were measured."""
-    return sorted({int(label.split()[2]) for label in raw["results"]})
 
 
 def words(cores):

@@ -7,7 +7,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
 from lib.figure import (  # noqa: E402
-    Figure, at_most, column, compared, listed, of_rounds, percent_less, quotient, spread, table)
+    Figure, at_most, column, compared, dropped, listed, of_rounds, percent_less, quotient, spread, table)
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Configuration: what it is, forwarding paths, what the paper reports for a path.
@@ -45,11 +45,6 @@ def path(results, name):
 def lost(results, name):
     """Greatest share of packets, in percent, that a round received and did not send."""
     return at_most(max(0, *(100 * (1 - one["sent"] / one["received"]) for one in results[name])), 1)
-
-
-def dropped(results, name):
-    """Percentage of the received packets that a round did not send: median, least and most."""
-    return spread([100 * max(0, 1 - one["sent"] / one["received"]) for one in results[name]], 0)
 
 
 def values(raw):

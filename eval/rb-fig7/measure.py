@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, runs  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, quotient, spread, table  # noqa: E402
+from lib.figure import Figure, column, compared, dropped, median, of_rounds, quotient, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Name: configuration, kp, kn, options of `ashlar run`.
@@ -44,11 +44,6 @@ def over(results, name, base):
 def measured(results):
     """Names of the designs that have results."""
     return [name for name in DESIGNS if name in results]
-
-
-def dropped(results, name):
-    """Words on the percentage of the received packets that a design does not send."""
-    return spread([100 * max(0, 1 - one["sent"] / one["received"]) for one in results[name]], 0)
 
 
 def larger_kn(results):

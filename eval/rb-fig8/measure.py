@@ -7,10 +7,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, machine, model, runs  # noqa: E402
 from lib.figure import Figure, column, compared, listed, median, of_rounds, quotient, spread, table  # noqa: E402
+from lib.runs import APPS, NAMES  # noqa: E402
 
 SIZES = [64, 128, 256, 512, 1024, 1518, "mix"]
-APPS = ["forward", "route", "ipsec"]
-NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 BUSY = 0.9  # part of a core's cycles from which a round counts as one that the core limits
 # Gbps of eight cores; the paper gives no other points in words. 24.6 is all that its network cards carry.
 PAPER = {("forward", 64): 9.7, ("forward", "mix"): 24.6, ("route", 64): 6.35, ("route", "mix"): 24.6,
@@ -58,7 +57,7 @@ def idle(raw):
     hz, words = machine.noted_hz(raw["host"]), []
     for size in SIZES:
         for app in APPS:
-            used = min(one["rate"] * one["cycles per packet"] / hz for one in raw["results"][f"{app} {size}"])
+            used = min(model.part_used(one, hz) for one in raw["results"][f"{app} {size}"])
             if used < BUSY:
                 words.append(f" But in a round of {NAMES[app]} with {f'{size} bytes' if size != 'mix' else 'the mix'} packets took only {100 * used:.0f} % of the core's cycles, so its rate is no limit.")
     return "".join(words)

@@ -7,13 +7,12 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, machine, runs  # noqa: E402
+from lib import frames, machine, model, runs  # noqa: E402
 from lib.figure import Figure, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
+from lib.runs import APPS, NAMES  # noqa: E402
 
-APPS = ["forward", "route", "ipsec"]
 RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
 GROUP = 32  # packets that leave the source together, so that polls find the same at every rate that it sets
-NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 KEPT = 0.9  # part of the offered packets from which the source sets the rate, not the router
 BUSY = 0.9  # part of a core's cycles below which the core does not limit a round
 EMPTY_SPREAD = 1.5  # factor between cycles of empty polls above which the core's own speed probably changed
@@ -119,17 +118,6 @@ def polls(results):
     return listed(f"{min(of):.1f} to {max(of):.1f} for {NAMES[app]}" for app, of in found.items())
 
 
-def part_used(one):
-    """Part of a core's cycles that packets took in a round."""
-    return one["rate"] * one["cycles per packet"] / one["hz"]
-
-
-def refused(one):
-    """Part of the source's packets that found the ring full in a round."""
-    source = one["source"]
-    return source["refused"] / (source["refused"] + source["sent"])
-
-
 def percent(parts):
     """Least and most of parts, in percent."""
     least, most = (f"{100 * part:.0f}" for part in (min(parts), max(parts)))
@@ -139,7 +127,7 @@ def percent(parts):
 def limit(results):
     """Sentences on the cycles that packets take at the highest rate, of those that a core has."""
     rounds = {app: results[labels(app)[-1]] for app in APPS}
-    used = {app: [part_used(one) for one in rounds[app]] for app in APPS}
+    used = {app: [model.part_used(one, one["hz"]) for one in rounds[app]] for app in APPS}
     parts = listed(f"{percent(used[app])} for {NAMES[app]}" for app in APPS)
     words = f"In the row \"most\" packets take this part of a core's cycles: {parts}."
     if round(100 * max(map(max, used.values()))) > 100:
@@ -147,7 +135,7 @@ def limit(results):
     for app in APPS:
         if max(used[app]) < BUSY:
             words += f" So {NAMES[app]} does not reach the available cycles here."
-            rejected = [refused(one) for one in rounds[app]]
+            rejected = [runs.refused(one["source"]) for one in rounds[app]]
             if max(rejected) < 0.1:
                 words += (f" The ring refused only {percent(rejected)} of its packets, "
                           "so the source probably is the limit.")

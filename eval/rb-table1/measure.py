@@ -6,7 +6,7 @@ import statistics
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import callgrind, frames, machine, plot, runs  # noqa: E402
+from lib import callgrind, frames, machine, model, plot, runs  # noqa: E402
 from lib.figure import Figure, claim, column, median, of_rounds, quotient, spread, table  # noqa: E402
 
 CONF = pathlib.Path(__file__).with_name("batches.click")
@@ -78,7 +78,8 @@ def kp_of_memif(results):
 def over_a_core(raw):
     """Words on rounds over memif in which the counted cycles of a second are more than a core has."""
     hz = machine.noted_hz(raw["host"])
-    parts = {(kp, kn): max(one["rate"] * one["cycles per packet"] / hz for one in raw["results"][f"memif {kp},{kn}"]) for kp, kn in SETTINGS}
+    parts = {(kp, kn): max(model.part_used(one, hz) for one in raw["results"][f"memif {kp},{kn}"])
+             for kp, kn in SETTINGS}
     (kp, kn), most = max(parts.items(), key=lambda part: part[1])
     if most <= 1.05:
         return ""

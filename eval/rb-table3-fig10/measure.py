@@ -7,10 +7,9 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import callgrind, frames, machine, runs  # noqa: E402
 from lib.figure import Figure, at_most, claim, column, listed, median, of_rounds, quotient, table  # noqa: E402
+from lib.runs import APPS, NAMES  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-APPS = ["forward", "route", "ipsec"]
-NAMES = {"forward": "forwarding", "route": "routing", "ipsec": "IPsec"}
 BURSTS = [1, 8, 32]
 SIZES = [64, 1024]
 PAPER = {"forward": (1033, 1.19), "route": (1512, 1.23), "ipsec": (14221, 0.55)}
@@ -160,7 +159,8 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("RouteBricks Table 3, instructions of a packet: forward, route, IPsec", "1033, 1512, 14221", ", ".join(f"{median(raw['results'], f'{app} 64 32', 'Ir'):.0f}" for app in ("forward", "route", "ipsec"))),
+    instructions = ", ".join(f"{median(raw['results'], f'{app} 64 32', 'Ir'):.0f}" for app in APPS)
+    return [("RouteBricks Table 3, instructions of a packet: forward, route, IPsec", "1033, 1512, 14221", instructions),
             ("RouteBricks 5.3, a server with four times the cores and twice the memory: forward, route, IPsec", "4.0, 3.1, 4.1 times (38.8, 19.9, 5.8 Gbps)",
              f"{', '.join(values[f'{app} next'] for app in APPS)} times, computed"),
             ("RouteBricks 5.3, a packet of 1024 bytes over one of 64, forwarding: cycles, bytes from memory", "1.6, 6",

@@ -47,8 +47,7 @@ def steps():
 
 def offered_by(result):
     """Packets that the source offered to the router in a run, in millions a second."""
-    source = result["source"]
-    return (source["sent"] + source["refused"]) / source["seconds"] / 1e6
+    return runs.offered(result["source"]) / 1e6
 
 
 def lost_by(result):

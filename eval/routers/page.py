@@ -8,7 +8,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from lib import figure, machine, plot, ratios, spread  # noqa: E402
+from lib import figure, machine, plot, ratios, runs, spread  # noqa: E402
 from lib.figure import claim, compared, table  # noqa: E402
 
 name = HERE.name
@@ -164,7 +164,7 @@ def light(raw):
 def where_lost(raw):
     """Words on where packets are lost beside a neighbour."""
     rounds = [one for name, of in raw["overload"].items() if name != "host" for one in of]
-    near = all(abs(one["lost"] - one["refused"] / (one["sent"] + one["refused"])) < 0.01 for one in rounds)
+    near = all(abs(one["lost"] - runs.refused(one)) < 0.01 for one in rounds)
     words = f"{'Nearly all' if near else 'Some'} packets that the first router misses are lost before the worker sees them, when the source finds the ring of the memif full."
     others = [100 * one["lost"] for one in rounds if not one["refused"] and one["lost"] > 0.0005]
     return words + (f" In {len(others)} round{'s' * (len(others) > 1)} up to {max(others):.2f} % were lost although the ring was never full; where was not looked into." if others else "")

@@ -47,12 +47,12 @@ def steps():
 
 def offered(results, label):
     """Load from the source, in millions of packets a second, for each round."""
-    return [(one["source"]["sent"] + one["source"]["refused"]) / one["source"]["seconds"] / 1e6 for one in results[label]]
+    return [runs.offered(one["source"]) / 1e6 for one in results[label]]
 
 
 def lost(results, label):
     """The part of what was offered that the ring had no place for: a round each."""
-    return [one["source"]["refused"] / (one["source"]["sent"] + one["source"]["refused"]) for one in results[label]]
+    return [runs.refused(one["source"]) for one in results[label]]
 
 
 def carried(results, size):

@@ -44,12 +44,7 @@ def steps():
 
 def cost(results, name, kind):
     """Cycles per packet of a placement's tasks of one kind, over rounds."""
-    def one(result):
-        mine = [s for task, s in result["stages"].items() if task.startswith(kind)]
-        packets = sum(s["rate"] for s in mine)
-        return sum(s["rate"] * s["cycles per packet"] for s in mine) / max(packets, 1)
-
-    return statistics.median(one(result) for result in results[name])
+    return statistics.median(model.step_cycles(one, kind) for one in results[name])
 
 
 def by_model(results):

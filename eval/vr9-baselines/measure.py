@@ -8,7 +8,8 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs  # noqa: E402
-from lib.figure import Figure, claim, column, compared, listed, median, of_rounds, ratios, spread, table  # noqa: E402
+from lib.figure import (  # noqa: E402
+    Figure, claim, column, compared, cores_of, listed, median, of_rounds, ratios, spread, table)
 
 HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
@@ -45,11 +46,6 @@ def steps():
                 runs.CONF / f"{a}.click", frames.fixed(s), runs.values_of(a))(here)
             for cores in MORE:
                 yield f"{app} {size} {cores}", several(app, size, cores)
-
-
-def cores_of(raw):
-    """Numbers of cores that were measured."""
-    return sorted({int(label.split()[2]) for label in raw["results"]})
 
 
 def routing_costs(results, size, cores):
