@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """Server network cards, section 3 (NIC4): transmit queues served in turn, by priority and up to rates."""
 
-import math
 import pathlib
 import statistics
 import sys
@@ -9,7 +8,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import lab, plot, spread  # noqa: E402
-from lib.figure import Figure, claim, of_rounds, table  # noqa: E402
+from lib.figure import Figure, at_most, claim, of_rounds, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 LINK = 1_000_000  # packets a second that the port takes
@@ -69,13 +68,13 @@ def ideal(loads, limits):
 
 def limits_of(raw):
     """Limits of the first and the last queue in the results."""
-    return raw["results"]["queues"][0].get("limits", [0.2, 0.3])  # results before the limits were noted
+    return raw["results"]["queues"][0]["limits"]
 
 
 def measured(raw):
     """Loads, and for each the points of the rounds in which it was offered. Loads without such a round are left out."""
     rounds = raw["results"]["queues"]
-    loads = rounds[0].get("loads", EQUAL)
+    loads = rounds[0]["loads"]
     found = []
     for k, load in enumerate(loads):
         if points := [one["points"][k] for one in rounds if is_offered(one["points"][k], load)]:
@@ -123,7 +122,7 @@ def values(raw):
               "  the second gets all that it wants, and the third what the second leaves (last row)")
     left_out = f" Not offered even then, and left out: {missing} of {count} points."
     return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}",
-            "worst": f"{math.ceil(1000 * worst(raw)) / 10} %", "rounds": of_rounds(rounds),
+            "worst": f"{at_most(100 * worst(raw), 1)} %", "rounds": of_rounds(rounds),
             "unequal": second if unequal else "", "attempts": ATTEMPTS, "missing": left_out if missing else ""}
 
 
