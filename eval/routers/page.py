@@ -25,7 +25,6 @@ PACED = 20_000
 # Figure 16 on another host: mark of its processor, commit, and Mpps with one router and with 1,000. Its raw results are
 # in the history of raw.json.
 OTHER_HOST = ("2596 MHz", "1e4a9cf5", 16.9, 6.9)
-CACHE_KIB = 1024  # a core's second level, of the machine that measured results without "second level KiB"
 # Least rate of a router with shares of ports over one with ports of its own.
 GOAL_SHARED = 0.95
 # Greatest cost of a look-up over that with one router.
@@ -235,11 +234,6 @@ def shared_core(rates):
     return f"{words}; {' and '.join(same)} as much as one within the spread of the rounds" if same else words
 
 
-def cache_kib(raw):
-    """KiB of a core's second-level cache."""
-    return raw["many"].get("second level KiB", CACHE_KIB)
-
-
 def cache(raw):
     """Sentence about the rate of all routers as their number grows."""
     rates = totals(raw, RUNS[0])
@@ -287,7 +281,7 @@ def in_cache(raw):
     """Sentence about the cost of the smallest number of routers, which the second-level cache holds."""
     few = counts(raw)[0]
     ratio = middle(look_up_ratios(raw, few))
-    if ratio > GOAL and int(few) * memory(raw, few) < cache_kib(raw):
+    if ratio > GOAL and int(few) * memory(raw, few) < raw["many"]["second level KiB"]:
         return f" Its size alone does not explain the factor {ratio:.2f} of {few} routers, which take {int(few) * memory(raw, few):.0f} KiB; why was not looked into."
     return ""
 
@@ -331,7 +325,8 @@ def values(raw):
         "apart": over(devices["2 apart"], devices["1 isolated"]),
         "cache": cache(raw), "missed": missed(raw), "goal": GOAL, "rounds": figure.of_rounds(len(cost["own"])), "many rounds": figure.of_rounds(len(raw["many"][counts(raw)[0]]["cycles of 1"][RUNS[0]])).removesuffix(", least and most"),
         "kib": f"{memory(raw, counts(raw)[-1]):.1f}", "kib goal": f"goal {GOAL_KIB}: {'missed' if memory(raw, counts(raw)[-1]) > GOAL_KIB else 'met'}",
-        "one routes": f"{100 * int(counts(raw)[0]):,}", **overload_words(raw), "cache kib": cache_kib(raw), "few": in_cache(raw), "in cache": f"{cache_kib(raw) / memory(raw, counts(raw)[-1]):.0f}",
+        "one routes": f"{100 * int(counts(raw)[0]):,}", **overload_words(raw), "cache kib": raw["many"]["second level KiB"], "few": in_cache(raw),
+        "in cache": f"{raw['many']['second level KiB'] / memory(raw, counts(raw)[-1]):.0f}",
         "isolated/shared": over(one, own["shared"]),
         "isolated mpps": f"{middle(one, 1e6):.2f}", "times xen": f"{middle(one, 1e6) / PAPER_XEN:.0f}",
         "queues 3": f"{spread(proportion['queues'])} to 1", "inline carried": f"{100 * carried:.0f} %",
