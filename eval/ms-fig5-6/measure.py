@@ -74,14 +74,14 @@ def values(raw):
             spread(column(results, label, scale=1e3), 0), of_router(results, label)])
     worth = (f"With three back ports it carries {of_router(results, f'DTX-{BACKS[-1]}')} routers' packets here,\n"
              f"and at least {PAPER['DTX-3'] / PAPER['router']:.1f} in the paper, whose front port is full.")
-    split = "less" if compared(column(results, f"DTX-{BACKS[-1]}"), column(results, "DTX-1")) == "less" else "no less"
+    falls_by_ports = compared(column(results, f"DTX-{BACKS[-1]}"), column(results, "DTX-1")) == "less"
     return {
         "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
         "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
         "falls": quotient(column(results, "router 64"), column(results, "router 1518")),
         "rounds": of_rounds(len(results["router 64"])),
         "ports cost": " and ".join(port_cost(results, n) for n in BACKS[1:]) + (
-            ".\nThree ports carry less than one, outside the spread, probably because each burst is split" if split == "less" else ""),
+            ".\nThree ports carry less than one, outside the spread, probably because each burst is split" if falls_by_ports else ""),
         "worth": worth,
     }
 

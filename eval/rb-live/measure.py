@@ -174,7 +174,8 @@ def values(raw):
     fewer = [name for name, (a, b) in zip(MATRICES, both) if a["balanced"] < third(b) - 0.05 and sum(a["c"].values()) / 4 < b["c"]["mean"]]
     out["third nodes"] = ("So with live servers less traffic goes through third nodes\n  if direct links can carry more than the quota "
                           f"({', '.join(f'*{name}*' for name in fewer)}). Loads and *c* are lower. ") if fewer else ""
-    claim(min(min(sum(a["links"].values()) / 12, b["links"]["mean"]) for a, b in [both[MATRICES.index("permutation")]]) > 0.8, "a permutation fills all links")
+    live_one, simulated_one = both[MATRICES.index("permutation")]
+    claim(min(sum(live_one["links"].values()) / 12, simulated_one["links"]["mean"]) > 0.8, "a permutation fills all links")
     out["incast"] = INCAST if results["live incast"]["balanced"] > third(results["simulated incast"]) + 0.02 else ""
     change = [one["reordering"]["late"] > 0 for one in (results["live with flowlets"], virtual["with flowlets"])]
     left = {name: results[f"live {name}"]["reordering"] for name in ORDER if "resequencer" in name}

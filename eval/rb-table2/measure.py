@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, model, plot, runs  # noqa: E402
-from lib.figure import Figure, column, median, of_rounds, quotient, spread, table  # noqa: E402
+from lib.figure import Figure, column, listed, median, of_rounds, quotient, spread, table  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONF = runs.CONF / "forward.click"
@@ -61,13 +61,13 @@ def values(raw):
     writes = column(results, "2 threads", "random write bytes", 64e6)  # millions of lines a second
     kinds = {"random writes": "random write bytes", "copies": "copy bytes"}
     gains = [f"{kind} by a factor of {quotient(*(column(results, f'{n} threads', field) for n in (2, 1)), 2)}" for kind, field in kinds.items()]
-    bounds_of = f"The second core raises {' and '.join(gains)}."
+    bounds_of = f"The second core raises {listed(gains)}."
     reached = {kind: model.cores_bound(results, field) for kind, field in kinds.items()}
     if below := [kind for kind in kinds if reached[kind]]:
-        bounds_of += f" So two cores do not reach the\n  memory's own limit for {' and '.join(below)}."
+        bounds_of += f" So two cores do not reach the\n  memory's own limit for {listed(below)}."
     if unknown := [kind for kind in kinds if not reached[kind]]:
         limit = "they reach it" if below else "two cores reach\n  the memory's own limit"
-        bounds_of += f" Whether {limit} for {' and '.join(unknown)} is not known."
+        bounds_of += f" Whether {limit} for {listed(unknown)} is not known."
     bounces = column(results, "2 threads", "bounce ns")
     return {
         "rounds": of_rounds(len(bounces)), "bounds of": bounds_of, "bounce rounds": f"{max(bounces) / min(bounces):.1f}",

@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from lib import figure, machine, plot, ratios, runs, spread  # noqa: E402
-from lib.figure import claim, compared, table  # noqa: E402
+from lib.figure import claim, compared, listed, table  # noqa: E402
 
 name = HERE.name
 # Loads offered to two routers, in the unit of the page.
@@ -193,7 +193,7 @@ def queues_less(raw):
     less = [load for load in LOADS if max(both("queues", load)) < LESS * min(both("inline", load))]
     if not less:
         return ""
-    loads = f"loads of {', '.join(less[:-1])} and {less[-1]}" if less[1:] else f"a load of {less[0]}"
+    loads = f"loads of {listed(less)}" if less[1:] else f"a load of {less[0]}"
     words = f"By queues both together forward less than in line at {loads}, in all rounds."
     below = [load for load in less if float(load) < 1]
     return words + "".join(
@@ -231,7 +231,7 @@ def shared_core(rates):
     if compared(all_of, one) == "no different":
         return f"{words}, within the spread of the rounds"
     same = [str(n) for n, of in rates[1:-1] if compared(of, one) == "no different"]
-    return f"{words}; {' and '.join(same)} as much as one within the spread of the rounds" if same else words
+    return f"{words}; {listed(same)} as much as one within the spread of the rounds" if same else words
 
 
 def cache(raw):

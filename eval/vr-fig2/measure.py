@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames, lab, machine, plot, runs, spread  # noqa: E402
-from lib.figure import Figure, column, compared, median, of_rounds, quotient, table  # noqa: E402
+from lib.figure import Figure, column, compared, listed, median, of_rounds, quotient, table  # noqa: E402
 
 # Millions of packets a second that are offered, by the bytes of a frame.
 OFFERED = {64: [1, 2, 4, 6, 8, 10, 12, 16], 1024: [0.5, 1, 1.5, 2, 2.5, 3, 4]}
@@ -81,7 +81,7 @@ def values(raw):
                      for percent, part in zip(idle(raw, label), lost(results, label), strict=True)]
               for size, rates in OFFERED.items()}
     full = {size: sum(percent <= IDLE for percent, _ in of) for size, of in points.items()}
-    fills = " and ".join(f"{full[size]} of {len(of)} with {size} bytes" for size, of in points.items())
+    fills = listed(f"{full[size]} of {len(of)} with {size} bytes" for size, of in points.items())
     losing = sum(percent > IDLE and part > MANY for of in points.values() for percent, part in of)
     idles = {size: idle(raw, f"{size} at {rates[-1]}") for size, rates in OFFERED.items()}
     partly = [f"{size}" for size, percents in idles.items() if max(percents) > IDLE]
@@ -128,7 +128,7 @@ def values(raw):
             "losing": (f" In {losing} of {sum(map(len, points.values()))} rounds more than {MANY} % were lost "
                        f"although the core had more than {IDLE} % of its time left; why was not looked into."
                        if losing else ""),
-            "no bend": (f" The bend of the paper's curve is not shown with {' and '.join(partly)} bytes: "
+            "no bend": (f" The bend of the paper's curve is not shown with {listed(partly)} bytes: "
                         "the greatest load does not fill the core in all rounds." if partly else ""),
             "lower": ("\n  The source could not make more, or more was lost. So this is no bound of the core: single "
                       f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024 "
