@@ -128,7 +128,7 @@ def trust(results, curves):
     """Sentence on the model of a serial NIC: whether the only measurement that it can be compared with contradicts it."""
     measured, by_model = column(results, "serial two"), curves["serial"][1][2]
     if min(measured) <= by_model <= max(measured):
-        return "That is within the spread of the rounds: the computed rates are no more certain."
+        return "That is within the spread of the rounds, so the computed rates are as uncertain."
     return f"So all rounds {'exceed' if by_model < min(measured) else 'are below'} the model, and what is computed for a serial NIC with more cores is a guess."
 
 

@@ -85,11 +85,11 @@ def cluster(results):
         rows.append([f"{size} bytes" if size != "mix" else "mix as on a backbone", told, measured, f"{rule[0]:.0f} to {rule[1]:.0f}",
                      f"{by_cost[0]:.1f} to {by_cost[1]:.1f}"])
         ranges["the mix" if size == "mix" else f"{size} bytes"] = compared(by_cost, rule)
-    than = {"more": "more than the rules", "less": "less than the rules",
-            "no different": "a range that overlaps that of the rules"}
-    given = ", ".join(f"with {frames} {than[found]}" for frames, found in ranges.items())
+    beside = {"more": "above those of the rules", "less": "below those of the rules",
+              "no different": "in a range that overlaps that of the rules"}
+    rates = ",\nand ".join(f"the rates with {frames} are {beside[found]}" for frames, found in ranges.items())
     times_route = median(results, "vlb-input", "all") / route
-    words = (f"The costs of nodes give {given}.\n"
+    words = (f"By the costs of nodes {rates}.\n"
              f"An input node takes {times_route:.1f} times as many instructions as a router by itself.")
     return {"by costs": ", ".join(row[-1] for row in rows), "cluster": table(["frames", "paper: predicted, Gbps", "paper: measured", "here, by the paper's rules", "here, by the costs of nodes"], rows), "cost words": words}
 

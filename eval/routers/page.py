@@ -179,8 +179,8 @@ def overload_words(raw):
     """Words on the growth of latency beside a neighbour."""
     grows = {name: growth(raw, name) for name in ("light", "heavy")}
     missed = max(map(statistics.median, grows.values())) > GOAL_GROWTH
-    why = ("Probably each packet that the neighbour gets too much costs a look at its header while the first router's packets wait. Then it would take a port with a\n"
-           "queue for each router. ")
+    why = ("Probably each packet that the neighbour gets too much costs a look at its header while the first router's packets wait. If so, only a port\n"
+           "with a queue for each router avoids it. ")
     return {f"{name} grows": spread(percents, 0) for name, percents in grows.items()} | {
         "where lost": where_lost(raw), "overload goal": f"{GOAL_GROWTH} %: {'missed' if missed else 'met'}", "why grows": why if missed else "", "light": light(raw)}
 
