@@ -59,6 +59,12 @@ impl Kind {
             Kind::TcpPort | Kind::UdpPort | Kind::Mistake => &[],
         }
     }
+
+    /// The name in `name:kind`; `None` if the text does not end in this kind.
+    pub(crate) fn name_in(self, text: &str) -> Option<&str> {
+        let mut suffixes = self.suffix().iter();
+        suffixes.find_map(|suffix| text.strip_suffix(suffix)?.strip_suffix(':'))
+    }
 }
 
 impl Names {
@@ -108,11 +114,7 @@ impl Names {
 
     /// The value of `name` or `name:kind` here, or of `compound/name` anywhere.
     pub fn get(&self, name: &str, kind: Kind) -> Option<&str> {
-        let bare = kind
-            .suffix()
-            .iter()
-            .find_map(|s| name.strip_suffix(s)?.strip_suffix(':'));
-        let name = bare.unwrap_or(name);
+        let name = kind.name_in(name).unwrap_or(name);
         if let Some(slash) = name.rfind('/') {
             let (place, name) = name.split_at(slash + 1);
             let there = self.values.get(&(name.to_owned(), kind));

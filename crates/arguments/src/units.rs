@@ -97,6 +97,16 @@ fn must_be<T>(kind: &str, raw: &str) -> Result<T, String> {
     })
 }
 
+/// Like [`must_be`], for a value that a name may have: `name:kind` without such a value is told by its name.
+fn must_be_or_have<T>(kind: &str, raw: &str, of: Kind) -> Result<T, String> {
+    match of.name_in(raw) {
+        Some(name) => Err(format!(
+            "must be {kind}, and no device or AddressInfo entry `{name}` has one"
+        )),
+        None => must_be(kind, raw),
+    }
+}
+
 impl FromArg for bool {
     const KIND: &'static str = "true or false";
 
@@ -291,7 +301,7 @@ impl FromArg for Mtu {
                 of_device: device.is_some(),
             }),
             Some(_) => Err(format!("must lie between 0 and {SIZE_MAX}, not be {text}")),
-            None => must_be(Self::KIND, raw),
+            None => must_be_or_have(Self::KIND, raw, Kind::Mtu),
         }
     }
 

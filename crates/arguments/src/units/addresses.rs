@@ -1,6 +1,6 @@
 //! Addresses, prefixes and VLANs.
 
-use super::{FromArg, must_be};
+use super::{FromArg, must_be, must_be_or_have};
 use crate::{Kind, Names};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ macro_rules! addresses {
                 // A literal address is taken literally, even if AddressInfo defines it as a name.
                 let own = raw.parse().ok();
                 let found = own.or_else(|| names.get(raw, $name)?.parse().ok());
-                found.map_or_else(|| must_be(Self::KIND, raw), Ok)
+                found.map_or_else(|| must_be_or_have(Self::KIND, raw, $name), Ok)
             }
 
             fn stand_in() -> $t {
@@ -70,7 +70,7 @@ macro_rules! prefixes {
                     });
                 match found {
                     Some((address, len)) => Ok(<$t>::new(address, len)),
-                    None => must_be(Self::KIND, raw),
+                    None => must_be_or_have(Self::KIND, raw, $name),
                 }
             }
 
@@ -124,6 +124,16 @@ mod tests {
             Ok(Ipv4Addr::new(192, 0, 2, 9))
         );
         assert!(Ipv4Addr::from_arg("gw2", &names).is_err());
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_told_by_itself() {
+        let wrong = parse::<EtherAddr>("eth9:eth").unwrap_err();
+        assert!(wrong.ends_with("and no device or AddressInfo entry `eth9` has one"));
+        let wrong = parse::<Prefix4>("gw:net").unwrap_err();
+        assert!(wrong.ends_with("and no device or AddressInfo entry `gw` has one"));
+        let wrong = parse::<EtherAddr>("eth9").unwrap_err();
+        assert!(wrong.ends_with(", not `eth9`"));
     }
 
     #[test]
