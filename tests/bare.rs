@@ -115,7 +115,7 @@ fn a_capture_and_a_trace_see_annotations_that_are_right() {
     let counter = graph.plan().find("c").expect("it is there");
     let seen = watch(&mut graph, Point::Input(counter, 0));
     let (to, followed) = sync_channel(100);
-    graph.taps().trace((10, 1), None, 0, 8, to);
+    graph.taps().trace((10, 1), Vec::new(), 0, 8, to);
     receive(&mut graph, &ports, 3);
     let seen: Vec<_> = seen.try_iter().map(|r| (r.at_network, r.trace)).collect();
     assert_eq!(seen, [(false, 10), (false, 0), (false, 0)]);

@@ -121,13 +121,46 @@ fn a_capture_goes_on_after_a_reload_and_ends_with_its_element() {
 }
 
 #[test]
+fn a_trace_follows_packets_of_its_sources_alone_also_after_a_reload() {
+    let text = |names: &[&str]| -> String {
+        let source = |name| format!("{name} :: InfiniteSource(LIMIT 1, BURST 1) -> out; ");
+        let sources: String = names.iter().map(source).collect();
+        format!("out :: Collect; {sources}")
+    };
+    let traced = |records: Receiver<Record>| -> Vec<String> {
+        let name = |r: Record| match r.event {
+            Event::Leave(n, _) => Some(r.plan.elements[n].name.clone()),
+            _ => None,
+        };
+        let mut names: Vec<String> = records.try_iter().filter_map(name).collect();
+        names.sort();
+        names
+    };
+    for (reload, right) in [
+        (None, &["a", "b"][..]),
+        (Some(&["b", "c", "d"][..]), &["b"]),
+        (Some(&["c", "d"]), &[]),
+    ] {
+        let mut bench = Bench::new(classes::all(), &text(&["a", "b", "c"]));
+        let sources = ["a", "b"].map(|name| node(&mut bench, name)).to_vec();
+        let (to, records) = sync_channel(100);
+        bench.graph().taps().trace((10, 9), sources, 0, 8, to);
+        if let Some(names) = reload {
+            bench.reload(&text(names)).expect("it is good");
+        }
+        bench.run();
+        assert_eq!(traced(records), right, "{reload:?}");
+    }
+}
+
+#[test]
 fn a_trace_follows_packets_from_a_source_through_queues_to_their_end() {
     let mut bench = Bench::new(
         classes::all(),
         "s :: InfiniteSource(LIMIT 5, BURST 5) -> q :: Queue(3) -> u :: Unqueue -> out :: Collect",
     );
     let (to, records) = sync_channel(100);
-    bench.graph().taps().trace((10, 4), None, 0, 8, to);
+    bench.graph().taps().trace((10, 4), Vec::new(), 0, 8, to);
     bench.run();
     let way = |id: u16, records: &[Record]| -> Vec<String> {
         let mine = records.iter().filter(|r| r.trace == id);

@@ -76,7 +76,8 @@ struct Capture {
 struct Trace {
     left: u16,
     next: u16,
-    source: Option<usize>,
+    /// Elements whose packets are traced; empty = any element without inputs.
+    sources: Vec<usize>,
     tag: u32,
     snap: usize,
     to: SyncSender<Record>,
@@ -136,12 +137,12 @@ impl Taps {
         lost
     }
 
-    /// Traces the next `packets` packets, numbered from `first`, that `source` emits; without `source`, those that
-    /// any element without inputs emits.
+    /// Traces the next `packets` packets, numbered from `first`, that one of `sources` emits; if there are no
+    /// `sources`, those that any element without inputs emits.
     pub fn trace(
         &mut self,
         (first, packets): (u16, u16),
-        source: Option<usize>,
+        sources: Vec<usize>,
         tag: u32,
         snap: usize,
         to: SyncSender<Record>,
@@ -149,7 +150,7 @@ impl Taps {
         self.trace = Some(Trace {
             left: packets,
             next: first.max(1),
-            source,
+            sources,
             tag,
             snap,
             to,
@@ -194,10 +195,10 @@ impl Taps {
             point.map(|point| capture.point = point).is_some()
         });
         if let Some(trace) = &mut self.trace
-            && let Some(source) = trace.source
+            && !trace.sources.is_empty()
         {
-            trace.source = moved(source);
-            if trace.source.is_none() {
+            trace.sources = trace.sources.iter().filter_map(|&s| moved(s)).collect();
+            if trace.sources.is_empty() {
                 self.trace = None;
             }
         }
@@ -215,9 +216,9 @@ impl Taps {
         let Some(trace) = self.trace.as_mut().filter(|t| t.left > 0) else {
             return;
         };
-        let here = match trace.source {
-            Some(source) => source == node,
-            None => self.plan.elements[node].inputs.is_empty(),
+        let here = match &*trace.sources {
+            [] => self.plan.elements[node].inputs.is_empty(),
+            sources => sources.contains(&node),
         };
         if here && packet.anno().trace == 0 {
             packet.anno_mut().trace = trace.next;

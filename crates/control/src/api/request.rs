@@ -274,10 +274,9 @@ fn parse_rest(method: &str, path: &str, query: Option<&str>) -> Result<Request, 
 }
 
 fn capture_spec(arguments: &Arguments) -> Result<capture::Spec, Refusal> {
-    let points = arguments.0.iter().filter(|(name, _)| name == "point");
     let drops = arguments.get("drops");
     let spec = capture::Spec {
-        points: points.map(|(_, value)| value.clone()).collect(),
+        points: arguments.all("point"),
         drops: drops.map(|element| (!element.is_empty()).then(|| element.to_owned())),
         count: arguments.number("count", 1..=u64::MAX)?,
         filter: arguments.get("filter").unwrap_or_default().to_owned(),
@@ -296,7 +295,7 @@ fn trace_spec(arguments: &Arguments) -> Result<trace::Spec, Refusal> {
     let most = u64::from(trace::COUNT_MAX);
     Ok(trace::Spec {
         count: arguments.number("count", 1..=most)?.unwrap_or(1) as u16,
-        source: arguments.get("from").map(str::to_owned),
+        sources: arguments.all("from"),
         snap: arguments.number("snaplen", 0..=2048)?.unwrap_or(64) as usize,
         time_limit: Duration::from_secs(arguments.number("seconds", 1..=60)?.unwrap_or(10)),
     })
@@ -358,6 +357,12 @@ impl Arguments {
     fn get(&self, name: &str) -> Option<&str> {
         let pair = self.0.iter().find(|(n, _)| n == name);
         pair.map(|(_, value)| value.as_str())
+    }
+
+    /// All values of an argument that may occur several times.
+    fn all(&self, name: &str) -> Vec<String> {
+        let pairs = self.0.iter().filter(|(n, _)| n == name);
+        pairs.map(|(_, value)| value.clone()).collect()
     }
 
     fn number(&self, name: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, Refusal> {

@@ -2,6 +2,7 @@
 
 use super::Control;
 use crate::view::{Failure, Step, TracedPacket};
+use engine::plan::Plan;
 use engine::stats::drop_names;
 use engine::tap::{Event, Record};
 use std::collections::BTreeMap;
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 pub struct Spec {
     /// Packets to follow, on all workers together.
     pub count: u16,
-    /// Source element of the packets; `None` = any.
-    pub source: Option<String>,
+    /// Source elements of the packets; empty = any source.
+    pub sources: Vec<String>,
     /// First bytes of each that are kept.
     pub snap: usize,
     /// Maximum time to wait for packets.
@@ -36,25 +37,14 @@ static NEXT_NUMBER: AtomicU16 = AtomicU16::new(1);
 /// Follows packets until all have ended or the time is over. Blocks.
 pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure> {
     let plan = control.router().plan();
-    let source = match &spec.source {
-        None => None,
-        Some(name) => {
-            let node = plan
-                .find(name)
-                .ok_or_else(|| Failure::new(404, format!("there is no element `{name}`")))?;
-            if !plan.elements[node].inputs.is_empty() {
-                let text =
-                    format!("`{name}` is no source: packets are followed from where they start");
-                return Err(Failure::new(422, text));
-            }
-            Some(node)
-        }
-    };
+    let sources = spec.sources.iter().map(|name| source(&plan, name));
+    let sources: Vec<usize> = sources.collect::<Result<_, _>>()?;
     let workers = control.router().workers() as u16;
     let base = NEXT_NUMBER.fetch_add(spec.count.wrapping_mul(workers), Ordering::Relaxed);
     let (to, records) = sync_channel(RECORDS_MAX);
     for worker in 0..workers {
-        let (to, plan, snap, count) = (to.clone(), plan.clone(), spec.snap, spec.count);
+        let (to, plan, sources) = (to.clone(), plan.clone(), sources.clone());
+        let (snap, count) = (spec.snap, spec.count);
         let first = base.wrapping_add(worker * count);
         let set = control.router().ask(usize::from(worker), move |local| {
             let graph = local.graph();
@@ -62,7 +52,7 @@ pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure>
             if current {
                 graph
                     .taps()
-                    .trace((first, count), source, u32::from(worker), snap, to);
+                    .trace((first, count), sources, u32::from(worker), snap, to);
             }
             current
         });
@@ -81,6 +71,17 @@ pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure>
         .router()
         .ask_all(|local| local.graph().taps().end_trace());
     Ok(seen)
+}
+
+/// Number of a source element.
+fn source(plan: &Plan, name: &str) -> Result<usize, Failure> {
+    let node = plan.find(name);
+    let node = node.ok_or_else(|| Failure::new(404, format!("there is no element `{name}`")))?;
+    if plan.elements[node].inputs.is_empty() {
+        return Ok(node);
+    }
+    let text = format!("`{name}` is no source: packets are followed from where they start");
+    Err(Failure::new(422, text))
 }
 
 fn collect(
