@@ -128,7 +128,6 @@ def test_strangers_learn_nothing(bed):
     with bed.servers["d"].entered():
         line = socket.create_connection((control("a"), PORT), timeout=10)
     with pytest.raises(ssl.SSLError, match="(?i)alert.*certificate"), tls.wrap_socket(line, server_hostname=control("a")) as secured:
-        secured.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
         secured.recv(1)
     # Without TLS.
     with bed.servers["d"].entered():

@@ -257,6 +257,5 @@ def test_strangers_get_no_routes(bed):
         line = socket.create_connection((control(leader), 2382), timeout=10)
     with pytest.raises(ssl.SSLError, match="(?i)alert.*certificate"):
         with tls.wrap_socket(line, server_hostname=control(leader)) as secured:
-            secured.sendall(b"\0\0\0\1\3")
             secured.recv(1)
     until(lambda: "refused a connection for routes" in bed.said(), "the refusal", 20)
