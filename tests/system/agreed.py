@@ -53,6 +53,13 @@ class Agreed(Rb4):
     def home(self, name: str) -> Path:
         return self.lab.folder / f"home-{name}"
 
+    def tls(self, name: str) -> ssl.SSLContext:
+        """TLS with a server's certificate, to servers of the cluster."""
+        home = self.home(name)
+        tls = ssl.create_default_context(cafile=str(home / "ca.pem"))
+        tls.load_cert_chain(home / "server.pem", home / "server.key")
+        return tls
+
     def cluster(self, name: str, *words: str, ok: tuple[int, ...] = (0,), timeout: float = 90.0):
         """Runs `ashlar cluster` as an operator at a server."""
         return self.servers[name].run(ASHLAR, "cluster", *words, "--home", str(self.home(name)), ok=ok, timeout=timeout)
@@ -106,11 +113,8 @@ class Agreed(Rb4):
 
     def write(self, name: str, key: str, value: str) -> None:
         """Writes to etcd with a server's certificate, past all rules."""
-        home = self.home(name)
-        tls = ssl.create_default_context(cafile=str(home / "ca.pem"))
-        tls.load_cert_chain(home / "server.pem", home / "server.key")
         with self.servers[name].entered():
-            line = http.client.HTTPSConnection(control("a"), 2379, context=tls, timeout=10)
+            line = http.client.HTTPSConnection(control("a"), 2379, context=self.tls(name), timeout=10)
             body = {"key": b64encode(f"/ashlar/rb4/{key}".encode()).decode(), "value": b64encode(value.encode()).decode()}
             line.request("POST", "/v3/kv/put", json.dumps(body))
             reply = line.getresponse()

@@ -33,18 +33,10 @@ def bed():
         made.stop()
 
 
-def identity(bed: Agreed, name: str) -> ssl.SSLContext:
-    """TLS with a server's certificate."""
-    home = bed.home(name)
-    tls = ssl.create_default_context(cafile=str(home / "ca.pem"))
-    tls.load_cert_chain(home / "server.pem", home / "server.key")
-    return tls
-
-
 def ask(bed: Agreed, method: str, target: str, of: str = "a") -> tuple[int, bytes]:
     """Sends a request to a server with the certificate of server d; the status and the body."""
     with bed.servers["d"].entered():
-        line = http.client.HTTPSConnection(control(of), PORT, context=identity(bed, "d"), timeout=10)
+        line = http.client.HTTPSConnection(control(of), PORT, context=bed.tls("d"), timeout=10)
         line.connect()
     line.request(method, target)
     reply = line.getresponse()
@@ -141,7 +133,7 @@ def shown_certificate(bed: Agreed, name: str, port: int = PORT) -> bytes:
     """Certificate that a server, or its member of etcd, shows to server d."""
     with bed.servers["d"].entered():
         line = socket.create_connection((control(name), port), timeout=10)
-    with identity(bed, "d").wrap_socket(line, server_hostname=control(name)) as secured:
+    with bed.tls("d").wrap_socket(line, server_hostname=control(name)) as secured:
         return secured.getpeercert(binary_form=True)
 
 
@@ -167,7 +159,7 @@ def test_a_certificate_is_renewed_while_its_server_runs(bed):
 def test_members_that_hang_stop_neither_packets_nor_changes(bed):
     path = bed.lab.folder / "changed.toml"
     path.write_text(bed.file.read_text() + '\n[[route]]\nprefix = "198.51.100.0/24"\nvia = "10.0.1.254"\n')
-    tls = identity(bed, "d")
+    tls = bed.tls("d")
     with ExitStack() as stack:
         stack.enter_context(crossing(bed, "a", "c"))
         # More than there are places, at each server; some speak TLS and half of a request.

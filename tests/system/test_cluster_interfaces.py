@@ -150,11 +150,9 @@ def message(kind: int, body: bytes) -> bytes:
 
 def attach(bed: Routed, leader: str, name: str, identity: str, seen: int, ports: int = 1, version: int = 1) -> ssl.SSLSocket:
     """A connection to the leader that claims to be of a server."""
-    tls = ssl.create_default_context(cafile=str(bed.home(name) / "ca.pem"))
-    tls.load_cert_chain(bed.home(name) / "server.pem", bed.home(name) / "server.key")
     with bed.servers[name].entered():
         line = socket.create_connection((control(leader), 2382), timeout=10)
-    secured = tls.wrap_socket(line, server_hostname=control(leader))
+    secured = bed.tls(name).wrap_socket(line, server_hostname=control(leader))
     words = b"".join(struct.pack(">H", len(word)) + word.encode() for word in (name, identity))
     secured.sendall(message(9, struct.pack(">H", version) + words + struct.pack(">Q", seen) + bytes(6) * ports))
     return secured
