@@ -44,8 +44,8 @@ struct Flow {
     wire: Memory,
     /// Nanoseconds from one to the next.
     gap: f64,
-    /// AddedRouter times.
-    came: Vec<u64>,
+    /// Arrival times, in nanoseconds.
+    arrivals: Vec<u64>,
     lost_in_port: u64,
 }
 
@@ -59,7 +59,7 @@ thread_local! {
 impl World {
     /// Makes all packets until now arrive. Returns the time of the next packet.
     fn arrive(&mut self, now: u64) -> u64 {
-        let due = |flow: &Flow| (flow.came.len() as f64 * flow.gap) as u64;
+        let due = |flow: &Flow| (flow.arrivals.len() as f64 * flow.gap) as u64;
         loop {
             let next = self.0.iter_mut().min_by_key(|flow| due(flow));
             let flow = next.expect("there are flows");
@@ -67,9 +67,9 @@ impl World {
             if at > now {
                 return at;
             }
-            let frame = frame(flow.vlan, flow.came.len() as u32);
+            let frame = frame(flow.vlan, flow.arrivals.len() as u32);
             flow.lost_in_port += u64::from(!flow.wire.inject(0, &frame) && at >= BEGIN);
-            flow.came.push(at);
+            flow.arrivals.push(at);
         }
     }
 }
@@ -185,7 +185,7 @@ impl Simulated {
             vlan,
             wire: wire.clone(),
             gap,
-            came: Vec::new(),
+            arrivals: Vec::new(),
             lost_in_port: 0,
         };
         WORLD.set(Some(World(flows.map(flow).into())));
@@ -211,8 +211,8 @@ impl Simulated {
                 let flows = &world.as_ref().expect("it was made").0;
                 for sent in sent.filter(|_| now.0 >= BEGIN) {
                     let at = usize::from(vlan(&sent.frame) != flows[0].vlan);
-                    let came = flows[at].came[number(&sent.frame) as usize];
-                    seen.delays[at].push(end.0 - came);
+                    let arrival = flows[at].arrivals[number(&sent.frame) as usize];
+                    seen.delays[at].push(end.0 - arrival);
                 }
             });
         }

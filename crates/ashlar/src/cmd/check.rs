@@ -46,7 +46,7 @@ pub(crate) fn check(check: &Check, registry: &Registry) -> Done {
     print_result(&found, compiled.errors(), check.json)
 }
 
-/// Errors of `run --workers 2`, as warnings: without a number of workers, two were not configuration for.
+/// Errors of `run --workers 2`, as warnings: the user has not requested two workers.
 fn with_two_workers(source: &Source, registry: &Registry, one: &Plan) -> Vec<Diagnostic> {
     let ports = ports::Directory::new();
     let options = Options {

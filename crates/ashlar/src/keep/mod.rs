@@ -121,7 +121,7 @@ impl Keeper {
         let pause = pause.and_then(|p| Timespec::try_from(p).ok());
         // Spurious wake-ups are harmless, because everything is checked again.
         let _ = poll(&mut waited, pause.as_ref());
-        self.signals.report_hang();
+        self.signals.drain_signal_pipe();
     }
 }
 
@@ -160,7 +160,7 @@ impl Signals {
         })
     }
 
-    fn report_hang(&mut self) {
+    fn drain_signal_pipe(&mut self) {
         while self.signal_pipe.read(&mut [0; 64]).is_ok_and(|n| n > 0) {}
     }
 
