@@ -67,11 +67,16 @@ pub(crate) fn doctor(args: &Doctor, registry: &Registry) -> Result<ExitCode, Str
         print(&text(&found, args.fix))?;
     }
     let worst = found.iter().map(|finding| finding.level).max();
-    Ok(ExitCode::from(match worst {
+    Ok(exit_code(worst))
+}
+
+/// Exit status of a doctor, by the worst level of its findings.
+pub(super) fn exit_code(worst: Option<Level>) -> ExitCode {
+    ExitCode::from(match worst {
         None | Some(Level::Note) => 0,
         Some(Level::Warning) => 1,
         Some(Level::Error) => 2,
-    }))
+    })
 }
 
 /// Ports, memory and modules that a configuration needs.

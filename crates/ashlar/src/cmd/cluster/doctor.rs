@@ -3,11 +3,11 @@
 mod checks;
 
 use crate::cli::cluster::members::Doctor;
+use crate::cmd::doctor::exit_code;
 use crate::cmd::print;
 use checks::{Checkup, Found, Picture};
 use control::agreement::{Home, Operator, wall_clock};
 use control::client::{Client, Servers};
-use machine::doctor::Level;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -32,11 +32,7 @@ pub(crate) fn doctor(asked: &Doctor) -> Result<ExitCode, String> {
         print(&text(&found, servers.names.len()))?;
     }
     let worst = found.iter().map(|found| found.finding.level).max();
-    Ok(ExitCode::from(match worst {
-        None | Some(Level::Note) => 0,
-        Some(Level::Warning) => 1,
-        Some(Level::Error) => 2,
-    }))
+    Ok(exit_code(worst))
 }
 
 /// Asks a server. Its clock is read at some time between two readings of this machine's.
