@@ -96,9 +96,6 @@ pub(crate) struct Capture {
     /// Place: `a -> b`, `element[0]` (an output), `[0]element` (an input), or `element` for all packets that enter it
     #[arg(value_name = "POINT", required_unless_present = "drops", add = ArgValueCompleter::new(completion::elements))]
     pub(crate) points: Vec<String>,
-    /// Capture packets that ELEMENT drops, or all that are lost: drops except `heard` and `learned`
-    #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
-    pub(crate) drops: Option<String>,
     #[command(flatten)]
     pub(crate) how: Copies,
     #[command(flatten)]
@@ -108,6 +105,9 @@ pub(crate) struct Capture {
 /// Choice and output of captured packets.
 #[derive(Args, Debug)]
 pub(crate) struct Copies {
+    /// Capture packets that ELEMENT drops, or all that are lost: drops except `heard` and `learned`
+    #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
+    pub(crate) drops: Option<String>,
     /// Write pcapng to FILE (`-` is standard output); without it, one line for each packet
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<String>,

@@ -9,22 +9,18 @@ use std::io::{IsTerminal, Write};
 
 pub(crate) fn capture(args: &Capture) -> Done {
     let client = args.target.client()?;
-    capture_from(&client, (&args.points, args.drops.as_deref()), &args.how)
+    capture_from(&client, &args.points, &args.how)
 }
 
 /// Copies packets of a router at points, or where an element drops them.
-pub(crate) fn capture_from(
-    client: &Client,
-    (points, drops): (&[String], Option<&str>),
-    how: &Copies,
-) -> Done {
+pub(crate) fn capture_from(client: &Client, points: &[String], how: &Copies) -> Done {
     let mut output = Output::open(how.write.as_deref())?;
     let mut tally = CaptureState {
         json: how.json,
         ..CaptureState::default()
     };
     let mut wrong = None;
-    client.follow(&target(points, drops, how), &mut |bytes| {
+    client.follow(&target(points, how), &mut |bytes| {
         let done = tally.read(bytes, &mut output);
         done.map_err(|e| wrong = Some(e)).is_ok()
     })?;
@@ -45,10 +41,10 @@ pub(crate) fn capture_from(
     Ok(())
 }
 
-fn target(points: &[String], drops: Option<&str>, how: &Copies) -> String {
+fn target(points: &[String], how: &Copies) -> String {
     let mut query: Vec<String> = Vec::new();
     query.extend(points.iter().map(|p| format!("point={}", encode(p))));
-    if let Some(element) = drops {
+    if let Some(element) = &how.drops {
         query.push(format!("drops={}", encode(element)));
     }
     if let Some(count) = how.count {

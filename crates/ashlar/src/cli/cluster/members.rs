@@ -44,9 +44,6 @@ pub(crate) struct Capture {
     /// Places in the server's router, as for `ashlar capture`
     #[arg(value_name = "POINT")]
     pub(crate) points: Vec<String>,
-    /// Capture packets that ELEMENT drops, or all that are lost: drops except `heard` and `learned`
-    #[arg(long, value_name = "ELEMENT", num_args = 0..=1, default_missing_value = "", require_equals = true)]
-    pub(crate) drops: Option<String>,
     #[command(flatten)]
     pub(crate) how: Copies,
     #[command(flatten)]

@@ -15,13 +15,13 @@ pub(crate) fn capture(asked: &Capture) -> Done {
         points.push(format!("{}[0]", port.receiver));
         points.extend(port.sender.map(|sender| format!("[0]{sender}")));
     }
-    if points.is_empty() && asked.drops.is_none() {
+    if points.is_empty() && asked.how.drops.is_none() {
         return Err(
             "say where: a port as in b:lan, a point as in `b \"enter -> link0\"`, or --drops"
                 .to_owned(),
         );
     }
-    capture_from(client, (&points, asked.drops.as_deref()), &asked.how)
+    capture_from(client, &points, &asked.how)
 }
 
 /// Elements of an external port.
