@@ -118,6 +118,14 @@ impl Servers {
                 .collect()
         })
     }
+
+    /// Servers that did not answer, each with the reason.
+    pub fn silent<'a, T>(&'a self, answers: &'a [Result<T, String>]) -> Vec<(&'a str, &'a String)> {
+        let servers = self.names.iter().zip(answers);
+        servers
+            .filter_map(|(name, answer)| Some((&**name, answer.as_ref().err()?)))
+            .collect()
+    }
 }
 
 /// Connects to a server, which must have the address's certificate. The error is a sentence.
@@ -136,4 +144,23 @@ pub(super) async fn connect(
     secured
         .map_err(|_| "it is reached, and does not show its certificate in time".to_owned())?
         .map_err(|e| chain(&e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silent_servers_are_those_whose_answer_is_an_error() {
+        let servers = Servers {
+            cluster: "rb4".to_owned(),
+            own: "a".to_owned(),
+            view: Err("etcd is away".to_owned()),
+            names: ["a", "b", "c"].map(str::to_owned).into(),
+            clients: Vec::new(),
+        };
+        let why = "it hangs".to_owned();
+        let answers = [Ok(1), Err(why.clone()), Ok(3)];
+        assert_eq!(servers.silent(&answers), [("b", &why)]);
+    }
 }

@@ -14,10 +14,7 @@ const DAY_MS: u64 = 86_400_000;
 pub(crate) fn events(asked: &Events) -> Done {
     let servers = Servers::find(&Home::open(&asked.at.home)?)?;
     let answers = servers.ask(|client| client.get_json::<Vec<Event>>("/v1/events"));
-    let silent = servers.names.iter().zip(&answers);
-    let silent: Vec<(&str, &String)> = silent
-        .filter_map(|(name, answer)| Some((&**name, answer.as_ref().err()?)))
-        .collect();
+    let silent = servers.silent(&answers);
     let events = latest(
         answers.iter().flatten().flatten().cloned().collect(),
         asked.number,

@@ -55,12 +55,8 @@ pub(crate) fn top(asked: &Top) -> Done {
             }
         }
         if asked.once {
-            let silent = servers
-                .names
-                .iter()
-                .zip(&rows)
-                .filter(|(_, row)| row.is_err());
-            return answered(&silent.map(|(name, _)| &**name).collect::<Vec<_>>());
+            let silent = servers.silent(&rows).into_iter();
+            return answered(&silent.map(|(name, _)| name).collect::<Vec<_>>());
         }
         before = after;
     }
@@ -95,10 +91,8 @@ fn table(servers: &Servers, rows: &Answers<Row>) -> String {
     rates::print(&mut text, &columns, 3, ports);
     let columns = ["server", "workers", "busy", "busiest", "drops/s"];
     rates::print(&mut text, &columns, 1, workers);
-    for (name, row) in servers.names.iter().zip(rows) {
-        if let Err(why) = row {
-            let _ = writeln!(text, "server {name}: {why}");
-        }
+    for (name, why) in servers.silent(rows) {
+        let _ = writeln!(text, "server {name}: {why}");
     }
     text
 }
