@@ -1,12 +1,15 @@
 //! Tables of rates between two readings of a router's counters.
 
 use crate::cli::Sort;
-use control::view::{CopyStats, DeviceUse, Element, ElementStats, Router, Stats};
+use control::view::{CopyStats, DeviceUse, Element, Router, Stats};
 use elements::device::vlan::{self, InsertedRole};
 use std::collections::HashMap;
 use std::fmt::Write;
 
 mod element_table;
+mod readings;
+
+pub(crate) use readings::Rates;
 
 /// Choice and order of the elements that are shown.
 #[derive(Default)]
@@ -82,11 +85,8 @@ pub(crate) fn table(
     known: &Annotations,
     choice: &Selection,
 ) -> String {
-    let time = after.time_ns.saturating_sub(before.time_ns).max(1);
-    let rates = Rates {
-        before,
-        after,
-        seconds: time as f64 / 1e9,
+    let Some(rates) = Rates::new(before, after) else {
+        return "the router was started again a moment ago\n".to_owned();
     };
     let mut out = String::new();
     rates.queues(&mut out, &known.vlans);
@@ -125,12 +125,6 @@ pub(crate) fn routers(before: &[Router], after: &[Router], time: f64) -> String 
     out
 }
 
-struct Rates<'a> {
-    before: &'a Stats,
-    after: &'a Stats,
-    seconds: f64,
-}
-
 /// Formats a number with three digits: 950, 12.3k, 4.56M.
 pub(crate) fn short_number(n: f64) -> String {
     let (scaled, unit) = match n.abs() {
@@ -158,7 +152,7 @@ fn duration(nanoseconds: u64) -> String {
 }
 
 /// Formats a share in percent; a dash if `whole` is 0.
-fn share(part: f64, whole: f64) -> String {
+pub(crate) fn share(part: f64, whole: f64) -> String {
     match whole > 0.0 {
         true => format!("{:.0}%", 100.0 * part / whole),
         false => "-".to_owned(),
@@ -189,23 +183,9 @@ fn handled(copy: &CopyStats) -> u64 {
 }
 
 impl Rates<'_> {
-    fn rate(&self, before: u64, after: u64) -> f64 {
-        after.saturating_sub(before) as f64 / self.seconds
-    }
-
-    /// Earlier counts of an element's copy; zeros if the copy is new.
-    fn earlier_counts(&self, element: &ElementStats, worker: usize) -> CopyStats {
-        let old = self.before.elements.iter().find(|e| e.name == element.name);
-        let copies = old.filter(|e| e.class == element.class).map(|e| &e.copies);
-        let copy = copies.and_then(|c| c.iter().find(|c| c.worker == worker));
-        copy.cloned().unwrap_or_default()
-    }
-
     /// "up" or "down".
     fn link(&self, port: &str) -> String {
-        let link = self.after.ports.iter().find(|p| p.name == port);
-        let up = link.is_none_or(|p| p.up);
-        if up { "up" } else { "down" }.to_owned()
+        if self.is_up(port) { "up" } else { "down" }.to_owned()
     }
 
     /// A row for each worker of a VLAN's elements; its queues and bytes are the port's.
@@ -294,7 +274,7 @@ impl Rates<'_> {
                 n.to_string(),
                 short_number(turns as f64 / self.seconds),
                 share(empty as f64, turns as f64),
-                share(self.rate(was.busy_ns, now.busy_ns).min(1e9), 1e9),
+                share(self.busy(n), 1.0),
                 share(asleep.min(1.0), 1.0),
                 self.buckets(n),
                 now.held.to_string(),
@@ -329,9 +309,9 @@ impl Rates<'_> {
                 let was = self.earlier_counts(element, copy.worker).device;
                 let packets = |device: &DeviceUse| if device.receives { device.packets } else { 0 };
                 let now = copy.device.as_ref().map_or(0, packets);
-                let missing = now.saturating_sub(was.as_ref().map_or(0, packets));
+                let packets_received = now.saturating_sub(was.as_ref().map_or(0, packets));
                 if let Some(sum) = received.get_mut(copy.worker) {
-                    *sum += missing;
+                    *sum += packets_received;
                 }
             }
         }
@@ -400,17 +380,12 @@ impl Rates<'_> {
     fn print_losses(&self, out: &mut String) {
         let mut rows = Vec::new();
         for port in &self.after.ports {
-            let old = self.before.ports.iter().find(|p| p.name == port.name);
             for counter in port.counters.iter().filter(|c| c.value > 0) {
-                let same = |c: &&control::view::PortCounter| {
-                    c.name == counter.name && c.queue == counter.queue
-                };
-                let was = old.and_then(|p| p.counters.iter().find(same));
                 rows.push([
                     port.name.clone(),
                     counter.queue.map_or("-".into(), |q| q.to_string()),
                     counter.name.clone(),
-                    short_number(self.rate(was.map_or(0, |c| c.value), counter.value)),
+                    short_number(self.rate(self.earlier_value(port, counter), counter.value)),
                     counter.value.to_string(),
                 ]);
             }
@@ -458,7 +433,7 @@ pub(crate) fn print<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::view::{DeviceUse, Task, WorkerStats};
+    use control::view::{DeviceUse, ElementStats, Task, WorkerStats};
 
     fn at(seconds: u64, packets: u64) -> Stats {
         let source = CopyStats {
@@ -526,6 +501,13 @@ in :: Class      2.00k             20     0
 
 ";
         assert_eq!(table, right);
+    }
+
+    #[test]
+    fn table_says_that_the_router_was_started_again() {
+        let (known, choice) = (Annotations::default(), Selection::default());
+        let table = table(&at(10, 1000), &at(2, 5000), &known, &choice);
+        assert_eq!(table, "the router was started again a moment ago\n");
     }
 
     #[test]

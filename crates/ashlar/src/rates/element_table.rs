@@ -53,16 +53,13 @@ impl Rates<'_> {
             packets: 0,
             cycles: 0,
             held: 0,
-            drops: vec![0; element.drop_names.len()],
+            drops: self.drop_counts(element),
         };
         for copy in &element.copies {
             let was = self.earlier_counts(element, copy.worker);
             row.packets += handled(copy).saturating_sub(handled(&was));
             row.cycles += copy.cycles.saturating_sub(was.cycles);
             row.held += copy.held;
-            for (at, (sum, now)) in row.drops.iter_mut().zip(&copy.drops).enumerate() {
-                *sum += now.saturating_sub(was.drops.get(at).copied().unwrap_or(0));
-            }
         }
         (row.packets > 0 || row.held > 0).then_some(row)
     }

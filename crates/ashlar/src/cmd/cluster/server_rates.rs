@@ -3,6 +3,7 @@
 //! This module knows the names of elements that `ashlar cluster text` shows: `d0/...` is external port 0, `link0` sends
 //! on link 0, `under/...` belongs to the underlay port.
 
+use crate::rates::Rates;
 use control::client::Client;
 use control::view::{CopyStats, ElementStats, Member, NO_LOSS_REASONS, Stats};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ impl Reading {
 
 /// Rates of a server.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Rates {
+pub(super) struct ServerRates {
     pub(super) ports: Vec<Port>,
     /// Part of the time, 0 to 1, in which each worker moved packets.
     pub(super) busy: Vec<f64>,
@@ -65,26 +66,15 @@ enum Place {
 /// # Errors
 ///
 /// The server was started anew between them; a sentence.
-pub(super) fn between(before: &Reading, after: &Reading) -> Result<Rates, String> {
-    let time = after.stats.time_ns.checked_sub(before.stats.time_ns);
-    let time = time.filter(|time| *time > 0);
-    let time = time.ok_or("it was started again a moment ago")?;
-    let difference = Difference {
-        before: &before.stats,
-        after: &after.stats,
-        seconds: time as f64 / 1e9,
-    };
-    Ok(Rates {
-        ports: difference.ports(&after.member),
-        busy: difference.busy(),
-        drops: difference.drops(),
+pub(super) fn between(before: &Reading, after: &Reading) -> Result<ServerRates, String> {
+    let rates = Rates::new(&before.stats, &after.stats);
+    let rates = rates.ok_or("it was started again a moment ago")?;
+    let workers = 0..after.stats.workers.len();
+    Ok(ServerRates {
+        ports: rates.server_ports(&after.member),
+        busy: workers.map(|worker| rates.busy(worker)).collect(),
+        drops: rates.losses(),
     })
-}
-
-struct Difference<'a> {
-    before: &'a Stats,
-    after: &'a Stats,
-    seconds: f64,
 }
 
 /// Number in a name that consists of a word and the number.
@@ -179,31 +169,18 @@ impl<'a> Links<'a> {
     }
 }
 
-impl Difference<'_> {
-    fn rate(&self, before: u64, after: u64) -> f64 {
-        after.saturating_sub(before) as f64 / self.seconds
-    }
-
-    /// Earlier counts of an element's copy; zeros if the copy is new.
-    fn earlier(&self, element: &ElementStats, worker: usize) -> CopyStats {
-        let mut old = self.before.elements.iter();
-        let old = old.find(|e| e.name == element.name && e.class == element.class);
-        let copies = old.map(|e| &e.copies);
-        let copy = copies.and_then(|copies| copies.iter().find(|copy| copy.worker == worker));
-        copy.cloned().unwrap_or_default()
-    }
-
+impl Rates<'_> {
     /// Ports in the order of their places.
-    fn ports(&self, member: &Member) -> Vec<Port> {
+    fn server_ports(&self, member: &Member) -> Vec<Port> {
         let links = Links::of(self.after);
         let mut ports: BTreeMap<Place, Port> = BTreeMap::new();
         for element in &self.after.elements {
             for copy in &element.copies {
-                let was = self.earlier(element, copy.worker);
+                let was = self.earlier_counts(element, copy.worker);
                 for (place, device, traffic) in links.traffic(element, &was, copy) {
                     let port = ports
                         .entry(place)
-                        .or_insert_with(|| self.port(member, place, device));
+                        .or_insert_with(|| self.server_port(member, place, device));
                     let rate = match traffic.receives {
                         true => &mut port.received,
                         false => &mut port.sent,
@@ -220,9 +197,8 @@ impl Difference<'_> {
     }
 
     /// A port without rates. A cable may be up without being in use; then its link is not.
-    fn port(&self, member: &Member, place: Place, device: &str) -> Port {
-        let known = self.after.ports.iter().find(|port| port.name == device);
-        let up = known.is_none_or(|port| port.up);
+    fn server_port(&self, member: &Member, place: Place, device: &str) -> Port {
+        let up = self.is_up(device);
         match place {
             Place::External(number) => Port {
                 name: member
@@ -250,36 +226,19 @@ impl Difference<'_> {
         }
     }
 
-    fn busy(&self) -> Vec<f64> {
-        let workers = self.after.workers.iter().enumerate();
-        let busy = workers.map(|(number, now)| {
-            let was = self.before.workers.get(number).map_or(0, |was| was.busy_ns);
-            self.rate(was, now.busy_ns) / 1e9
-        });
-        busy.collect()
-    }
-
-    fn drops(&self) -> Vec<(String, String, f64)> {
+    /// Lost packets a second: element or port, name of the drop, rate. The greatest rate comes first.
+    fn losses(&self) -> Vec<(String, String, f64)> {
         let mut drops = Vec::new();
         for element in &self.after.elements {
-            for (at, name) in element.drop_names.iter().enumerate() {
-                if NO_LOSS_REASONS.contains(&&**name) {
-                    continue;
+            for (name, packets) in element.drop_names.iter().zip(self.drop_counts(element)) {
+                if !NO_LOSS_REASONS.contains(&&**name) {
+                    drops.push((element.name.clone(), name.clone(), self.rate(0, packets)));
                 }
-                let copies = element.copies.iter().map(|copy| {
-                    let count = |copy: &CopyStats| copy.drops.get(at).copied().unwrap_or(0);
-                    let was = self.earlier(element, copy.worker);
-                    self.rate(count(&was), count(copy))
-                });
-                drops.push((element.name.clone(), name.clone(), copies.sum()));
             }
         }
         for port in &self.after.ports {
-            let old = self.before.ports.iter().find(|old| old.name == port.name);
             for counter in &port.counters {
-                let mut counters = old.into_iter().flat_map(|old| &old.counters);
-                let was = counters.find(|c| c.name == counter.name && c.queue == counter.queue);
-                let rate = self.rate(was.map_or(0, |was| was.value), counter.value);
+                let rate = self.rate(self.earlier_value(port, counter), counter.value);
                 drops.push((port.name.clone(), counter.name.clone(), rate));
             }
         }
@@ -383,7 +342,7 @@ pub(super) mod tests {
             received,
             sent,
         };
-        let right = Rates {
+        let right = ServerRates {
             ports: vec![
                 port("lan", None, true, rate(100.0), rate(90.0)),
                 port("link0", Some("b"), true, rate(80.0), rate(70.0)),

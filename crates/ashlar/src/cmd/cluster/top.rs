@@ -1,11 +1,11 @@
 //! `ashlar cluster top`: rates of all servers, again and again.
 
-use super::server_rates::{Port, Rate, Rates, Reading, between};
+use super::server_rates::{Port, Rate, Reading, ServerRates, between};
 use super::{Done, answered};
 use crate::cli::cluster::members::Top;
 use crate::cmd::top::screen_text;
 use crate::cmd::{harmless, print, print_json, put};
-use crate::rates::{self, short_number};
+use crate::rates::{self, share, short_number};
 use control::agreement::Home;
 use control::client::{Answers, Servers};
 use control::terminal::{Pause, PauseEnd, columns};
@@ -20,7 +20,7 @@ const AGAIN: Duration = Duration::from_secs(15);
 const DROPS_MAX: usize = 4;
 
 /// Rates of a server, and how it stands in the cluster.
-type Row = (Member, Rates);
+type Row = (Member, ServerRates);
 
 pub(crate) fn top(asked: &Top) -> Done {
     let home = Home::open(&asked.at.home)?;
@@ -135,8 +135,7 @@ fn port_cells(server: &str, port: &Port) -> [String; 7] {
     ]
 }
 
-fn worker_cells(server: &str, rates: &Rates) -> [String; 5] {
-    let percent = |part: f64| format!("{:.0}%", 100.0 * part);
+fn worker_cells(server: &str, rates: &ServerRates) -> [String; 5] {
     let (count, sum) = (rates.busy.len(), rates.busy.iter().sum::<f64>());
     let named = rates.drops.iter().take(DROPS_MAX);
     let mut named: Vec<String> = named
@@ -148,8 +147,8 @@ fn worker_cells(server: &str, rates: &Rates) -> [String; 5] {
     [
         server.to_owned(),
         count.to_string(),
-        percent(sum / count.max(1) as f64),
-        percent(rates.busy.iter().copied().fold(0.0, f64::max)),
+        share(sum / count.max(1) as f64, 1.0),
+        share(rates.busy.iter().copied().fold(0.0, f64::max), 1.0),
         named.join(", "),
     ]
 }
