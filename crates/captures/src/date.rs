@@ -1,50 +1,28 @@
 //! Formats a time as a date.
 
 use std::io::Write as _;
+use time::OffsetDateTime;
 
-const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
-const MONTHS: [&str; 12] = [
-    "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
-];
-
-/// Writes a time in seconds since the Unix epoch as `Tue Jul 24 15:53:30 2001`, in UTC.
+/// Writes a time in seconds since the Unix epoch as `Tue Jul 24 15:53:30 2001`, in UTC. A time after the year 9999 is
+/// written in seconds.
 pub fn push(seconds: u64, out: &mut Vec<u8>) {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let weekday = DAYS[((days + 4) % 7) as usize];
-    let (mut year, mut day) = (1970, days);
-    while day >= year_len(year) {
-        day -= year_len(year);
-        year += 1;
-    }
-    let mut month = 0;
-    while day >= month_len(month, year) {
-        day -= month_len(month, year);
-        month += 1;
-    }
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let (name, day) = (MONTHS[month], day + 1);
+    let time = i64::try_from(seconds).ok();
+    let time = time.and_then(|seconds| OffsetDateTime::from_unix_timestamp(seconds).ok());
     // Writing to a vector cannot fail.
-    let _ = write!(
-        out,
-        "{weekday} {name} {day:2} {hour:02}:{minute:02}:{second:02} {year}"
-    );
-}
-
-fn is_leap(year: u64) -> bool {
-    year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400)
-}
-
-fn year_len(year: u64) -> u64 {
-    365 + u64::from(is_leap(year))
-}
-
-/// Days of a month, which counts from 0.
-fn month_len(month: usize, year: u64) -> u64 {
-    match month {
-        1 => 28 + u64::from(is_leap(year)),
-        3 | 5 | 8 | 10 => 30,
-        _ => 31,
-    }
+    let _ = match time {
+        Some(t) => write!(
+            out,
+            "{:.3} {:.3} {:2} {:02}:{:02}:{:02} {}",
+            t.weekday(),
+            t.month(),
+            t.day(),
+            t.hour(),
+            t.minute(),
+            t.second(),
+            t.year()
+        ),
+        None => write!(out, "{seconds}"),
+    };
 }
 
 #[cfg(test)]
@@ -57,6 +35,9 @@ mod tests {
             (951_782_400, "Tue Feb 29 00:00:00 2000"),
             (996_022_410, "Wed Jul 25 00:53:30 2001"),
             (1_735_689_599, "Tue Dec 31 23:59:59 2024"),
+            (253_402_300_799, "Fri Dec 31 23:59:59 9999"),
+            (253_402_300_800, "253402300800"),
+            (u64::MAX, "18446744073709551615"),
         ] {
             let mut out = Vec::new();
             super::push(seconds, &mut out);
