@@ -4,6 +4,7 @@
 //! that reloads the router.
 
 mod authority;
+mod connect;
 mod etcd;
 mod events;
 mod home;
@@ -28,6 +29,7 @@ pub use participant::Participant;
 pub(crate) use authority::client as tls_client;
 #[cfg(test)]
 pub(crate) use authority::mutual as tls_server;
+pub(crate) use connect::connect;
 pub(crate) use etcd::{chain, end_when_silent};
 pub(crate) use participant::Members;
 pub(crate) use refusals::Refusals;

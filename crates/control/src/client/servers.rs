@@ -2,24 +2,19 @@
 //! etcd has, or had last.
 
 use super::Client;
-use crate::agreement::{Home, Operator, chain, end_when_silent, tls_client};
+use crate::agreement::{self, Home, Operator, tls_client};
 use agree::View;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 /// Time limits to reach a server, and for the server to prove itself.
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
-/// Silence after which a server's machine is asked whether it lives.
-const SILENT: Duration = Duration::from_secs(10);
 
 /// Servers of a cluster.
 pub struct Servers {
@@ -133,17 +128,7 @@ pub(super) async fn connect(
     at: SocketAddr,
     tls: &Arc<ClientConfig>,
 ) -> Result<TlsStream<TcpStream>, String> {
-    let connected = timeout(CONNECT_MAX, TcpStream::connect(at)).await;
-    let stream = connected
-        .map_err(|_| "it cannot be reached in time".to_owned())?
-        .map_err(|e| chain(&e))?;
-    end_when_silent(&stream, SILENT).map_err(|e| chain(&e))?;
-    let tls = TlsConnector::from(Arc::clone(tls));
-    let name = ServerName::IpAddress(at.ip().into());
-    let secured = timeout(HANDSHAKE_MAX, tls.connect(name, stream)).await;
-    secured
-        .map_err(|_| "it is reached, and does not show its certificate in time".to_owned())?
-        .map_err(|e| chain(&e))
+    agreement::connect(at, tls, CONNECT_MAX, HANDSHAKE_MAX).await
 }
 
 #[cfg(test)]

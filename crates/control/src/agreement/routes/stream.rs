@@ -1,6 +1,5 @@
 //! Connections to a leader, and messages on them.
 
-use super::super::etcd::chain;
 use super::Known;
 use agree::routes::message::Message;
 use std::io;
@@ -9,11 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 /// Time limit for a connection, and for a message to be taken.
 pub(super) const CONNECT: Duration = Duration::from_secs(1);
@@ -31,13 +27,7 @@ pub(super) async fn connect(
         .at
         .parse()
         .map_err(|_| "its address cannot be read".to_owned())?;
-    let connected = timeout(CONNECT, TcpStream::connect(at)).await;
-    let stream = connected.map_err(|_| late())?.map_err(|e| chain(&e))?;
-    stream.set_nodelay(true).map_err(|e| chain(&e))?;
-    let tls = TlsConnector::from(Arc::clone(tls));
-    let name = ServerName::IpAddress(at.ip().into());
-    let secured = timeout(CONNECT, tls.connect(name, stream)).await;
-    secured.map_err(|_| late())?.map_err(|e| chain(&e))
+    super::super::connect(at, tls, CONNECT, CONNECT).await
 }
 
 /// Reason of a connection's end: the other side is too slow.
