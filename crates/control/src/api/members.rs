@@ -7,6 +7,7 @@
 use super::request::Request;
 use super::{ACCEPT_RETRY_DELAY, Api, FETCHED_MAX, METRICS_TIMEOUT, Serves, TimedStream};
 use crate::agreement::{Members, Refusals, chain, end_when_silent};
+use crate::isolated::remote::Answer;
 use crate::process::Process;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -107,10 +108,10 @@ impl Api {
 
 /// Seconds that a request may take beyond the time limit of others.
 pub(super) fn extension(wanted: &Request) -> u64 {
-    match wanted {
-        Request::Capture(_) => CAPTURE_TIME,
-        Request::Trace(_) => TRACE_TIME,
-        _ => 0,
+    match wanted.answer_kind() {
+        Answer::Endless => CAPTURE_TIME,
+        Answer::Long => TRACE_TIME,
+        Answer::Short => 0,
     }
 }
 

@@ -294,17 +294,11 @@ impl Api {
     ) -> Result<mpsc::Receiver<Bytes>, Refusal> {
         let method = request.method().clone();
         let target = request::of_router(request.uri());
-        let comes = match wanted {
-            Request::Capture(_) => Answer::Endless,
-            Request::Trace(_) => Answer::Long,
-            _ => Answer::Short,
-        };
-        let seat = match wanted {
-            Request::Capture(_) | Request::Trace(_) => Some(self.watch()?),
-            _ => None,
-        };
+        let kind = wanted.answer_kind();
+        // Captures and traces run a few at a time.
+        let seat = (kind != Answer::Short).then(|| self.watch()).transpose()?;
         let (body, _room) = self.body(request).await?;
-        place.ask(method, &target, body, comes, seat).await
+        place.ask(method, &target, body, kind, seat).await
     }
 
     /// Receives a request's body. The memory stays reserved while the body is in use.

@@ -1,6 +1,7 @@
 //! Requests of clients: a pure function from method, path and query, so that it can be fuzzed.
 
 use super::Refusal;
+use crate::isolated::remote::Answer;
 use crate::running::{capture, trace};
 use percent_encoding::percent_decode_str;
 use std::ops::RangeInclusive;
@@ -62,6 +63,15 @@ impl Request {
             self,
             Capture(_) | Events | Findings | Info | Member | Metrics | Stats | Trace(_)
         )
+    }
+
+    /// Kind of the answer, which determines how long the request may take. A reload has limits of its own.
+    pub(super) fn answer_kind(&self) -> Answer {
+        match self {
+            Request::Capture(_) => Answer::Endless,
+            Request::Trace(_) => Answer::Long,
+            _ => Answer::Short,
+        }
     }
 }
 
@@ -488,18 +498,33 @@ mod tests {
         );
     }
 
+    /// A request of each kind, with its path.
+    fn each() -> impl Iterator<Item = (&'static Route, String, Request)> {
+        ROUTES.iter().map(|route| {
+            let (path, _) = route.target.split_once('?').unwrap_or((route.target, ""));
+            let path = path.replace("E.H", "a.b");
+            let query = path.ends_with("capture").then_some("drops");
+            let request = parse(route.method, &path, query).unwrap();
+            (route, path, request)
+        })
+    }
+
+    #[test]
+    fn only_captures_and_traces_take_longer_than_other_requests() {
+        for (_, path, request) in each() {
+            let right = match &*path {
+                "/v1/capture" => Answer::Endless,
+                "/v1/trace" => Answer::Long,
+                _ => Answer::Short,
+            };
+            assert_eq!(request.answer_kind(), right, "{path}");
+        }
+    }
+
     #[test]
     fn members_of_a_cluster_read_counts_and_packets_and_change_nothing() {
         let mut read = Vec::new();
-        for route in ROUTES {
-            let path = route
-                .target
-                .split('?')
-                .next()
-                .unwrap()
-                .replace("E.H", "a.b");
-            let query = path.ends_with("capture").then_some("drops");
-            let request = parse(route.method, &path, query).unwrap();
+        for (route, path, request) in each() {
             if request.is_for_members() {
                 assert_eq!(route.method, "GET");
                 read.push(path);
