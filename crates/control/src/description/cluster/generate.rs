@@ -44,8 +44,9 @@ fn port_class(port: &Port, family: Family) -> String {
     }
 }
 
-/// Click text of an external port's class: `text` with the port's own elements from the file.
-fn with_own(text: &str, port: &Port, family: Family) -> String {
+/// Click text of an external port's class: `text` with the port's own elements from the file, and with an output for
+/// the leader's kernel if the cluster has `interfaces` there.
+fn with_own(text: &str, port: &Port, family: Family, interfaces: bool) -> String {
     let own = family.own(port);
     let element = own.map(|own| {
         format!("    own :: {own};  // elements of the cluster's file: port 0 from the link, port 1 to the link\n")
@@ -56,7 +57,8 @@ fn with_own(text: &str, port: &Port, family: Family) -> String {
         Family::V6 => chain("        -> [0] own[0]\n"),
     };
     let far = own.map_or(family.neighbours(), |_| "[1] own");
-    text.replace("OWN_ELEMENT", &element.unwrap_or_default())
+    // Text of the file comes last: a marker in it is the user's.
+    punt::fill(text, family, interfaces)
         .replace("FROM_LINK", &arrival)
         .replace("TO_LINK", &chain("[1] own[1] -> "))
         .replace(&format!("FROM_FAR{}", family.neighbours()), far)
@@ -65,6 +67,7 @@ fn with_own(text: &str, port: &Port, family: Family) -> String {
             &format!("elementclass {} ", port_class(port, family)),
             1,
         )
+        .replace("OWN_ELEMENT", &element.unwrap_or_default())
 }
 
 /// The element that is an external port for a family.
@@ -265,11 +268,7 @@ fn classes(
     let mut ports: Vec<String> = Vec::new();
     for (family, text) in [(Family::V4, PORT4), (Family::V6, &*port6)] {
         for port in own.ports.iter().filter(|port| routes::has(port, family)) {
-            let class = if description.interfaces {
-                with_own(&punt::port_class(text, family), port, family)
-            } else {
-                with_own(text, port, family)
-            };
+            let class = with_own(text, port, family, description.interfaces);
             if !ports.contains(&class) {
                 ports.push(class);
             }

@@ -5,6 +5,7 @@
 //   in 3:  IPv4 frames of the link
 //   out 0: packets to be routed: received packets, and ICMP messages about them
 //   out 1: frames to send
+OUT2
 elementclass Port4 { $device, $color, $mtu, $ip, $net |
     // Resolves neighbours; the number of packets that may wait for one is limited.
     arp :: ARPQuerier($net, $device:eth, ENTRY_PACKET_CAPACITY 64);
@@ -14,7 +15,7 @@ OWN_ELEMENT
     input[2] -> question :: Classifier(20/0001, 20/0002);
     question[0] -> asked :: Tee -> ARPResponder($ip $device:eth) -> [1] output; // ARP requests for our address
     asked[1] -> [1] arp;                // whose sender is learnt, too (RFC 826)
-    question[1] -> [1] arp;             // ARP replies
+    question[1] -> ARP_REPLIES
 
     input[3] -> Paint($color)           // mark the input port
         -> Strip(14)                    // remove the Ethernet header

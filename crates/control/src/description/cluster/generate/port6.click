@@ -5,6 +5,7 @@
 //   in 3:  packets to this server itself that another server received
 //   out 0: packets to be routed: received packets, and ICMPv6 messages about them
 //   out 1: frames to send
+OUT2
 elementclass Port6 { $device, $color, $mtu, $ip6, $net6, $ll |
     nd6 :: IP6NDSolicitor($ll, $device:eth);            // resolves neighbours
     send6 :: FixIP6Src($ip6 $ll);       // packets in the last steps before they are sent
@@ -16,7 +17,7 @@ OWN_ELEMENT    own6 :: Paint(0);                   // packets that the router it
         -> Strip(14)
         -> CheckIP6Header($HOSTS6 $ll)  // no other host may send with our addresses
         -> hop :: IP6HopByHop           // options that every router reads
-FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
+FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll GROUPS6)
         -> scope :: CheckIP6Forward     // link-local packets stay on their link
         -> hlim :: DecIP6HLIM           // one hop less; our own packets keep their hop limit
         -> [0] output;
@@ -32,7 +33,7 @@ FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
     nd[0] -> me6 :: IP6NDAdvertiser($ip6 $ll $device:eth, ANYCAST $net6) -> [1] output; // solicitations for us
     me6[1] -> [1] nd6;                  // whose sender is learnt, too
     me6[2] -> [0] nd6;                  // its sender is unknown: resolve it, then answer
-    nd[1] -> [1] nd6;                   // advertisements and other messages of neighbours
+    nd[1] -> NEIGHBOURS6
     // A request to one of our addresses is answered from that address (RFC 4443, 2.2), on whichever link it is.
     nd[2] -> whole6 :: IP6Reassembler
         -> headers6 :: CheckIP6Extensions
@@ -42,12 +43,12 @@ FROM_LINK        -> local6 :: IP6Local($LOCAL6 $ll)
     whole6[2] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6;
     headers6[1] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6;
     what6[0] -> CheckICMP6Header
-        -> ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 is dropped (not_echo)
+        -> PING6
         -> IP6Fragmenter(1280)          // goes through every link (RFC 8200, 5)
         -> own6;
-    what6[1] -> ICMP6Error($ip6 $ll $HOSTS6, unreachable, port) -> own6;        // no UDP service here
+    what6[1] -> UDP6
     what6[2] -> Discard;                // no next header: no content (RFC 8200, 4.7)
-    what6[3] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6; // nor any other protocol
+    what6[3] -> OTHERS6
 
     // Our own packets: to link-local addresses by this link, others are routed.
     own6 -> where6 :: Classifier(24/fe80%ffc0, -);

@@ -8,53 +8,86 @@ use std::fmt::Write;
 pub(super) const CLASS: &str = include_str!("punt.click");
 pub(super) const HERE4: &str = include_str!("here4_punt.click");
 
-/// Groups of IPv6 daemons: OSPFv3 (RFC 5340) and RIPng (RFC 2080).
-const GROUPS6: &str = "ff02::5 ff02::6 ff02::9";
+/// A place in the class of an external port that depends on interfaces in the leader's kernel.
+pub(super) struct Place {
+    pub(super) marker: &'static str,
+    /// Text for a cluster without interfaces.
+    without: &'static str,
+    /// Text for a cluster with interfaces.
+    with: &'static str,
+}
 
-/// The class of an external port, `text`, with an output for the leader's kernel.
-pub(super) fn port_class(text: &str, family: Family) -> String {
-    let frames = "//   out 1: frames to send\n";
+/// Places in port4.click.
+const PLACES4: &[Place] = &[
+    Place {
+        marker: "OUT2\n",
+        without: "",
+        with: "//   out 2: ARP replies, which the leader's kernel gets, too\n",
+    },
+    Place {
+        marker: "ARP_REPLIES",
+        without: "[1] arp;             // ARP replies",
+        with: "replies :: Tee -> [1] arp;   // ARP replies\n    \
+               replies[1] -> [2] output;",
+    },
+];
+
+/// Places in port6.click.
+const PLACES6: &[Place] = &[
+    Place {
+        marker: "OUT2\n",
+        without: "",
+        with: "//   out 2: packets for the leader's kernel\n",
+    },
+    // Groups of IPv6 daemons: OSPFv3 (RFC 5340) and RIPng (RFC 2080).
+    Place {
+        marker: " GROUPS6",
+        without: "",
+        with: ", GROUPS ff02::5 ff02::6 ff02::9",
+    },
+    Place {
+        marker: "NEIGHBOURS6",
+        without: "[1] nd6;                   // advertisements and other messages of neighbours",
+        with: "replies6 :: Tee -> [1] nd6;    // advertisements and other messages of neighbours\n    \
+               replies6[1] -> answers6 :: IP6ProtocolSwitch(icmp6 136, -) -> [2] output;\n    \
+               answers6[1] -> Discard;",
+    },
+    Place {
+        marker: "PING6",
+        without: "ICMP6PingResponder($ip6 $ll) // ping; other ICMPv6 is dropped (not_echo)",
+        with: "ping6 :: ICMP6PingResponder($ip6 $ll)",
+    },
+    Place {
+        marker: "UDP6",
+        without: "ICMP6Error($ip6 $ll $HOSTS6, unreachable, port) -> own6;        // no UDP service here",
+        with: "[2] output;",
+    },
+    Place {
+        marker: "OTHERS6",
+        without: "ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6; // nor any other protocol",
+        with: "[2] output;\n    \
+               ping6[1] -> [2] output;             // ICMPv6 other than echo requests",
+    },
+];
+
+/// Places in the class of an external port for a family.
+pub(super) fn places(family: Family) -> &'static [Place] {
     match family {
-        Family::V4 => {
-            let more =
-                format!("{frames}//   out 2: ARP replies, which the leader's kernel gets, too\n");
-            let text = text.replace(frames, &more);
-            let replies = "    question[1] -> replies :: Tee -> [1] arp;   // ARP replies\n    \
-                           replies[1] -> [2] output;\n";
-            with_line(&text, "    question[1] -> ", replies)
-        }
-        Family::V6 => {
-            let more = format!("{frames}//   out 2: packets for the leader's kernel\n");
-            let groups = format!("IP6Local($LOCAL6 $ll, GROUPS {GROUPS6})");
-            let text = text
-                .replace(frames, &more)
-                .replace("IP6Local($LOCAL6 $ll)", &groups);
-            let replies = "    nd[1] -> replies6 :: Tee -> [1] nd6;    \
-                           // advertisements and other messages of neighbours\n    \
-                           replies6[1] -> answers6 :: IP6ProtocolSwitch(icmp6 136, -) -> [2] output;\n    \
-                           answers6[1] -> Discard;\n";
-            let text = with_line(&text, "    nd[1] -> ", replies);
-            let ping = "        -> ping6 :: ICMP6PingResponder($ip6 $ll)\n";
-            let text = with_line(&text, "        -> ICMP6PingResponder(", ping);
-            let text = with_line(&text, "    what6[1] -> ", "    what6[1] -> [2] output;\n");
-            let others = "    what6[3] -> [2] output;\n    ping6[1] -> [2] output;             \
-                          // ICMPv6 other than echo requests\n";
-            with_line(&text, "    what6[3] -> ", others)
-        }
+        Family::V4 => PLACES4,
+        Family::V6 => PLACES6,
     }
 }
 
-/// The text with another line instead of the one that begins so.
-fn with_line(text: &str, start: &str, line: &str) -> String {
-    let lines = text.split_inclusive('\n');
-    let lines = lines.map(|known| {
-        if known.starts_with(start) {
-            line
+/// The class of an external port, `text`, with an output for the leader's kernel if the cluster has interfaces there.
+pub(super) fn fill(text: &str, family: Family, interfaces: bool) -> String {
+    places(family).iter().fold(text.to_owned(), |text, place| {
+        let filling = if interfaces {
+            place.with
         } else {
-            known
-        }
-    });
-    lines.collect()
+            place.without
+        };
+        text.replace(place.marker, filling)
+    })
 }
 
 /// The element that carries the packets of an external port.

@@ -365,8 +365,35 @@ fn packets_of_a_port_pass_the_elements_that_the_file_has_for_it() {
         text(&of, 1, "cluster.toml"),
         text(&description(TWO), 1, "cluster.toml")
     );
-    for marker in ["OWN_ELEMENT", "FROM_LINK", "TO_LINK", "FROM_FAR"] {
-        assert!(!said.contains(marker), "{said}");
+    assert_filled(&said);
+}
+
+/// Fails if a marker of the classes of external ports is in the text.
+fn assert_filled(text: &str) {
+    for marker in [
+        "OWN_ELEMENT",
+        "FROM_LINK",
+        "TO_LINK",
+        "FROM_FAR",
+        "FAR6_ROUTES",
+        "OUT2",
+        "ARP_REPLIES",
+        "GROUPS6",
+        "NEIGHBOURS6",
+        "PING6",
+        "UDP6",
+        "OTHERS6",
+    ] {
+        assert!(!text.contains(marker), "{marker}: {text}");
+    }
+}
+
+#[test]
+fn each_place_for_the_leaders_kernel_is_in_its_class_once() {
+    for (family, text) in [(Family::V4, PORT4), (Family::V6, PORT6)] {
+        for place in punt::places(family) {
+            assert_eq!(text.matches(place.marker).count(), 1, "{}", place.marker);
+        }
     }
 }
 
@@ -475,8 +502,23 @@ fn packets_to_the_router_go_to_the_leaders_kernel_if_it_has_interfaces() {
     ] {
         assert!(b.contains(line), "{line}: {b}");
     }
+    assert_filled(&a);
+    assert_filled(&b);
     // Without interfaces nothing of that is there.
     let plain = description(&file.replace("interfaces = true\n", ""));
     let plain = text(&plain, 0, "cluster.toml");
     assert!(!plain.to_lowercase().contains("punt"), "{plain}");
+    for line in [
+        "//   out 1: frames to send\nelementclass Port4 {",
+        "//   out 1: frames to send\nelementclass Port6 {",
+        "question[1] -> [1] arp;             // ARP replies",
+        "local6 :: IP6Local($LOCAL6 $ll)\n",
+        "nd[1] -> [1] nd6;                   // advertisements",
+        "-> ICMP6PingResponder($ip6 $ll) // ping",
+        "what6[1] -> ICMP6Error($ip6 $ll $HOSTS6, unreachable, port) -> own6;",
+        "what6[3] -> ICMP6Error($ip6 $ll $HOSTS6, parameterproblem) -> own6;",
+    ] {
+        assert!(plain.contains(line), "{line}: {plain}");
+    }
+    assert_filled(&plain);
 }
