@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use sync::Lock;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -19,15 +20,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Pause between looks whether connections have let go of removed interfaces.
 const STEP: Duration = Duration::from_millis(5);
 
-/// Number of a connection that there is not: the interfaces are removed.
-const REMOVED: u64 = u64::MAX;
-
 /// Interfaces of one server, in the order of its ports.
 pub(super) struct OfServer {
     setups: Vec<TapSetup>,
     taps: Vec<Arc<Tap>>,
-    /// Number of the latest connection for these interfaces; `REMOVED` if there will be no other.
-    latest: watch::Sender<u64>,
+    /// Number of the latest connection for these interfaces; `None` if they are removed.
+    latest: watch::Sender<Option<u64>>,
 }
 
 impl OfServer {
@@ -35,19 +33,16 @@ impl OfServer {
     fn end_connections(&self) -> Option<u64> {
         let mut number = None;
         self.latest.send_if_modified(|latest| {
-            let there = *latest != REMOVED;
-            if there {
-                *latest += 1;
-                number = Some(*latest);
-            }
-            there
+            number = latest.map(|latest| latest + 1);
+            *latest = number;
+            number.is_some()
         });
         number
     }
 
     /// Ends all connections, and admits no other one.
     fn remove(&self) {
-        self.latest.send_replace(REMOVED);
+        self.latest.send_replace(None);
     }
 }
 
@@ -60,6 +55,8 @@ pub(super) struct Interfaces {
     by_server: Shared,
     /// Namespace and description of these.
     of: Option<(Arc<Namespace>, Arc<Description>)>,
+    /// Task that makes interfaces.
+    making: Option<JoinHandle<Result<(), String>>>,
     /// Reason why some are not there.
     error: Option<String>,
     look_at: Option<Instant>,
@@ -76,12 +73,22 @@ impl Interfaces {
         self.error.as_deref()
     }
 
-    /// Makes those that the description needs, and removes the others.
+    /// True while a task makes interfaces: [`follow`](Self::follow) is to be called again.
+    pub(super) fn is_making(&self) -> bool {
+        self.making.is_some()
+    }
+
+    /// Has those made that the description needs, and removes the others. The kernel takes some time for each
+    /// interface, so a task makes them: until it has ended, a call changes nothing.
     pub(super) async fn follow(
         &mut self,
         namespace: Option<&Arc<Namespace>>,
         described: Option<&Arc<Description>>,
     ) {
+        self.take_result().await;
+        if self.is_making() {
+            return;
+        }
         let of = namespace.zip(described.filter(|of| of.interfaces));
         let Some((namespace, described)) = of else {
             clear(&self.by_server);
@@ -107,8 +114,15 @@ impl Interfaces {
         self.of = Some((Arc::clone(namespace), Arc::clone(described)));
         let (namespace, wanted) = (Arc::clone(namespace), wanted(described));
         let by_server = self.shared();
-        // The kernel takes some time for each interface.
-        let made = tokio::task::spawn_blocking(move || make(&by_server, &namespace, wanted));
+        let make = move || make(&by_server, &namespace, wanted);
+        self.making = Some(tokio::task::spawn_blocking(make));
+    }
+
+    /// Takes the result of the task that makes interfaces, if the task has ended.
+    async fn take_result(&mut self) {
+        let Some(made) = self.making.take_if(|making| making.is_finished()) else {
+            return;
+        };
         let error = made.await.unwrap_or_else(|e| Err(e.to_string())).err();
         if let Some(why) = error.as_ref().filter(|_| error != self.error) {
             warn!("interfaces for routing daemons are missing: {why}");
@@ -175,7 +189,7 @@ fn make(
                 let server = OfServer {
                     setups,
                     taps,
-                    latest: watch::Sender::new(0),
+                    latest: watch::Sender::new(Some(0)),
                 };
                 by_server.lock().insert(name, Arc::new(server));
             }
@@ -230,13 +244,13 @@ impl Attached {
     pub(super) async fn replaced(&self) {
         let mut latest = self.server.latest.subscribe();
         // Its sender is held here, so another number is the only end.
-        let _ = latest.wait_for(|latest| *latest != self.number).await;
+        let _ = latest.wait_for(|latest| *latest != Some(self.number)).await;
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if *self.server.latest.borrow() != self.number {
+        if *self.server.latest.borrow() != Some(self.number) {
             return;
         }
         for tap in &self.server.taps {
@@ -246,3 +260,7 @@ impl Drop for Attached {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "interfaces_tests.rs"]
+mod tests;

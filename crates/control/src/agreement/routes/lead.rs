@@ -128,7 +128,7 @@ impl Leader {
                     }
                 }
                 () = self.news.notified() => {}
-                _ = looks.tick(), if described.is_some() => {}
+                _ = looks.tick(), if described.is_some() || self.interfaces.is_making() => {}
             }
         }
     }

@@ -1,0 +1,86 @@
+use super::*;
+use crate::description::cluster::testing::{TWO, description};
+
+/// Interfaces of a server without ports.
+fn without_ports() -> Arc<OfServer> {
+    Arc::new(OfServer {
+        setups: Vec::new(),
+        taps: Vec::new(),
+        latest: watch::Sender::new(Some(0)),
+    })
+}
+
+/// True if a connection's hold has ended.
+fn has_ended(attached: &Attached) -> bool {
+    *attached.server.latest.borrow() != Some(attached.number)
+}
+
+#[test]
+fn a_connection_ends_with_the_next_one_and_with_the_interfaces() {
+    let server = without_ports();
+    let new = || Attached::new(Arc::clone(&server), &[]);
+    let first = new().expect("they are there");
+    assert!(!has_ended(&first));
+    let second = new().expect("they are there");
+    assert!(has_ended(&first) && !has_ended(&second));
+    server.remove();
+    assert!(has_ended(&second));
+    let refused = new().err();
+    assert_eq!(
+        refused.as_deref(),
+        Some("the leader's interfaces are being replaced")
+    );
+}
+
+/// A network namespace, removed when it is dropped.
+struct Space(String);
+
+impl Space {
+    fn ip(&self, verb: &str) -> bool {
+        let command = ["netns", verb, &self.0];
+        let done = std::process::Command::new("ip").args(command).status();
+        done.is_ok_and(|status| status.success())
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        self.ip("delete");
+    }
+}
+
+mod needs_root {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_made_beside_the_caller_and_removed_only_when_all_are_made() {
+        testkit::root();
+        let space = Space(format!("interfaces-{}", std::process::id()));
+        assert!(space.ip("add"));
+        let namespace = Arc::new(Namespace::open(&space.0).expect("it was made"));
+        let rate = "rate = \"1Gbps\"\n";
+        let routes = "[cluster.routes]\nnamespace = \"r\"\ninterfaces = true\n";
+        let described = description(&TWO.replace(rate, &format!("{rate}{routes}")));
+        let described = Arc::new(described);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_time().build().unwrap();
+        let mut interfaces = Interfaces::default();
+        let shared = interfaces.shared();
+        let mut follow = |wanted: bool| {
+            let of = wanted.then_some((&namespace, &described)).unzip();
+            runtime.block_on(interfaces.follow(of.0, of.1));
+            interfaces.is_making()
+        };
+
+        // The task waits for this lock, and nobody waits for the task.
+        let held = shared.lock();
+        assert!(follow(true));
+        assert!(follow(false), "interfaces that are made later would stay");
+        drop(held);
+        testkit::wait_until("the interfaces", || !follow(true));
+        let names: Vec<String> = shared.lock().keys().cloned().collect();
+        assert_eq!(names, ["a", "b"]);
+        assert!(!follow(false));
+        assert!(shared.lock().is_empty());
+    }
+}
