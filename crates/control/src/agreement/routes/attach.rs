@@ -4,7 +4,7 @@ use super::super::authority;
 use super::super::etcd::chain;
 use super::super::home::Home;
 use super::frames::{discard, exchange};
-use super::stream::{CONNECT, connect, late, receive, say};
+use super::stream::{AGAIN, CONNECT, Told, connect, late, receive, say};
 use super::{Known, Situation};
 use crate::description::cluster::Description;
 use crate::process::Process;
@@ -12,16 +12,9 @@ use crate::running::port_of;
 use agree::routes::message::{Attach, Message};
 use ports::Punt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::rustls::ClientConfig;
-use tracing::{info, warn};
-
-/// Pause between attempts.
-const AGAIN: Duration = Duration::from_millis(200);
-/// Time after which the log tells of a failure.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A server whose ports the leader's kernel uses.
 pub(super) struct Punting {
@@ -53,39 +46,6 @@ impl Target {
 
     fn has_same_leader(&self, other: &Target) -> bool {
         self.leader == other.leader && self.seen == other.seen
-    }
-}
-
-/// State of the connection, as the log tells it.
-#[derive(Default)]
-struct Told {
-    /// Beginning of the present failure.
-    since: Option<Instant>,
-    /// Reason that the log has.
-    why: Option<String>,
-}
-
-impl Told {
-    /// Notes that a connection has failed. Shorter failures than `PATIENCE` are a part of every change.
-    fn fails(&mut self, leader: &Known, why: String) {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < PATIENCE || self.why.as_ref() == Some(&why) {
-            return;
-        }
-        warn!(
-            leader = leader.at,
-            epoch = leader.epoch,
-            "packets for the leader's kernel are dropped: {why}"
-        );
-        self.why = Some(why);
-    }
-
-    /// Notes that a connection has begun.
-    fn works(&mut self, epoch: u64) {
-        self.since = None;
-        if self.why.take().is_some() {
-            info!(epoch, "the leader's kernel gets packets again");
-        }
     }
 }
 
@@ -139,7 +99,10 @@ impl Punting {
 
     /// Attaches to whoever leads, until the process ends.
     pub(super) async fn attach(self, mut situation: Receiver<Situation>) {
-        let mut told = Told::default();
+        let mut told = Told::new(
+            "packets for the leader's kernel are dropped",
+            "the leader's kernel gets packets again",
+        );
         loop {
             let target = Target::of(&situation.borrow_and_update());
             let Some(target) = target else {
@@ -216,7 +179,7 @@ impl Punting {
             _ => return Err("it sends a message that is not about frames".to_owned()),
         };
         let linked = Linked::new(punts);
-        told.works(epoch);
+        told.works(&to.leader, epoch);
         exchange(&linked.0, epoch, tokio::io::split(stream)).await
     }
 

@@ -3,7 +3,7 @@
 use super::super::authority;
 use super::super::etcd::chain;
 use super::super::home::Home;
-use super::stream::{CONNECT, connect, late, receive, say};
+use super::stream::{AGAIN, CONNECT, Told, connect, late, receive, say};
 use super::{Fib, Known, Situation};
 use agree::routes::message::Message;
 use std::sync::Arc;
@@ -12,14 +12,11 @@ use sync::Lock;
 use tokio::sync::watch::Receiver;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::rustls::ClientConfig;
-use tracing::{info, warn};
 
 /// Silence of the leader after which a new connection is made; the leader says something five times a second.
 const SILENT: Duration = Duration::from_secs(2);
 /// Time after which a server that is writing says that it lives.
 const ALIVE: Duration = Duration::from_millis(200);
-/// Pause between attempts.
-const AGAIN: Duration = Duration::from_millis(200);
 
 /// A server that has the leader's routes. It keeps those that it has when the leader is away.
 pub(super) struct Follower {
@@ -39,7 +36,10 @@ impl Follower {
 
     /// Follows whoever leads, until the process ends.
     pub(super) async fn follow(self, mut situation: Receiver<Situation>) {
-        let mut told = None;
+        let mut told = Told::new(
+            "the leader's routes are not followed, and those that are there stay",
+            "the leader's routes are followed again",
+        );
         loop {
             let (leader, seen) = {
                 let now = situation.borrow_and_update();
@@ -63,27 +63,15 @@ impl Follower {
                     }
                 }
             };
-            if let Err(why) = ended
-                && told.as_ref() != Some(&why)
-            {
-                warn!(
-                    leader = leader.at,
-                    epoch = leader.epoch,
-                    "the leader's routes are not followed: {why}; those that are there stay"
-                );
-                told = Some(why);
+            if let Err(why) = ended {
+                told.fails(&leader, why);
             }
             sleep(AGAIN).await;
         }
     }
 
     /// Follows one leader until the stream ends.
-    async fn stream(
-        &self,
-        leader: &Known,
-        seen: u64,
-        told: &mut Option<String>,
-    ) -> Result<(), String> {
+    async fn stream(&self, leader: &Known, seen: u64, told: &mut Told) -> Result<(), String> {
         let mut stream = connect(leader, &self.tls).await?;
         let (fib, identity) = (Arc::clone(&self.fib), self.identity.clone());
         let seen = seen.max(leader.epoch);
@@ -114,13 +102,7 @@ impl Follower {
             said_at = Instant::now();
             let said = timeout(CONNECT, say(&mut stream, &answer)).await;
             said.map_err(|_| late())?.map_err(|e| chain(&e))?;
-            if told.take().is_some() {
-                info!(
-                    leader = leader.at,
-                    epoch = leader.epoch,
-                    "the leader's routes are followed again"
-                );
-            }
+            told.works(leader, leader.epoch);
         }
     }
 }
