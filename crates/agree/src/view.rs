@@ -143,6 +143,19 @@ impl View {
         present.map(|(name, _)| &**name)
     }
 
+    /// Members that have not left and have no lease, by name: they do not run, or do not reach the store.
+    pub fn away_members(&self) -> impl Iterator<Item = &str> {
+        let present = self.present();
+        present.filter(|name| !self.alive.contains_key(*name))
+    }
+
+    /// The account that the leader of the present epoch has given of its routes.
+    pub fn current_routes(&self) -> Option<&Routes> {
+        self.leader()?;
+        let routes = self.routes.record.as_ref();
+        routes.filter(|routes| routes.epoch == self.epoch())
+    }
+
     /// Addresses at which members that have not left answer each other, by name.
     pub fn addresses(&self) -> BTreeMap<String, String> {
         let present = self.present();
@@ -167,5 +180,58 @@ fn set_in<T: DeserializeOwned + Default>(
         None => {
             all.remove(name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::put;
+
+    /// View of a store with these changes.
+    fn view(changes: impl IntoIterator<Item = crate::Change>) -> View {
+        let entries = changes.into_iter().map(|change| Entry {
+            key: change.key,
+            value: change.value,
+            revision: 1,
+            lease: None,
+        });
+        View::new(1, entries.collect())
+    }
+
+    #[test]
+    fn members_without_a_lease_are_away_unless_they_have_left() {
+        let member = |name: &str, left| {
+            let member = Member {
+                left,
+                ..Member::default()
+            };
+            put(format!("{MEMBER}{name}"), &member)
+        };
+        let members = [member("a", false), member("b", false), member("c", true)];
+        let view = view(members.into_iter().chain([put(format!("{ALIVE}a"), &"")]));
+        assert_eq!(view.away_members().collect::<Vec<_>>(), ["b"]);
+    }
+
+    #[test]
+    fn routes_are_those_of_the_present_epochs_leader() {
+        let leader = |epoch| Leader {
+            name: "a".to_owned(),
+            epoch,
+            at: None,
+        };
+        let routes = |epoch| Routes {
+            epoch,
+            ..Routes::default()
+        };
+        let has_routes = |of_epoch: u64, led: Option<u64>| {
+            let mut all = vec![put(EPOCH, &5), put(ROUTES, &routes(of_epoch))];
+            all.extend(led.map(|epoch| put(LEADER, &leader(epoch))));
+            view(all).current_routes() == Some(&routes(of_epoch))
+        };
+        assert!(has_routes(5, Some(5)));
+        assert!(!has_routes(4, Some(5)));
+        assert!(!has_routes(5, Some(4)), "this leader is a former one");
+        assert!(!has_routes(5, None));
     }
 }

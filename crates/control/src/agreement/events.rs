@@ -78,10 +78,7 @@ impl Watcher {
             self.away = None;
             return;
         }
-        let away = view
-            .present()
-            .filter(|name| !view.alive.contains_key(*name));
-        let away: BTreeSet<String> = away.map(str::to_owned).collect();
+        let away: BTreeSet<String> = view.away_members().map(str::to_owned).collect();
         // Absence that began before this server led is news, too.
         let last = self.away.replace(away.clone()).unwrap_or_default();
         told.extend(

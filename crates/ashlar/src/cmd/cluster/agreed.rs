@@ -2,7 +2,7 @@
 
 use super::Done;
 use super::mixture::{mixture, of_view};
-use super::show::clock;
+use super::show::since;
 use crate::cli::cluster::servers::Show;
 use crate::cmd::print;
 use agree::View;
@@ -49,11 +49,7 @@ pub(crate) fn show(asked: &Show) -> Done {
 
 /// An error that names members that are away.
 fn missing(view: &View) -> Done {
-    let away: Vec<&str> = view
-        .present()
-        .filter(|name| !view.alive.contains_key(*name))
-        .collect();
-    super::answered(&away)
+    super::answered(&view.away_members().collect::<Vec<_>>())
 }
 
 /// Servers of this server's copy of the description that are no members.
@@ -65,11 +61,6 @@ fn strangers(home: &Home, view: &View) -> Vec<String> {
     names
         .filter(|name| view.present().all(|member| member != name.as_str()))
         .collect()
-}
-
-/// Time since a moment, both in milliseconds.
-fn since(then: u64, now: u64) -> String {
-    clock(now.saturating_sub(then) / 1000)
 }
 
 fn text(cluster: &str, view: &View, now: u64) -> String {
@@ -96,7 +87,7 @@ fn text(cluster: &str, view: &View, now: u64) -> String {
             view.epoch()
         ),
     };
-    if let Some(routes) = routes(view) {
+    if let Some(routes) = view.current_routes() {
         write_routes(&mut text, routes, leader.unwrap_or_default());
     }
     if let Some(open) = view.open_proposal() {
@@ -122,12 +113,6 @@ fn text(cluster: &str, view: &View, now: u64) -> String {
         let _ = writeln!(text, "  a mixture of descriptions: {descriptions}");
     }
     text
-}
-
-/// The leader's account of its routes, if it is of the present epoch.
-fn routes(view: &View) -> Option<&Routes> {
-    let routes = view.routes.record.as_ref()?;
-    (routes.epoch == view.epoch() && view.leader().is_some()).then_some(routes)
 }
 
 fn write_routes(text: &mut String, routes: &Routes, leader: &str) {
@@ -224,7 +209,7 @@ fn server(view: &View, name: &str, now: u64) -> String {
             let _ = write!(text, " (not to {})", links.down.join(", "));
         }
     }
-    if let Some(routes) = routes(view) {
+    if let Some(routes) = view.current_routes() {
         text.push_str(&server_routes(routes, name, now));
     }
     let _ = write!(text, ", ashlar {}", state.program);
@@ -282,7 +267,7 @@ fn json(home: &Home, view: &Result<View, String>) -> Result<Value, String> {
         "version": view.version(),
         "by": wanted.map(|wanted| &wanted.by),
         "at": wanted.map(|wanted| wanted.at),
-        "routes": routes(view),
+        "routes": view.current_routes(),
         "servers": view.present().map(server).collect::<Vec<_>>(),
     }))
 }

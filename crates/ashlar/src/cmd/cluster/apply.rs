@@ -38,10 +38,7 @@ pub(crate) fn apply(asked: &Apply) -> Done {
         Outcome::Wanted(version) => print(&format!("version {version} of the description\n"))?,
     }
     let view = operator.view()?;
-    let away: Vec<&str> = view
-        .present()
-        .filter(|name| !view.alive.contains_key(*name))
-        .collect();
+    let away: Vec<&str> = view.away_members().collect();
     match away.is_empty() {
         true => Ok(()),
         false => print(&format!("away, and not asked: {}\n", away.join(", "))),

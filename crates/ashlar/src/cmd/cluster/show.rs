@@ -76,8 +76,13 @@ fn write(text: &mut String, name: &str, seen: &Result<Seen, String>) {
     }
 }
 
+/// Time since a moment, both in milliseconds since 1970, as hours, minutes and seconds.
+pub(super) fn since(then: u64, now: u64) -> String {
+    clock(now.saturating_sub(then) / 1000)
+}
+
 /// Hours, minutes and seconds.
-pub(super) fn clock(seconds: u64) -> String {
+fn clock(seconds: u64) -> String {
     let (minutes, seconds) = (seconds / 60, seconds % 60);
     format!("{}:{:02}:{seconds:02}", minutes / 60, minutes % 60)
 }

@@ -1,7 +1,7 @@
 //! Findings from the answers of all servers, of etcd, and of its members: a function without input or output.
 
 use super::super::mixture::{Versions, mixture, of_view};
-use super::super::show::clock;
+use super::super::show::since;
 use agree::View;
 use control::agreement::DESCRIPTION;
 use control::view::Member;
@@ -134,8 +134,7 @@ impl Picture<'_> {
                 "start a server, and compare the clocks and logs of those that run",
             );
         }
-        let routes = view.routes.record.as_ref();
-        let Some(routes) = routes.filter(|routes| routes.epoch == view.epoch()) else {
+        let Some(routes) = view.current_routes() else {
             return;
         };
         if let Some(why) = &routes.error {
@@ -230,9 +229,8 @@ impl Picture<'_> {
     fn reported(&self, view: &View, name: &str, about: &mut About) {
         if !view.alive.contains_key(name) {
             let away = view.away.get(name).and_then(|of| of.record);
-            let away = away.map_or("it is away".to_owned(), |since| {
-                let seconds = self.now_ms.saturating_sub(since) / 1000;
-                format!("it is away for {}", clock(seconds))
+            let away = away.map_or("it is away".to_owned(), |then| {
+                format!("it is away for {}", since(then, self.now_ms))
             });
             let why = "it has no lease: it does not run, or does not reach etcd";
             about.say(
@@ -258,16 +256,15 @@ impl Picture<'_> {
                 "apply a description that all servers can use",
             );
         }
-        let routes = view.routes.record.as_ref();
-        let routes = routes.filter(|routes| routes.epoch == view.epoch());
+        let routes = view.current_routes();
         let routes = routes.and_then(|routes| routes.servers.get(name));
         if let Some(routes) = routes.filter(|_| view.alive.contains_key(name))
             && (routes.behind.is_some() || routes.missing > 0)
         {
             let what = match routes.behind {
                 Some(_) => {
-                    let seconds = self.now_ms.saturating_sub(routes.since) / 1000;
-                    format!("it lacks the leader's latest routes for {}", clock(seconds))
+                    let time = since(routes.since, self.now_ms);
+                    format!("it lacks the leader's latest routes for {time}")
                 }
                 None => format!("{} of the leader's are not in its tables", routes.missing),
             };
