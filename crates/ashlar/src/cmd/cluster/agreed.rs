@@ -1,7 +1,7 @@
 //! `ashlar cluster show` of what all servers agree on
 
 use super::Done;
-use super::mixture::{mixture, of_view};
+use super::mixture::{description_text, mixture, of_view};
 use super::show::since;
 use crate::cli::cluster::servers::Show;
 use crate::cmd::print;
@@ -190,10 +190,10 @@ fn server(view: &View, name: &str, now: u64) -> String {
         (false, Some(away)) => format!("away for {}; ", since(away, now)),
         (false, None) => "away; ".to_owned(),
     };
-    let mut text = match state.version {
-        0 => format!("{away}the file it joined with"),
-        version => format!("{away}version {version} for {}", since(state.since, now)),
-    };
+    let mut text = format!("{away}{}", description_text(state.version));
+    if state.version > 0 {
+        let _ = write!(text, " for {}", since(state.since, now));
+    }
     if let Some(wanted) = view
         .wanted
         .record
@@ -219,9 +219,10 @@ fn server(view: &View, name: &str, now: u64) -> String {
 /// The server's own account, for want of etcd.
 fn away(home: &Home, why: &str, now: u64) -> Result<String, String> {
     let kept = home.kept()?;
+    let described = description_text(kept.version);
     let runs = match kept.version {
-        0 => "runs the file it joined with".to_owned(),
-        version => format!("took version {version} {} ago", since(kept.since, now)),
+        0 => format!("runs {described}"),
+        _ => format!("took {described} {} ago", since(kept.since, now)),
     };
     Ok(format!(
         "cluster {}: etcd does not answer: {why}\n  nothing can be changed until a majority of its members answers: no \

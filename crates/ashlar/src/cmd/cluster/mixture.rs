@@ -1,6 +1,7 @@
 //! Programs and descriptions that differ between the servers of a cluster.
 
 use agree::View;
+use control::view::Member;
 use std::collections::BTreeMap;
 
 /// Versions that a server runs.
@@ -11,6 +12,17 @@ pub(super) struct Versions {
     pub(super) program: String,
     /// Version of the description, 0 for the file with which the server joined.
     pub(super) description: u64,
+}
+
+impl Versions {
+    /// Versions of a server's own account.
+    pub(super) fn of_member(member: &Member) -> Versions {
+        Versions {
+            server: member.server.clone(),
+            program: member.program.clone(),
+            description: member.version,
+        }
+    }
 }
 
 /// Versions that members have reported to the store.
@@ -34,13 +46,17 @@ pub(super) struct Mixture {
 
 /// Mixtures of these versions.
 pub(super) fn mixture(all: &[Versions]) -> Mixture {
-    let description = |versions: &Versions| match versions.description {
-        0 => "the file it joined with".to_owned(),
-        version => format!("version {version}"),
-    };
     Mixture {
         programs: differing(all, |versions| versions.program.clone()),
-        descriptions: differing(all, description),
+        descriptions: differing(all, |versions| description_text(versions.description)),
+    }
+}
+
+/// A version of the description that a server runs, in words.
+pub(super) fn description_text(version: u64) -> String {
+    match version {
+        0 => "the file it joined with".to_owned(),
+        version => format!("version {version}"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! `ashlar cluster top`: rates of all servers, again and again.
 
+use super::mixture::{Versions, description_text, mixture};
 use super::server_rates::{Port, Rate, Reading, ServerRates, between};
 use super::{Done, answered};
 use crate::cli::cluster::members::Top;
@@ -70,9 +71,10 @@ fn row(readings: (&Result<Reading, String>, &Result<Reading, String>)) -> Result
     }
 }
 
-/// Tables of ports and of workers, and a line for each server that does not answer.
+/// The head, tables of ports and of workers, and a line for each server that does not answer.
 fn table(servers: &Servers, rows: &Answers<Row>) -> String {
-    let mut text = head(servers, rows);
+    let members = rows.iter().flatten().map(|(member, _)| member);
+    let mut text = head(&servers.cluster, members);
     let (mut ports, mut workers) = (Vec::new(), Vec::new());
     for (name, row) in servers.names.iter().zip(rows) {
         let Ok((_, rates)) = row else { continue };
@@ -97,26 +99,19 @@ fn table(servers: &Servers, rows: &Answers<Row>) -> String {
     text
 }
 
-fn head(servers: &Servers, rows: &Answers<Row>) -> String {
-    let members = rows.iter().flatten().map(|(member, _)| member);
+/// Leader of the cluster, and the description that its servers run.
+fn head<'a>(cluster: &str, members: impl Iterator<Item = &'a Member> + Clone) -> String {
     let leader = members.clone().find(|member| member.leads);
     let leader = leader.map_or("no leader".to_owned(), |member| {
         format!("leader {}, epoch {}", member.server, member.epoch)
     });
-    let mut versions: Vec<u64> = members.map(|member| member.version).collect();
-    versions.sort_unstable();
-    versions.dedup();
-    let versions: Vec<String> = versions.iter().map(u64::to_string).collect();
-    let described = match &*versions {
-        [] => String::new(),
-        [one] if one == "0" => ", with the files that the servers joined with".to_owned(),
-        [one] => format!(", version {one} of the description"),
-        several => format!(
-            ", a mixture of versions {} of the description",
-            several.join(", ")
-        ),
+    let versions: Vec<Versions> = members.map(Versions::of_member).collect();
+    let described = match (mixture(&versions).descriptions, versions.first()) {
+        (Some(descriptions), _) => format!("; a mixture of descriptions: {descriptions}"),
+        (None, Some(all)) => format!("; each server runs {}", description_text(all.description)),
+        (None, None) => String::new(),
     };
-    format!("cluster {}: {leader}{described}\n\n", servers.cluster)
+    format!("cluster {cluster}: {leader}{described}\n\n")
 }
 
 fn port_cells(server: &str, port: &Port) -> [String; 7] {
@@ -205,6 +200,34 @@ mod tests {
         rates.drops.extend(more);
         let workers = worker_cells("a", &rates)[4].clone();
         assert!(workers.ends_with("q1 full 1, and 2 others"), "{workers}");
+    }
+
+    #[test]
+    fn the_head_names_the_leader_and_what_servers_run() {
+        let member = |server: &str, leads, version| Member {
+            server: server.to_owned(),
+            leads,
+            epoch: 5,
+            version,
+            ..Member::default()
+        };
+        for (members, right) in [
+            (vec![], "no leader"),
+            (
+                vec![member("a", false, 0)],
+                "no leader; each server runs the file it joined with",
+            ),
+            (
+                vec![member("a", false, 3), member("b", true, 3)],
+                "leader b, epoch 5; each server runs version 3",
+            ),
+            (
+                vec![member("a", true, 3), member("b", false, 2)],
+                "leader a, epoch 5; a mixture of descriptions: version 2 on b; version 3 on a",
+            ),
+        ] {
+            assert_eq!(head("c", members.iter()), format!("cluster c: {right}\n\n"));
+        }
     }
 
     #[test]

@@ -169,11 +169,7 @@ impl Picture<'_> {
         let versions = match self.view {
             Ok(view) => of_view(view),
             Err(_) => answered
-                .map(|checkup| Versions {
-                    server: checkup.member.server.clone(),
-                    program: checkup.member.program.clone(),
-                    description: checkup.member.version,
-                })
+                .map(|checkup| Versions::of_member(&checkup.member))
                 .collect(),
         };
         let mixture = mixture(&versions);
