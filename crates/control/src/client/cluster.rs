@@ -1,22 +1,137 @@
 //! State of a cluster's server, as its router reports it: links, paths of packets, and drops.
 //!
-//! The element names are those that [`generate`](crate::description::cluster::generate) chooses.
+//! The element names are those that [`generate`](crate::description::cluster::generate) chooses, and `ashlar cluster
+//! text` shows.
 
 use super::{Client, encode};
 use crate::description::cluster::Description;
 use crate::view::{ElementStats, Info, NO_LOSS_REASONS, Stats};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Classes of elements between external ports and internal links.
 const NODE_CLASSES: [&str; 7] = [
-    "enter", "transit", "order", "leave4", "leave6", "beat", "from",
+    "enter", "transit", "order", "leave4", "leave6", "beat", FROM,
 ];
-/// Name prefix of an element that receives from an internal link; the link's number follows.
+/// Name of the classifier of frames from the underlay. It has an output for each link over the underlay.
+const FROM: &str = "from";
+/// Name prefix of the compound element of an external port; the port's number follows.
+const PORT_PREFIX: &str = "d";
+/// Name prefix of an element that sends on an internal link; the link's number follows.
 const LINK_PREFIX: &str = "link";
-/// Name prefix of elements that check packets from the underlay.
+/// Name prefix of elements of the underlay port.
 const UNDERLAY_PREFIX: &str = "under/";
 /// Names of VLBInput's packet counters, by path.
 const PATH_COUNTERS: [&str; 4] = ["direct", "straight", "phase1", "moved"];
+
+/// Place of an element's device in the cluster, in the order of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// External port, by its number.
+    External(usize),
+    /// Internal link, by its number.
+    Link(usize),
+    /// The underlay port.
+    Underlay,
+}
+
+/// Number in a name that consists of a prefix and the number.
+fn numbered(name: &str, prefix: &str) -> Option<usize> {
+    name.strip_prefix(prefix)?.parse().ok()
+}
+
+/// Number of the internal link on which an element sends.
+fn link(element: &str) -> Option<usize> {
+    numbered(element, LINK_PREFIX)
+}
+
+/// Number of the external port that an element is a part of.
+fn external_port(element: &str) -> Option<usize> {
+    let (compound, _) = element.split_once('/')?;
+    numbered(compound, PORT_PREFIX)
+}
+
+/// Internal links of a server by their carriers.
+pub struct Links<'a> {
+    /// Numbers of links that are cables, by their devices.
+    cables: BTreeMap<&'a str, usize>,
+    /// Numbers of links over the underlay, in the order of the classifier's outputs.
+    tunnels: Vec<usize>,
+}
+
+impl<'a> Links<'a> {
+    /// Links of the server with these counters.
+    pub fn of(stats: &'a Stats) -> Links<'a> {
+        let mut links = Links {
+            cables: BTreeMap::new(),
+            tunnels: Vec::new(),
+        };
+        for element in &stats.elements {
+            let Some(number) = link(&element.name) else {
+                continue;
+            };
+            let mut copies = element.copies.iter();
+            match copies.find_map(|copy| copy.device.as_ref()) {
+                Some(device) => drop(links.cables.insert(&device.port, number)),
+                None => links.tunnels.push(number),
+            }
+        }
+        links.tunnels.sort_unstable();
+        links
+    }
+
+    /// Place of an element that uses a device; `None` if the device is no part of the cluster.
+    pub fn place(&self, element: &str, device: &str) -> Option<Place> {
+        if element.starts_with(UNDERLAY_PREFIX) {
+            return Some(Place::Underlay);
+        }
+        if element.contains('/') {
+            return external_port(element).map(Place::External);
+        }
+        self.cables.get(device).copied().map(Place::Link)
+    }
+
+    /// Number of the link over the underlay on which an element sends.
+    pub fn sending_tunnel(&self, element: &str) -> Option<usize> {
+        link(element).filter(|number| self.tunnels.contains(number))
+    }
+
+    /// Numbers of the links over the underlay whose frames leave an element, in the order of its outputs. Empty for an
+    /// element other than the classifier of frames from the underlay.
+    pub fn received_tunnels(&self, element: &str) -> &[usize] {
+        if element == FROM { &self.tunnels } else { &[] }
+    }
+}
+
+/// Elements that use the device of an external port.
+#[derive(Debug, PartialEq, Eq)]
+pub struct PortElements {
+    /// Name of the element that receives from the port.
+    pub receiver: String,
+    /// Name of the element that sends to the port.
+    pub sender: Option<String>,
+}
+
+impl PortElements {
+    /// Elements of an external port by its number; `None` if the server receives nothing by it.
+    pub fn of(stats: &Stats, number: usize) -> Option<PortElements> {
+        let (mut receiver, mut sender) = (None, None);
+        for element in &stats.elements {
+            if external_port(&element.name) != Some(number) {
+                continue;
+            }
+            match element.copies.iter().find_map(|copy| copy.device.as_ref()) {
+                Some(device) if device.receives => receiver = Some(element.name.clone()),
+                Some(_) => sender = Some(element.name.clone()),
+                None => {}
+            }
+        }
+        Some(PortElements {
+            receiver: receiver?,
+            sender,
+        })
+    }
+}
 
 /// State of a server.
 pub struct Seen {
@@ -163,8 +278,7 @@ fn state(states: &str, own: usize) -> (String, Option<f64>) {
 /// True if an element belongs to the node, or is a queue `NAME@...` that the plan has inserted before one.
 fn is_node(name: &str) -> bool {
     let of = name.split_once('@').map_or(name, |(of, _)| of);
-    let number = of.strip_prefix(LINK_PREFIX).map(str::parse::<usize>);
-    NODE_CLASSES.contains(&of) || of.starts_with(UNDERLAY_PREFIX) || matches!(number, Some(Ok(_)))
+    NODE_CLASSES.contains(&of) || of.starts_with(UNDERLAY_PREFIX) || link(of).is_some()
 }
 
 /// Drops of an element that belongs to the node.
@@ -187,6 +301,32 @@ fn drops(element: &ElementStats) -> Vec<(String, String, u64)> {
 mod tests {
     use super::*;
     use crate::description::cluster::testing::{compiled, description, over};
+    use crate::view::{CopyStats, DeviceUse};
+    use engine::plan::Plan;
+
+    /// Counters of a router that runs a plan, all 0.
+    fn stats(plan: &Plan) -> Stats {
+        let elements = plan.elements.iter().map(|element| {
+            let device = element.device().map(|device| DeviceUse {
+                port: device.name,
+                receives: device.receives,
+                ..DeviceUse::default()
+            });
+            ElementStats {
+                name: element.name.clone(),
+                class: element.class.name.to_owned(),
+                copies: vec![CopyStats {
+                    device,
+                    ..CopyStats::default()
+                }],
+                ..ElementStats::default()
+            }
+        });
+        Stats {
+            elements: elements.collect(),
+            ..Stats::default()
+        }
+    }
 
     #[test]
     fn the_elements_that_are_asked_are_those_of_what_a_server_runs() {
@@ -211,12 +351,72 @@ mod tests {
             ("link0", "Counter", ""),
             ("link1", "ToDevice", "full"),
             ("under/send", "ToDevice", "full"),
+            (FROM, "IPClassifier", "no_match"),
         ] {
             assert!(made(name, class, drop) && is_node(name), "{name}");
         }
         for name in ["d0", "rt4", "linked", "ordered@queue0"] {
             assert!(!is_node(name), "{name}");
         }
+
+        let stats = stats(plan);
+        let of_class = |class: &str, place: Place| {
+            let links = Links::of(&stats);
+            let elements = stats.elements.iter().filter(|e| e.class == class);
+            let mut there = elements.filter(|element| {
+                let mut copies = element.copies.iter();
+                let device = copies.find_map(|copy| copy.device.as_ref()).unwrap();
+                links.place(&element.name, &device.port) == Some(place)
+            });
+            let found = there.next().map(|element| element.name.clone());
+            assert!(there.next().is_none(), "{class} {place:?}");
+            found
+        };
+        for place in [Place::External(0), Place::Link(1), Place::Underlay] {
+            for class in ["FromDevice", "ToDevice"] {
+                assert!(of_class(class, place).is_some(), "{class} {place:?}");
+            }
+        }
+        let port = PortElements {
+            receiver: of_class("FromDevice", Place::External(0)).unwrap(),
+            sender: of_class("ToDevice", Place::External(0)),
+        };
+        assert_eq!(PortElements::of(&stats, 0), Some(port));
+        assert_eq!(PortElements::of(&stats, 1), None);
+        let links = Links::of(&stats);
+        assert_eq!(links.received_tunnels(FROM), [0]);
+        assert_eq!(links.sending_tunnel("link0"), Some(0));
+        assert_eq!(links.sending_tunnel("link1"), None, "it is a cable");
+    }
+
+    #[test]
+    fn a_ports_elements_are_those_of_its_number() {
+        let element = |name: &str, receives: Option<bool>| ElementStats {
+            name: name.to_owned(),
+            copies: vec![CopyStats {
+                device: receives.map(|receives| DeviceUse {
+                    receives,
+                    ..DeviceUse::default()
+                }),
+                ..CopyStats::default()
+            }],
+            ..ElementStats::default()
+        };
+        let stats = Stats {
+            elements: vec![
+                element("d1/FromDevice@1", Some(true)),
+                element("d1/kind", None),
+                element("d1/ToDevice@4", Some(false)),
+                element("d10/FromDevice@1", Some(true)),
+            ],
+            ..Stats::default()
+        };
+        let right = PortElements {
+            receiver: "d1/FromDevice@1".to_owned(),
+            sender: Some("d1/ToDevice@4".to_owned()),
+        };
+        assert_eq!(PortElements::of(&stats, 1), Some(right));
+        assert_eq!(PortElements::of(&stats, 0), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::Done;
 use crate::cli::cluster::members::{Capture, Spot};
 use crate::cmd::capture::capture_from;
 use control::agreement::Home;
+use control::client::cluster::PortElements;
 use control::client::{Client, Servers};
 use control::view::{Member, Stats};
 
@@ -24,28 +25,19 @@ pub(crate) fn capture(asked: &Capture) -> Done {
     capture_from(client, &points, &asked.how)
 }
 
-/// Elements of an external port.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Port {
-    /// Name of the element that receives from the port.
-    pub(super) receiver: String,
-    /// Name of the element that sends to the port.
-    pub(super) sender: Option<String>,
-}
-
 /// Elements of the port of a spot, if it names one.
 ///
 /// # Errors
 ///
 /// The server does not answer, or has no such port; a sentence.
-pub(super) fn port(client: &Client, spot: &Spot) -> Result<Option<Port>, String> {
+pub(super) fn port(client: &Client, spot: &Spot) -> Result<Option<PortElements>, String> {
     let Some(name) = &spot.port else {
         return Ok(None);
     };
     let member: Member = client.get_json("/v1/member")?;
     let number = number(&member, name)?;
     let stats: Stats = client.get_json("/v1/stats")?;
-    let port = elements(&stats, number);
+    let port = PortElements::of(&stats, number);
     port.map(Some)
         .ok_or_else(|| format!("server {} receives nothing by port {name}", member.server))
 }
@@ -61,62 +53,9 @@ fn number(member: &Member, name: &str) -> Result<usize, String> {
     })
 }
 
-/// Elements of an external port by its number, in the configuration that `ashlar cluster text` shows.
-fn elements(stats: &Stats, number: usize) -> Option<Port> {
-    let prefix = format!("d{number}/");
-    let own = stats
-        .elements
-        .iter()
-        .filter(|e| e.name.starts_with(&prefix));
-    let mut port = (None, None);
-    for element in own {
-        let device = element.copies.iter().find_map(|copy| copy.device.as_ref());
-        match device {
-            Some(device) if device.receives => port.0 = Some(element.name.clone()),
-            Some(_) => port.1 = Some(element.name.clone()),
-            None => {}
-        }
-    }
-    Some(Port {
-        receiver: port.0?,
-        sender: port.1,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::view::{CopyStats, DeviceUse, ElementStats};
-
-    #[test]
-    fn a_ports_elements_are_those_of_its_number() {
-        let element = |name: &str, receives: Option<bool>| ElementStats {
-            name: name.to_owned(),
-            copies: vec![CopyStats {
-                device: receives.map(|receives| DeviceUse {
-                    receives,
-                    ..DeviceUse::default()
-                }),
-                ..CopyStats::default()
-            }],
-            ..ElementStats::default()
-        };
-        let stats = Stats {
-            elements: vec![
-                element("d1/FromDevice@1", Some(true)),
-                element("d1/kind", None),
-                element("d1/ToDevice@4", Some(false)),
-                element("d10/FromDevice@1", Some(true)),
-            ],
-            ..Stats::default()
-        };
-        let right = Port {
-            receiver: "d1/FromDevice@1".to_owned(),
-            sender: Some("d1/ToDevice@4".to_owned()),
-        };
-        assert_eq!(elements(&stats, 1), Some(right));
-        assert_eq!(elements(&stats, 0), None);
-    }
 
     #[test]
     fn a_port_that_is_not_there_is_refused_with_those_that_are() {

@@ -1,11 +1,9 @@
 //! Rates of a cluster's server between two readings: external ports, links to other servers, workers, drops.
-//!
-//! This module knows the names of elements that `ashlar cluster text` shows: `d0/...` is external port 0, `link0` sends
-//! on link 0, `under/...` belongs to the underlay port.
 
 use crate::rates::Rates;
 use control::client::Client;
-use control::view::{CopyStats, ElementStats, Member, NO_LOSS_REASONS, Stats};
+use control::client::cluster::{Links, Place};
+use control::view::{CopyStats, Member, NO_LOSS_REASONS, Stats};
 use std::collections::BTreeMap;
 
 /// One reading of a server.
@@ -53,14 +51,6 @@ pub(super) struct Rate {
     pub(super) bits: Option<f64>,
 }
 
-/// Place of an element's device in the cluster. The order is that of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    External(usize),
-    Link(usize),
-    Underlay,
-}
-
 /// Rates between two readings.
 ///
 /// # Errors
@@ -77,11 +67,6 @@ pub(super) fn between(before: &Reading, after: &Reading) -> Result<ServerRates, 
     })
 }
 
-/// Number in a name that consists of a word and the number.
-fn numbered(name: &str, word: &str) -> Option<usize> {
-    name.strip_prefix(word)?.parse().ok()
-}
-
 /// Counts of one direction of a port: before and after.
 struct Traffic {
     receives: bool,
@@ -90,83 +75,40 @@ struct Traffic {
     bytes: Option<(u64, u64)>,
 }
 
-/// Links of a server by their carriers.
-struct Links<'a> {
-    /// Numbers of links that are cables, by their devices.
-    cables: BTreeMap<&'a str, usize>,
-    /// Numbers of links over the underlay, in their order, which is that of the outputs of `from`.
-    tunnels: Vec<usize>,
-}
-
-impl<'a> Links<'a> {
-    fn of(stats: &'a Stats) -> Links<'a> {
-        let mut links = Links {
-            cables: BTreeMap::new(),
-            tunnels: Vec::new(),
+/// Traffic that a copy of an element counts: its place, the device, and the counts.
+fn traffic<'e>(
+    links: &Links,
+    element: &str,
+    was: &CopyStats,
+    now: &'e CopyStats,
+) -> Vec<(Place, &'e str, Traffic)> {
+    if let Some(device) = &now.device {
+        let was = was.device.clone().unwrap_or_default();
+        let traffic = Traffic {
+            receives: device.receives,
+            packets: (was.packets, device.packets),
+            bytes: Some((was.bytes, device.bytes)),
         };
-        for element in &stats.elements {
-            let Some(number) = numbered(&element.name, "link") else {
-                continue;
-            };
-            let mut copies = element.copies.iter();
-            match copies.find_map(|copy| copy.device.as_ref()) {
-                Some(device) => drop(links.cables.insert(&device.port, number)),
-                None => links.tunnels.push(number),
-            }
-        }
-        links.tunnels.sort_unstable();
-        links
+        let place = links.place(element, &device.port);
+        let there = place.map(|place| (place, &*device.port, traffic));
+        return there.into_iter().collect();
     }
-
-    /// Place of an element that uses a device.
-    fn place(&self, element: &str, device: &str) -> Option<Place> {
-        match element.split_once('/') {
-            Some(("under", _)) => Some(Place::Underlay),
-            Some((compound, _)) => numbered(compound, "d").map(Place::External),
-            None => self.cables.get(device).copied().map(Place::Link),
-        }
-    }
-
-    /// Traffic that a copy of an element counts: its place, the device, and the counts.
-    fn traffic<'e>(
-        &self,
-        element: &ElementStats,
-        was: &CopyStats,
-        now: &'e CopyStats,
-    ) -> Vec<(Place, &'e str, Traffic)> {
-        if let Some(device) = &now.device {
-            let was = was.device.clone().unwrap_or_default();
-            let traffic = Traffic {
-                receives: device.receives,
-                packets: (was.packets, device.packets),
-                bytes: Some((was.bytes, device.bytes)),
-            };
-            let place = self.place(&element.name, &device.port);
-            return place
-                .map(|place| (place, &*device.port, traffic))
-                .into_iter()
-                .collect();
-        }
-        let counted = |receives, packets| Traffic {
+    let counted = |number, receives, packets| {
+        let traffic = Traffic {
             receives,
             packets,
             bytes: None,
         };
-        if element.name == "from" {
-            let outputs = self.tunnels.iter().zip(now.sent.iter().enumerate());
-            let received = outputs.map(|(&number, (output, &now))| {
-                let was = was.sent.get(output).copied().unwrap_or(0);
-                (Place::Link(number), "", counted(true, (was, now)))
-            });
-            return received.collect();
-        }
-        let tunnel = numbered(&element.name, "link").filter(|n| self.tunnels.contains(n));
-        let sent = tunnel.map(|number| {
-            let packets = (was.packets, now.packets);
-            (Place::Link(number), "", counted(false, packets))
-        });
-        sent.into_iter().collect()
-    }
+        (Place::Link(number), "", traffic)
+    };
+    let outputs = links.received_tunnels(element).iter().zip(&now.sent);
+    let received = outputs.enumerate().map(|(output, (&number, &now))| {
+        let was = was.sent.get(output).copied().unwrap_or(0);
+        counted(number, true, (was, now))
+    });
+    let sent = links.sending_tunnel(element);
+    let sent = sent.map(|number| counted(number, false, (was.packets, now.packets)));
+    received.chain(sent).collect()
 }
 
 impl Rates<'_> {
@@ -177,7 +119,7 @@ impl Rates<'_> {
         for element in &self.after.elements {
             for copy in &element.copies {
                 let was = self.earlier_counts(element, copy.worker);
-                for (place, device, traffic) in links.traffic(element, &was, copy) {
+                for (place, device, traffic) in traffic(&links, &element.name, &was, copy) {
                     let port = ports
                         .entry(place)
                         .or_insert_with(|| self.server_port(member, place, device));
@@ -251,7 +193,7 @@ impl Rates<'_> {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use control::view::{DeviceUse, MemberLink, PortCounter, PortStats, WorkerStats};
+    use control::view::{DeviceUse, ElementStats, MemberLink, PortCounter, PortStats, WorkerStats};
 
     /// Reading of a server with a port, a cable to b, and a link over the underlay to c, after some seconds at constant
     /// rates.
