@@ -187,7 +187,12 @@ impl Message {
                 to.push(ALIVE);
                 number(to, *epoch);
             }
-            Message::Frame { port, bytes } => write_frame(to, *port, bytes),
+            Message::Frame { port, bytes } => {
+                debug_assert!(bytes.len() <= FRAME_MAX);
+                to.push(FRAME);
+                to.extend(port.to_be_bytes());
+                to.extend(bytes);
+            }
         }
         let length = u32::try_from(to.len() - start - 4).unwrap_or(u32::MAX);
         to[start..start + 4].copy_from_slice(&length.to_be_bytes());
@@ -287,13 +292,6 @@ impl Message {
 fn first(to: &mut Vec<u8>, kind: u8, version: u16) {
     to.push(kind);
     to.extend(version.to_be_bytes());
-}
-
-/// Writes the kind and the fields of [`Message::Frame`]. A frame that is too long is cut.
-fn write_frame(to: &mut Vec<u8>, port: u16, bytes: &[u8]) {
-    to.push(FRAME);
-    to.extend(port.to_be_bytes());
-    to.extend(&bytes[..bytes.len().min(FRAME_MAX)]);
 }
 
 fn number(to: &mut Vec<u8>, number: u64) {
