@@ -4,7 +4,6 @@ use super::authority;
 use super::home::{CERTIFICATE, Home, KEY};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use sync::Lock;
 use tokio_rustls::rustls::SignatureScheme;
 use tokio_rustls::rustls::client::ResolvesClientCert;
@@ -16,10 +15,14 @@ use tracing::warn;
 /// A server's certificate and key, for both sides of a connection.
 pub(super) struct OwnCertificate {
     home: Home,
-    /// The latest ones that could be read.
-    latest: Lock<Arc<CertifiedKey>>,
-    /// True if the log has told that they cannot be read now.
-    told: AtomicBool,
+    latest: Lock<Latest>,
+}
+
+/// The latest certificate and key that could be read.
+struct Latest {
+    certified: Arc<CertifiedKey>,
+    /// True if the log has told that the files cannot be read now.
+    told: bool,
 }
 
 impl OwnCertificate {
@@ -27,8 +30,10 @@ impl OwnCertificate {
     pub(super) fn open(home: &Home) -> Result<Arc<OwnCertificate>, String> {
         Ok(Arc::new(OwnCertificate {
             home: home.clone(),
-            latest: Lock::new(read(home)?),
-            told: AtomicBool::new(false),
+            latest: Lock::new(Latest {
+                certified: read(home)?,
+                told: false,
+            }),
         }))
     }
 
@@ -37,16 +42,19 @@ impl OwnCertificate {
     fn current(&self) -> Arc<CertifiedKey> {
         let mut latest = self.latest.lock();
         match read(&self.home) {
-            Ok(now) => {
-                *latest = now;
-                self.told.store(false, Relaxed);
+            Ok(certified) => {
+                *latest = Latest {
+                    certified,
+                    told: false,
+                };
             }
-            Err(why) if !self.told.swap(true, Relaxed) => {
+            Err(why) if !latest.told => {
+                latest.told = true;
                 warn!("the former certificate stays in use: {why}");
             }
             Err(_) => {}
         }
-        Arc::clone(&latest)
+        Arc::clone(&latest.certified)
     }
 }
 
