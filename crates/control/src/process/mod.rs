@@ -462,20 +462,15 @@ impl Process {
         Ok(member)
     }
 
-    /// Findings of the machine's diagnosis for the ports of all routers, which are open: what was needed to open them
-    /// is not looked for.
+    /// Findings of the machine's diagnosis for the ports of all routers, which are open.
     pub fn findings(&self) -> Vec<Finding> {
         let routers = self.routers();
         let names = routers.iter().flat_map(|router| router.ports.names());
         let wanted = Wanted {
-            memory: 0,
-            taps: false,
+            opened: true,
             ..port_requirements(&names.collect::<Vec<_>>(), 0)
         };
-        let found = Machine::here().findings(&wanted).into_iter();
-        found
-            .filter(|finding| !["rights", "limits"].contains(&&*finding.about))
-            .collect()
+        Machine::here().findings(&wanted)
     }
 
     /// Reloads for an operator at this machine.

@@ -42,7 +42,6 @@ impl Machine {
             found.push(Finding::new(Level::Error, "rights", what, why).with_remedy(mend));
         }
         if wanted.cards.is_empty() && wanted.xdp.is_empty() || has(IPC_LOCK) {
-            self.descriptors(found);
             return;
         }
         // vfio counts memory that a card may access as locked.
@@ -61,10 +60,9 @@ impl Machine {
                 Remedy::by_hand("ulimit -l unlimited    # with systemd: LimitMEMLOCK=infinity");
             found.push(Finding::new(Level::Error, "limits", what, why).with_remedy(mend));
         }
-        self.descriptors(found);
     }
 
-    fn descriptors(&self, found: &mut Vec<Finding>) {
+    pub(super) fn descriptors(&self, found: &mut Vec<Finding>) {
         let limit = getrlimit(Resource::Nofile).current;
         if let Some(limit) = limit.filter(|limit| *limit < DESCRIPTORS_NEEDED) {
             let what = format!("this process may have {limit} files open");
@@ -116,5 +114,22 @@ mod tests {
             }),
             None
         );
+    }
+
+    #[test]
+    fn rights_of_open_ports_are_not_checked() {
+        let fake = Fake::new();
+        fake.write("proc/self/status", "Name:\tx\nCapEff:\t0000000000000000\n");
+        let lacks_rights = |opened| {
+            let wanted = Wanted {
+                taps: true,
+                opened,
+                ..Wanted::default()
+            };
+            let found = fake.machine().findings(&wanted);
+            found.iter().any(|finding| finding.about == "rights")
+        };
+        assert!(lacks_rights(false));
+        assert!(!lacks_rights(true));
     }
 }
