@@ -20,6 +20,7 @@ mod routes;
 pub(crate) mod testing;
 mod validity;
 
+pub use crate::host::clock::wall_clock;
 pub use authority::found;
 pub use home::{About, DESCRIPTION, Home};
 pub use join::{Invitation, Token, invite, join, renew};
@@ -36,7 +37,6 @@ pub(crate) use refusals::Refusals;
 
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Fills the bytes at random. The error is a sentence.
 fn random(bytes: &mut [u8]) -> Result<(), String> {
@@ -58,13 +58,5 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
-    })
-}
-
-/// Milliseconds since 1970.
-pub fn wall_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     })
 }

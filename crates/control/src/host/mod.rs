@@ -1,6 +1,7 @@
-//! The process on its machine: log, service manager, sockets, terminal, users, processors, memory, namespaces.
+//! The process on its machine: log, service manager, sockets, terminal, users, clock, processors, memory, namespaces.
 
 pub(crate) mod build;
+pub(crate) mod clock;
 pub(crate) mod cores;
 pub mod log;
 pub(crate) mod memory;

@@ -10,6 +10,7 @@ use crate::compile::gate::Outside;
 use crate::compile::{Planned, compile};
 use crate::description::file::{self, File, GATE, Section};
 use crate::description::source::{Source, saved_file};
+use crate::host::clock::wall_clock;
 use crate::host::memory::FreeMemoryFlag;
 use crate::host::namespace::path_of;
 use crate::host::needs::port_requirements;
@@ -458,7 +459,7 @@ impl Process {
         if let Some(namespace) = &mut member.namespace {
             namespace.there = path_of(&namespace.name).exists();
         }
-        member.now_ms = wall_ns(Clock::real().now()) / 1_000_000;
+        member.now_ms = wall_clock();
         Ok(member)
     }
 
