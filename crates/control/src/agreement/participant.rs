@@ -53,7 +53,7 @@ pub(crate) struct Members {
 
 /// End of an act that takes time.
 enum Done {
-    Looked(Option<Links>),
+    Looked(Option<Vec<MemberLink>>),
     Kept(Result<Kept, String>),
     Checked(String, Option<String>),
     Took(u64, Result<Kept, String>, Option<Arc<Description>>),
@@ -182,8 +182,11 @@ impl Participant {
                     }
                     Some(Done::Looked(links)) => {
                         if let Some(links) = links {
-                            watcher.linked(&links.down);
-                            agent.linked(links);
+                            let down = links.iter().filter(|link| !link.up);
+                            let down: Vec<String> = down.map(|link| link.peer.clone()).collect();
+                            watcher.linked(&down);
+                            let all = links.len();
+                            agent.linked(Links { all, down });
                         }
                         worker.look_at_links();
                     }
@@ -289,7 +292,7 @@ impl Worker {
         let (process, done) = (Arc::clone(&self.process), self.done.clone());
         tokio::spawn(async move {
             tokio::time::sleep(LOOK).await;
-            let links = tokio::task::spawn_blocking(move || links(&process));
+            let links = tokio::task::spawn_blocking(move || process.links().ok().flatten());
             // Nobody waits when the process ends.
             let _ = done.send(Done::Looked(links.await.ok().flatten()));
         });
@@ -319,22 +322,6 @@ impl Worker {
 
 fn digest(text: &str) -> String {
     hex(&Sha256::digest(text))
-}
-
-/// State of the server's links, from its heartbeats.
-fn links(process: &Process) -> Option<Links> {
-    let states = process.router(None).ok()?.read("beat.links", "").ok()?;
-    Some(links_of(&states))
-}
-
-/// Links of a text with a line for each: its number, the peer, and its state.
-fn links_of(states: &str) -> Links {
-    let links = MemberLink::all(states);
-    let down = links.iter().filter(|link| !link.up);
-    Links {
-        all: links.len(),
-        down: down.map(|link| link.peer.clone()).collect(),
-    }
 }
 
 /// Runs a description, then keeps it for the next start.
@@ -403,21 +390,5 @@ fn reload(home: &Home, process: &Process, text: &str, dry_run: bool) -> Result<(
     match reply.good {
         true => Ok(()),
         false => Err(reply.text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_that_are_not_in_use_are_named_by_their_peers() {
-        let links = links_of("0 a up 0 12us for 3.5s\n1 b down silent for 61s\n2 c up\n");
-        let right = Links {
-            all: 3,
-            down: vec!["b".to_owned()],
-        };
-        assert_eq!(links, right);
-        assert_eq!(links_of(""), Links::default());
     }
 }

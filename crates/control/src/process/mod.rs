@@ -442,6 +442,17 @@ impl Process {
         self.events.lock().iter().cloned().collect()
     }
 
+    /// Links to other servers of a cluster, in the order of their numbers; `None` if the server has none.
+    ///
+    /// # Errors
+    ///
+    /// The process has no router, or several.
+    pub(crate) fn links(&self) -> Result<Option<Vec<MemberLink>>, Failure> {
+        // A server without links has no such element.
+        let states = self.router(None)?.read("beat.links", "").ok();
+        Ok(states.map(|states| MemberLink::all(&states)))
+    }
+
     /// Account of a cluster's server for other members.
     ///
     /// # Errors
@@ -453,9 +464,7 @@ impl Process {
             let why = "this router is no server of a cluster whose servers agree (`ashlar cluster up --agreed`)";
             Failure::new(404, why)
         })?;
-        // A server without links has no such element.
-        let links = self.router(None)?.read("beat.links", "");
-        member.links = links.map_or_else(|_| Vec::new(), |text| MemberLink::all(&text));
+        member.links = self.links()?.unwrap_or_default();
         if let Some(namespace) = &mut member.namespace {
             namespace.there = path_of(&namespace.name).exists();
         }
