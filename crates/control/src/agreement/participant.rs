@@ -154,7 +154,9 @@ impl Participant {
             }
             told.look(&agent);
             routing.look(&agent);
-            addresses.look(&agent, &worker.home);
+            if let Some(view) = agent.view() {
+                addresses.look(view.addresses(), &worker.home).await;
+            }
             let member = membership.tell(&agent);
             let events = watcher.look(&member, agent.view(), wall_clock());
             events
@@ -252,29 +254,38 @@ impl Told {
 #[derive(Default)]
 struct Addresses {
     kept: BTreeMap<String, String>,
-    writing: Option<JoinHandle<()>>,
+    /// Task that writes addresses, and returns those that it has written.
+    writing: Option<JoinHandle<Result<BTreeMap<String, String>, String>>>,
+    /// Reason why the last write failed; `None` if it did not.
+    failure: Option<String>,
 }
 
 impl Addresses {
-    /// Keeps the addresses if they have changed. While they are being written, a later look does.
-    fn look(&mut self, agent: &Agent, home: &Home) {
-        let Some(now) = agent.view().map(|view| view.addresses()) else {
-            return;
-        };
-        let writes = self
-            .writing
-            .as_ref()
-            .is_some_and(|task| !task.is_finished());
-        if now == self.kept || writes {
+    /// Keeps the present addresses if they have changed, or their last write failed. While addresses are being
+    /// written, a later look does.
+    async fn look(&mut self, now: BTreeMap<String, String>, home: &Home) {
+        if let Some(ended) = self.writing.take_if(|task| task.is_finished()) {
+            match ended.await {
+                Ok(Ok(kept)) => {
+                    self.kept = kept;
+                    self.failure = None;
+                }
+                Ok(Err(why)) => {
+                    if self.failure.as_ref() != Some(&why) {
+                        warn!("the addresses of the cluster's servers are not kept: {why}");
+                    }
+                    self.failure = Some(why);
+                }
+                // The runtime ends.
+                Err(_) => return,
+            }
+        }
+        if self.writing.is_some() || now == self.kept {
             return;
         }
-        self.kept.clone_from(&now);
         let home = home.clone();
-        self.writing = Some(tokio::task::spawn_blocking(move || {
-            if let Err(why) = home.keep_servers(&now) {
-                warn!("the addresses of the cluster's servers are not kept: {why}");
-            }
-        }));
+        let write = move || home.keep_servers(&now).map(|()| now);
+        self.writing = Some(tokio::task::spawn_blocking(write));
     }
 }
 
@@ -390,5 +401,32 @@ fn reload(home: &Home, process: &Process, text: &str, dry_run: bool) -> Result<(
     match reply.good {
         true => Ok(()),
         false => Err(reply.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agreement::testing::Folder;
+
+    #[tokio::test]
+    async fn addresses_are_written_again_until_a_write_succeeds() {
+        let folder = Folder::new("participant-addresses");
+        let now = BTreeMap::from([("b".to_owned(), "192.0.2.2:2383".to_owned())]);
+        let mut addresses = Addresses::default();
+        let (path, away) = (folder.home.path(""), folder.beside("away"));
+        std::fs::rename(&path, &away).unwrap();
+        while addresses.failure.is_none() {
+            addresses.look(now.clone(), &folder.home).await;
+            tokio::task::yield_now().await;
+        }
+        assert!(addresses.kept.is_empty());
+        std::fs::rename(&away, &path).unwrap();
+        while addresses.kept != now {
+            addresses.look(now.clone(), &folder.home).await;
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(addresses.failure, None);
+        assert_eq!(folder.home.servers().unwrap(), now);
     }
 }
