@@ -169,7 +169,8 @@ def test_a_leader_that_was_paused_leads_no_more_and_its_writes_are_refused(bed):
     bed.write(old, "wanted", json.dumps({
         "version": 99, "epoch": before["epoch"], "leader": old, "proposal": "stale", "by": "nobody", "at": 0,
         "text": bed.file.read_text() + ROUTE.format(99)}))
-    until(lambda: "refused a description of a leader whose epoch is over" in bed.said(), "the refusal", 20)
+    refusal = f"refused version 99 of epoch {before['epoch']}, which is over"
+    until(lambda: refusal in bed.said(), "the refusal", 20)
     # The leader repeats what its own epoch wants.
     until(lambda: bed.shown(other)["version"] == before["version"], "the right description", 20)
     assert all(server["version"] == before["version"] for server in bed.shown(other)["servers"])

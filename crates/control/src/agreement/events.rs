@@ -5,12 +5,15 @@
 use crate::view::{Event, Member};
 use agree::View;
 use std::collections::BTreeSet;
+use tracing::Level;
 
 /// Comparison of the present state with that of the last look.
 pub(super) struct Watcher {
     server: String,
     /// State at the last look; `None` before the first one.
     last: Option<Seen>,
+    /// Version that the server could not run at its last attempt, and the reason; `None` if the attempt succeeded.
+    failed: Option<(u64, String)>,
     down: BTreeSet<String>,
     /// Members that are away, while the server leads.
     away: Option<BTreeSet<String>>,
@@ -22,7 +25,9 @@ struct Seen {
     leads: bool,
     version: u64,
     trouble: Option<String>,
-    error: Option<String>,
+    failed: Option<(u64, String)>,
+    /// Version and epoch of the wanted description, if the leader of an epoch that is over has written it.
+    stale: Option<(u64, u64)>,
     down: BTreeSet<String>,
 }
 
@@ -32,6 +37,7 @@ impl Watcher {
         Watcher {
             server: server.to_owned(),
             last: None,
+            failed: None,
             down: BTreeSet::new(),
             away: None,
         }
@@ -42,38 +48,61 @@ impl Watcher {
         self.down = down.iter().cloned().collect();
     }
 
-    /// Events since the last look. `now` is in milliseconds since 1970.
-    pub(super) fn look(&mut self, member: &Member, view: Option<&View>, now: u64) -> Vec<Event> {
+    /// Notes the end of an attempt to run a version of the description; with the reason if it failed.
+    pub(super) fn took(&mut self, version: u64, error: Option<&str>) {
+        self.failed = error.map(|why| (version, why.to_owned()));
+    }
+
+    /// Events since the last look, each with its level in the log: losses and refusals are warnings. `now` is in
+    /// milliseconds since 1970.
+    pub(super) fn look(
+        &mut self,
+        member: &Member,
+        view: Option<&View>,
+        now: u64,
+    ) -> Vec<(Level, Event)> {
+        let stale = match view {
+            Some(view) => view.stale().map(|wanted| (wanted.version, wanted.epoch)),
+            // The view is missing for a moment whenever all values are read again.
+            None => self.last.as_ref().and_then(|last| last.stale),
+        };
         let seen = Seen {
             leads: member.leads,
             version: member.version,
             trouble: member.trouble.clone(),
-            error: member.error.clone(),
+            failed: self.failed.clone(),
+            stale,
             down: self.down.clone(),
         };
         let mut told = Vec::new();
         match self.last.take() {
-            None => told.push(match member.version {
-                0 => "started with the file it joined with".to_owned(),
-                version => format!("started with version {version} of the description"),
-            }),
+            None => {
+                let what = match member.version {
+                    0 => "started with the file it joined with".to_owned(),
+                    version => format!("started with version {version} of the description"),
+                };
+                told.push((Level::INFO, what));
+            }
             Some(last) => seen.since(&last, &mut told),
         }
         self.last = Some(seen);
         if let Some(view) = view {
             self.members(member, view, &mut told);
         }
-        let event = |what| Event {
-            time_ms: now,
-            epoch: member.epoch,
-            server: self.server.clone(),
-            what,
+        let event = |(level, what)| {
+            let event = Event {
+                time_ms: now,
+                epoch: member.epoch,
+                server: self.server.clone(),
+                what,
+            };
+            (level, event)
         };
         told.into_iter().map(event).collect()
     }
 
     /// Members that went away, or came back, while the server leads.
-    fn members(&mut self, member: &Member, view: &View, told: &mut Vec<String>) {
+    fn members(&mut self, member: &Member, view: &View, told: &mut Vec<(Level, String)>) {
         if !member.leads {
             self.away = None;
             return;
@@ -81,41 +110,50 @@ impl Watcher {
         let away: BTreeSet<String> = view.away_members().map(str::to_owned).collect();
         // Absence that began before this server led is news, too.
         let last = self.away.replace(away.clone()).unwrap_or_default();
-        told.extend(
-            away.difference(&last)
-                .map(|name| format!("server {name} is away")),
-        );
+        let gone = away.difference(&last);
+        told.extend(gone.map(|name| (Level::WARN, format!("server {name} is away"))));
         let back = last
             .difference(&away)
             .filter(|name| view.alive.contains_key(*name));
-        told.extend(back.map(|name| format!("server {name} is back")));
+        told.extend(back.map(|name| (Level::INFO, format!("server {name} is back"))));
     }
 }
 
 impl Seen {
     /// Changes since another state, in words.
-    fn since(&self, last: &Seen, told: &mut Vec<String>) {
+    fn since(&self, last: &Seen, told: &mut Vec<(Level, String)>) {
         match (last.leads, self.leads) {
-            (false, true) => told.push("leads".to_owned()),
-            (true, false) => told.push("leads no more".to_owned()),
+            (false, true) => told.push((Level::INFO, "leads".to_owned())),
+            (true, false) => told.push((Level::INFO, "leads no more".to_owned())),
             _ => {}
         }
         match (&last.trouble, &self.trouble) {
-            (None, Some(why)) => told.push(format!("etcd does not answer: {why}")),
-            (Some(_), None) => told.push("etcd answers again".to_owned()),
+            (None, Some(why)) => {
+                told.push((Level::WARN, format!("etcd does not answer: {why}")));
+            }
+            (Some(_), None) => told.push((Level::INFO, "etcd answers again".to_owned())),
             _ => {}
         }
         if self.version != last.version {
-            told.push(format!("runs version {} of the description", self.version));
+            let what = format!("runs version {} of the description", self.version);
+            told.push((Level::INFO, what));
         }
-        if let Some(why) = self.error.as_ref().filter(|_| self.error != last.error) {
-            told.push(format!("did not take a description: {why}"));
+        if let Some((version, why)) = &self.failed
+            && self.failed != last.failed
+        {
+            let what = format!("did not take version {version} of the description: {why}");
+            told.push((Level::WARN, what));
         }
-        let link = |peer: &String, state: &str| format!("link to {peer} is {state}");
+        if let Some((version, epoch)) = self.stale
+            && self.stale != last.stale
+        {
+            let what = format!("refused version {version} of epoch {epoch}, which is over");
+            told.push((Level::WARN, what));
+        }
         let down = self.down.difference(&last.down);
-        told.extend(down.map(|peer| link(peer, "down")));
+        told.extend(down.map(|peer| (Level::WARN, format!("link to {peer} is down"))));
         let up = last.down.difference(&self.down);
-        told.extend(up.map(|peer| link(peer, "up")));
+        told.extend(up.map(|peer| (Level::INFO, format!("link to {peer} is up"))));
     }
 }
 
@@ -123,7 +161,7 @@ impl Seen {
 mod tests {
     use super::*;
     use agree::Entry;
-    use agree::records::{ALIVE, MEMBER, Member as Record, put};
+    use agree::records::{ALIVE, EPOCH, MEMBER, Member as Record, WANTED, Wanted, put};
 
     /// View with a member b, which is there or away.
     fn view(there: bool) -> View {
@@ -140,8 +178,25 @@ mod tests {
         View::new(1, entries.collect())
     }
 
-    fn words(events: Vec<Event>) -> Vec<String> {
-        events.into_iter().map(|event| event.what).collect()
+    /// View of epoch 6 with a wanted description of epoch 5, which was written after epoch 6 had begun.
+    fn late() -> View {
+        let wanted = Wanted {
+            version: 4,
+            epoch: 5,
+            ..Wanted::default()
+        };
+        let changes = [(1, put(EPOCH, &6)), (2, put(WANTED, &wanted))];
+        let entries = changes.into_iter().map(|(revision, change)| Entry {
+            key: change.key,
+            value: change.value,
+            revision,
+            lease: None,
+        });
+        View::new(2, entries.collect())
+    }
+
+    fn words(events: Vec<(Level, Event)>) -> Vec<String> {
+        events.into_iter().map(|(_, event)| event.what).collect()
     }
 
     #[test]
@@ -159,7 +214,7 @@ mod tests {
             server: "a".to_owned(),
             what: "started with version 2 of the description".to_owned(),
         };
-        assert_eq!(first, [right]);
+        assert_eq!(first, [(Level::INFO, right)]);
         let mut look = |member: &Member, down: &[&str]| {
             let down: Vec<String> = down.iter().map(|&peer| peer.to_owned()).collect();
             watcher.linked(&down);
@@ -180,14 +235,41 @@ mod tests {
         ];
         assert_eq!(look(&member, &["d"]), right);
         member.trouble = None;
-        member.error = Some("no such device".to_owned());
-        let right = [
-            "etcd answers again",
-            "did not take a description: no such device",
-        ];
-        assert_eq!(look(&member, &["d"]), right);
-        member.error = None;
-        assert_eq!(look(&member, &["d"]), [""; 0]);
+        assert_eq!(look(&member, &["d"]), ["etcd answers again"]);
+    }
+
+    #[test]
+    fn each_version_that_a_server_could_not_run_is_told_once() {
+        let mut watcher = Watcher::new("a");
+        let member = Member::default();
+        watcher.look(&member, None, 0);
+        let mut took = |version, error: Option<&str>| {
+            watcher.took(version, error);
+            let told = watcher.look(&member, None, 0);
+            assert!(told.iter().all(|(level, _)| *level == Level::WARN));
+            words(told)
+        };
+        let why = Some("no such device");
+        let right = "did not take version 4 of the description: no such device";
+        assert_eq!(took(4, why), [right]);
+        assert_eq!(took(4, why), [""; 0]);
+        let right = "did not take version 5 of the description: no such device";
+        assert_eq!(took(5, why), [right]);
+        assert_eq!(took(5, None), [""; 0]);
+    }
+
+    #[test]
+    fn a_description_of_an_epoch_that_is_over_is_told_once() {
+        let mut watcher = Watcher::new("a");
+        let member = Member::default();
+        watcher.look(&member, None, 0);
+        let mut look = |view: Option<View>| words(watcher.look(&member, view.as_ref(), 0));
+        let right = "refused version 4 of epoch 5, which is over";
+        assert_eq!(look(Some(late())), [right]);
+        assert_eq!(look(Some(late())), [""; 0]);
+        assert_eq!(look(None), [""; 0]);
+        assert_eq!(look(Some(late())), [""; 0]);
+        assert_eq!(look(Some(view(true))), [""; 0]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use sync::Lock;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
-use tracing::{error, info, warn};
+use tracing::{Level, error, info, warn};
 
 /// Polling interval for the server's links.
 const LOOK: Duration = Duration::from_secs(1);
@@ -142,7 +142,7 @@ impl Participant {
             fib,
             done,
         };
-        let (start, mut told) = (Instant::now(), Told::default());
+        let start = Instant::now();
         let now = || Millis::try_from(start.elapsed().as_millis()).unwrap_or(Millis::MAX);
         worker.look_at_links();
         loop {
@@ -152,16 +152,19 @@ impl Participant {
                     act => worker.begin(act, agent.keeps().clone()),
                 }
             }
-            told.look(&agent);
             routing.look(&agent);
             if let Some(view) = agent.view() {
                 addresses.look(view.addresses(), &worker.home).await;
             }
             let member = membership.tell(&agent);
-            let events = watcher.look(&member, agent.view(), wall_clock());
-            events
-                .into_iter()
-                .for_each(|event| worker.process.note_event(event));
+            for (level, event) in watcher.look(&member, agent.view(), wall_clock()) {
+                if level == Level::WARN {
+                    warn!(epoch = event.epoch, "cluster event: {}", event.what);
+                } else {
+                    info!(epoch = event.epoch, "cluster event: {}", event.what);
+                }
+                worker.process.note_event(event);
+            }
             worker.process.set_member(member);
             if agent.keeps().left {
                 warn!("this server has left its cluster: it takes no new description");
@@ -178,6 +181,7 @@ impl Participant {
                     Some(Done::Kept(kept)) => agent.kept(kept, now()),
                     Some(Done::Checked(proposal, error)) => agent.checked(proposal, error),
                     Some(Done::Took(version, kept, description)) => {
+                        watcher.took(version, kept.as_ref().err().map(|why| &**why));
                         membership.describe(description.clone());
                         routing.describe(description);
                         agent.took(version, kept, now());
@@ -202,51 +206,6 @@ impl Participant {
                 () = tokio::time::sleep(wait) => {}
             }
         }
-    }
-}
-
-/// Last messages in the log.
-#[derive(Default)]
-struct Told {
-    trouble: Option<String>,
-    leads: bool,
-    refused: Option<(u64, u64)>,
-}
-
-impl Told {
-    /// Logs each change once.
-    fn look(&mut self, agent: &Agent) {
-        let trouble = agent.trouble();
-        match (trouble, &self.trouble) {
-            (Some(why), None) => {
-                warn!("the cluster cannot be changed: {why}; forwarding goes on");
-            }
-            (None, Some(_)) => info!("etcd answers again"),
-            _ => {}
-        }
-        self.trouble = trouble.map(str::to_owned);
-        let Some(view) = agent.view() else { return };
-        let leads = agent.leads();
-        if leads != self.leads {
-            self.leads = leads;
-            match leads {
-                true => info!(epoch = view.epoch(), "this server leads the cluster"),
-                false => info!(
-                    epoch = view.epoch(),
-                    "this server leads the cluster no more"
-                ),
-            }
-        }
-        let refused = view.stale().map(|wanted| (wanted.epoch, wanted.version));
-        if let Some((epoch, version)) = refused.filter(|now| self.refused != Some(*now)) {
-            warn!(
-                epoch,
-                version,
-                now = view.epoch(),
-                "refused a description of a leader whose epoch is over"
-            );
-        }
-        self.refused = refused;
     }
 }
 
@@ -342,14 +301,13 @@ fn take(
     wanted: &Wanted,
     kept: Kept,
 ) -> Result<Kept, String> {
-    let Wanted { version, epoch, .. } = *wanted;
     let description = file::parse_cluster(DESCRIPTION, &wanted.text).description;
     let reloaded = fib.lock().reload(description.map(Arc::new), || {
         reload(home, process, &wanted.text, false)
     });
-    let taken = reloaded.and_then(|()| {
+    reloaded.and_then(|()| {
         let kept = Kept {
-            version,
+            version: wanted.version,
             since: wall_clock(),
             digest: digest(&wanted.text),
             ..kept
@@ -357,21 +315,7 @@ fn take(
         home.write(DESCRIPTION, &wanted.text)?;
         home.keep(&kept)?;
         Ok(kept)
-    });
-    match &taken {
-        Ok(_) => info!(
-            version,
-            epoch,
-            leader = wanted.leader,
-            by = wanted.by,
-            "took the description"
-        ),
-        Err(why) => error!(
-            version,
-            epoch, "the description is not taken, the running one stays:\n{why}"
-        ),
-    }
-    taken
+    })
 }
 
 /// Reloads the router with a cluster's file, or finds out whether that would be possible.
