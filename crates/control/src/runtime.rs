@@ -97,7 +97,7 @@ impl Runtime {
         let Runtime { runtime, signals } = self;
         process.start_balancing(runtime.handle());
         if let Some(participant) = serve.agreement.take() {
-            process.follow_cluster();
+            process.follow_cluster(participant.certificates());
             let members = Api::of_members(Arc::clone(process));
             runtime.spawn(members.serve_members(participant.members()));
             runtime.spawn(participant.take_part(Arc::clone(process)));

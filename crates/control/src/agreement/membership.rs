@@ -1,16 +1,14 @@
 //! A server's account of itself for other members of the cluster.
 
-use super::home::{AUTHORITY, CERTIFICATE, Home};
-use super::{authority, validity};
+use super::home::Home;
 use crate::description::cluster::Description;
 use crate::host::build::program;
-use crate::view::{Certificates, Member, Namespace};
+use crate::view::{Member, Namespace};
 use agree::Agent;
 use std::sync::Arc;
 
 /// Maker of the account: facts that do not change while the process runs, and the description that does.
 pub(super) struct Membership {
-    home: Home,
     about: Member,
     description: Option<Arc<Description>>,
 }
@@ -24,11 +22,7 @@ impl Membership {
             program: program(),
             ..Member::default()
         };
-        Membership {
-            home: home.clone(),
-            about,
-            description,
-        }
+        Membership { about, description }
     }
 
     /// Notes that the server runs another description.
@@ -36,19 +30,10 @@ impl Membership {
         self.description = description;
     }
 
-    /// The account, as far as the agreement and the description tell. The process adds its clock, its links, and what
-    /// the machine has.
+    /// The account, as far as the agreement and the description tell. The process adds its clock, its links, its
+    /// certificates, and what the machine has.
     pub(super) fn tell(&mut self, agent: &Agent) -> Member {
         let kept = agent.keeps();
-        // A certificate may be renewed while the process runs.
-        let ends = |name| {
-            let pem = self.home.read(name).ok()?;
-            validity::end(&authority::certificate(&pem).ok()?)
-        };
-        self.about.certificates = Certificates {
-            server_ends: ends(CERTIFICATE),
-            authority_ends: ends(AUTHORITY),
-        };
         let server = &self.about.server;
         let described = self.description.as_deref();
         let own = described.and_then(|of| of.servers.get(of.server(server)?));

@@ -5,13 +5,14 @@ use super::events::Watcher;
 use super::home::{DESCRIPTION, Home};
 use super::membership::Membership;
 use super::routes::{Fib, Opened, Routing, served_at};
+use super::validity::certificates;
 use super::{authority, hex, wall_clock};
 use crate::description::cluster::Description;
 use crate::description::file;
 use crate::description::source::Source;
 use crate::host::build::program;
 use crate::process::Process;
-use crate::view::{MemberLink, ReloadRequest};
+use crate::view::{Certificates, MemberLink, ReloadRequest};
 use agree::agent::Identity;
 use agree::records::{Links, Wanted};
 use agree::{Act, Agent, Kept, Millis, Store};
@@ -104,6 +105,12 @@ impl Participant {
     /// Place at which the server answers members of its cluster.
     pub(crate) fn members(&self) -> Members {
         self.members.clone()
+    }
+
+    /// Reader of the ends of the server's certificates, which may be renewed while the process runs.
+    pub(crate) fn certificates(&self) -> impl Fn() -> Certificates + Send + Sync + use<> {
+        let home = self.home.clone();
+        move || certificates(&home)
     }
 
     /// Takes part until the process ends.

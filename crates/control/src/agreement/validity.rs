@@ -2,6 +2,9 @@
 //!
 //! The certificates are the cluster's own, but a file may hold anything: every length is checked.
 
+use super::authority;
+use super::home::{AUTHORITY, CERTIFICATE, Home};
+use crate::view::Certificates;
 use time::{Date, Month, PrimitiveDateTime, Time};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 
@@ -11,8 +14,17 @@ const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const VERSION: u8 = 0xa0;
 
+/// Ends of the certificates that a server's folder has now.
+pub(super) fn certificates(home: &Home) -> Certificates {
+    let end_of = |name| end(&authority::certificate(&home.read(name).ok()?).ok()?);
+    Certificates {
+        server_ends: end_of(CERTIFICATE),
+        authority_ends: end_of(AUTHORITY),
+    }
+}
+
 /// End of a certificate's validity, in seconds since 1970; `None` if it cannot be read.
-pub(super) fn end(certificate: &CertificateDer) -> Option<i64> {
+fn end(certificate: &CertificateDer) -> Option<i64> {
     let (_, certificate, _) = value(certificate).filter(|(tag, ..)| *tag == SEQUENCE)?;
     let (_, mut body, _) = value(certificate).filter(|(tag, ..)| *tag == SEQUENCE)?;
     if value(body)?.0 == VERSION {

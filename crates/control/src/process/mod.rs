@@ -21,7 +21,8 @@ use crate::running::reload::requested;
 use crate::running::{Control, Start};
 use crate::view::packet_accounting::PacketAccounting;
 use crate::view::{
-    self, Event, Failure, Info, Member, MemberLink, ReloadReply, ReloadRequest, metrics,
+    self, Certificates, Event, Failure, Info, Member, MemberLink, ReloadReply, ReloadRequest,
+    metrics,
 };
 use balance_thread::BalanceControl;
 use engine::clock::{Clock, wall_ns};
@@ -35,8 +36,8 @@ use ports::{Directory, Namespace};
 use router::Workers;
 use router::worker::share::Share;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Instant;
 use sync::Lock;
 use tracing::info;
@@ -73,8 +74,8 @@ pub struct Process {
     /// Lock that serialises changes of the file. Readers do not take it.
     changing: Lock<()>,
     reloads: AtomicU64,
-    /// True if the process is a server that takes its description from its cluster.
-    follows_cluster: AtomicBool,
+    /// Reader of the certificates' ends, if the process is a server that takes its description from its cluster.
+    cluster: OnceLock<Box<dyn Fn() -> Certificates + Send + Sync>>,
     /// The server's account of itself, if it takes part in its cluster's agreement.
     member: Lock<Option<Member>>,
     /// Latest events of the cluster that the server has noticed, the oldest first.
@@ -97,7 +98,7 @@ impl Process {
             file: file.map(Lock::new),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            follows_cluster: AtomicBool::new(false),
+            cluster: OnceLock::new(),
             member: Lock::default(),
             events: Lock::default(),
             stop: tokio::sync::Notify::new(),
@@ -418,9 +419,14 @@ impl Process {
         }
     }
 
-    /// Makes the process follow the description on which the cluster's servers agree.
-    pub(crate) fn follow_cluster(&self) {
-        self.follows_cluster.store(true, Ordering::Relaxed);
+    /// Makes the process follow the description on which the cluster's servers agree. `certificates` reads the ends of
+    /// the server's certificates, at each use.
+    pub(crate) fn follow_cluster(
+        &self,
+        certificates: impl Fn() -> Certificates + Send + Sync + 'static,
+    ) {
+        // The process has one participant.
+        let _ = self.cluster.set(Box::new(certificates));
     }
 
     /// Notes how the server stands in its cluster.
@@ -468,6 +474,9 @@ impl Process {
         if let Some(namespace) = &mut member.namespace {
             namespace.there = path_of(&namespace.name).exists();
         }
+        if let Some(certificates) = self.cluster.get() {
+            member.certificates = certificates();
+        }
         member.now_ms = wall_clock();
         Ok(member)
     }
@@ -489,7 +498,7 @@ impl Process {
         router: Option<&str>,
         request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
-        if self.follows_cluster.load(Ordering::Relaxed) && !request.dry_run {
+        if self.cluster.get().is_some() && !request.dry_run {
             let why = "this server runs what its cluster agrees on: change that by `ashlar cluster apply FILE`";
             return Err(Failure::new(409, why));
         }

@@ -5,7 +5,8 @@ use super::{Common, Process};
 use crate::compile::{compile_all, errors_of_all, text_of_all};
 use crate::description::file::{File, Section};
 use crate::description::source::Source;
-use crate::view::{ReloadReply, ReloadRequest};
+use crate::host::clock::wall_clock;
+use crate::view::{Certificates, Member, ReloadReply, ReloadRequest};
 use forwarding::RouteBound;
 use planner::Options;
 use ports::Directory;
@@ -17,6 +18,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 const ROUTERS: usize = 40;
 
@@ -279,4 +281,28 @@ fn write_after_the_compilation_is_not_lost() {
         table.contains("11.0.0.0/8") && table.contains("12.0.0.0/8"),
         "{table}"
     );
+}
+
+#[test]
+fn account_of_a_server_has_the_clock_and_the_ends_of_certificates_as_they_are() {
+    let stand = Stand::new("member", "Idle -> Discard;", |_| String::new());
+    for n in 1..ROUTERS {
+        assert!(stand.process.remove(&format!("r{n}")));
+    }
+    let renewals = AtomicI64::new(0);
+    stand.process.follow_cluster(move || Certificates {
+        server_ends: Some(renewals.fetch_add(1, Ordering::Relaxed)),
+        authority_ends: None,
+    });
+    stand.process.set_member(Member::default());
+    for end in 0..2 {
+        let before = wall_clock();
+        let member = stand.process.member().expect("it is a server");
+        assert_eq!(member.certificates.server_ends, Some(end));
+        assert!((before..=wall_clock()).contains(&member.now_ms));
+        assert!(member.links.is_empty());
+    }
+    let refused = stand.process.reload_here(None, &ReloadRequest::default());
+    let refused = refused.expect_err("its cluster has the description");
+    assert!(refused.text.contains("cluster apply"), "{}", refused.text);
 }
