@@ -2,7 +2,6 @@
 
 use super::home::Home;
 use crate::description::cluster::Description;
-use crate::host::build::program;
 use crate::view::{Member, Namespace};
 use agree::Agent;
 use std::sync::Arc;
@@ -14,12 +13,16 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// Maker for the server of a folder, which runs a description.
-    pub(super) fn new(home: &Home, description: Option<Arc<Description>>) -> Membership {
+    /// Maker for the server of a folder, which runs a version of the program and a description.
+    pub(super) fn new(
+        home: &Home,
+        program: &str,
+        description: Option<Arc<Description>>,
+    ) -> Membership {
         let about = Member {
             cluster: home.about.cluster.clone(),
             server: home.about.server.clone(),
-            program: program(),
+            program: program.to_owned(),
             ..Member::default()
         };
         Membership { about, description }

@@ -130,9 +130,9 @@ impl Participant {
             routes_at: Some(served_at(&home).to_string()),
             asked_at: Some(members.at.to_string()),
         };
+        let mut membership = Membership::new(&home, &own.program, description.clone());
         let (mut agent, mut line) = (Agent::new(own, kept, wall_clock()), Line::new(etcd));
         let (done, mut ended) = unbounded_channel();
-        let mut membership = Membership::new(&home, description.clone());
         let mut watcher = Watcher::new(&home.about.server);
         let mut addresses = Addresses::default();
         let fib = Fib::new(Arc::clone(&process), &home.about.server, description);
