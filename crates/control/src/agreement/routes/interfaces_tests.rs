@@ -32,32 +32,13 @@ fn a_connection_ends_with_the_next_one_and_with_the_interfaces() {
     );
 }
 
-/// A network namespace, removed when it is dropped.
-struct Space(String);
-
-impl Space {
-    fn ip(&self, verb: &str) -> bool {
-        let command = ["netns", verb, &self.0];
-        let done = std::process::Command::new("ip").args(command).status();
-        done.is_ok_and(|status| status.success())
-    }
-}
-
-impl Drop for Space {
-    fn drop(&mut self) {
-        self.ip("delete");
-    }
-}
-
 mod needs_root {
     use super::*;
 
     #[test]
     fn interfaces_are_made_beside_the_caller_and_removed_only_when_all_are_made() {
-        testkit::root();
-        let space = Space(format!("interfaces-{}", std::process::id()));
-        assert!(space.ip("add"));
-        let namespace = Arc::new(Namespace::open(&space.0).expect("it was made"));
+        let space = testkit::Namespace::new("interfaces");
+        let namespace = Arc::new(Namespace::open(space.name()).expect("it was made"));
         let rate = "rate = \"1Gbps\"\n";
         let routes = "[cluster.routes]\nnamespace = \"r\"\ninterfaces = true\n";
         let described = description(&TWO.replace(rate, &format!("{rate}{routes}")));
