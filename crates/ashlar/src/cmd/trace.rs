@@ -15,20 +15,20 @@ pub(crate) fn trace(args: &Trace) -> Done {
     trace_from(
         &client,
         (count, args.seconds),
-        args.at.as_deref(),
+        args.at.as_deref().as_slice(),
         args.json,
     )
 }
 
-/// Follows packets of a router from a source, or from any, for some seconds at most.
+/// Follows packets of a router from some sources, or from any if there are none, for some seconds at most.
 pub(crate) fn trace_from(
     client: &Client,
     (count, seconds): (u16, u8),
-    source: Option<&str>,
+    sources: &[&str],
     json: bool,
 ) -> Done {
     let mut target = format!("/v1/trace?count={count}&seconds={seconds}");
-    if let Some(element) = source {
+    for element in sources {
         target += &format!("&from={}", encode(element));
     }
     let bytes = client.get_within(&target, Duration::from_secs(seconds.into()))?;

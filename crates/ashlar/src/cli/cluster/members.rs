@@ -52,7 +52,7 @@ pub(crate) struct Capture {
 
 #[derive(Args, Debug)]
 pub(crate) struct Trace {
-    /// Server, and an external port by which the packets come in: `b:lan`. Default: any port, and links
+    /// Server, and an external port by which the packets come in: `b:lan`. Default: any external port
     #[arg(value_name = "SERVER[:PORT]", value_parser = spot)]
     pub(crate) spot: Spot,
     /// Packets to follow

@@ -42,6 +42,20 @@ pub(super) fn port(client: &Client, spot: &Spot) -> Result<Option<PortElements>,
         .ok_or_else(|| format!("server {} receives nothing by port {name}", member.server))
 }
 
+/// Elements of all external ports that receive.
+///
+/// # Errors
+///
+/// The server does not answer; a sentence.
+pub(super) fn ports(client: &Client) -> Result<Vec<PortElements>, String> {
+    let member: Member = client.get_json("/v1/member")?;
+    let stats: Stats = client.get_json("/v1/stats")?;
+    let ports = 0..member.ports.len();
+    Ok(ports
+        .filter_map(|number| PortElements::of(&stats, number))
+        .collect())
+}
+
 fn number(member: &Member, name: &str) -> Result<usize, String> {
     let found = member.ports.iter().position(|port| port == name);
     found.ok_or_else(|| {

@@ -1,7 +1,7 @@
 //! `ashlar cluster trace`: paths of packets through the elements of another server.
 
 use super::Done;
-use super::capture::port;
+use super::capture::{port, ports};
 use crate::cli::cluster::members::Trace;
 use crate::cmd::trace::trace_from;
 use control::agreement::Home;
@@ -10,7 +10,11 @@ use control::client::Servers;
 pub(crate) fn trace(asked: &Trace) -> Done {
     let servers = Servers::find(&Home::open(&asked.at.home)?)?;
     let client = servers.client(&asked.spot.server)?;
-    let port = port(client, &asked.spot)?;
-    let source = port.as_ref().map(|port| &*port.receiver);
-    trace_from(client, (asked.packets, asked.seconds), source, asked.json)
+    // Packets of links are mostly heartbeats.
+    let ports = match port(client, &asked.spot)? {
+        Some(port) => vec![port],
+        None => ports(client)?,
+    };
+    let sources: Vec<&str> = ports.iter().map(|port| &*port.receiver).collect();
+    trace_from(client, (asked.packets, asked.seconds), &sources, asked.json)
 }
