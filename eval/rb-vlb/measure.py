@@ -6,7 +6,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from lib import frames  # noqa: E402
-from lib.figure import Figure, claim, table  # noqa: E402
+from lib.figure import Figure, claim, listed, table  # noqa: E402
 from lib.lab import simulate  # noqa: E402
 from lib.plot import OTHER, OURS, PAPER  # noqa: E402
 
@@ -19,6 +19,8 @@ WARMUP = {4: 10, 16: 10, 64: 5, 256: 2.5, 2048: 0.2}
 LARGE = {256: {"permutation": [], "incast": []}, 2048: {"permutation": [], "incast": ["--load", "0.1", "--time", "25"]}}
 # 4096 flows over 63 intermediate nodes to each output are coarse: the same with more of them, and without flowlets.
 FINER = {64: {"random, 65,536 flows": ["--flows", "65536", "--flowlets", "65536"], "random, by packets": ["--delta", "0"]}}
+FLOWS, MORE_FLOWS = 4096, 65_536  # of each input
+RANDOM_OUTPUTS = 6  # of an input in the matrix random: one for each of its permutations
 MODEL = ["--burst", "0.5", "--queue", "1.5"]  # both shorter than by default, so that they count for less in a short time
 ORDER = {
     "Direct VLB": ["--delta", "0"],
@@ -92,9 +94,9 @@ def values(raw):
         one = results[name]
         order = one["reordering"]
         rows.append([name, PAPER_ORDER.get(name, ""), f"{100 * order['reordered_flows'] / order['flows']:.3f} %",
-                     f"{100 * order['runs'] / order['packets']:.3f} %", f"{100 * order['late'] / order['packets']:.3f} %",
+                     f"{100 * order['runs'] / order['packets']:.3f}", f"{100 * order['late'] / order['packets']:.3f} %",
                      f"{one['latency_ns']['p50'] / 1e3:.0f} / {one['latency_ns']['p99'] / 1e3:.0f}"])
-    out["order"] = table(["", "paper", "flows", "runs of late packets", "late packets", "us: p50 / p99"], rows)
+    out["order"] = table(["", "paper", "flows, of those with two packets or more", "runs of late packets, for 100 packets", "late packets, of all", "us: p50 / p99"], rows)
     first = results["Direct VLB"]
     out["traffic"] = f"{first['traffic']}: {first['reordering']['packets']:,} packets, {first['reordering']['flows']:,} flows of more than one packet"
     claim(results["with flowlets"]["reordering"]["late"] == 0 < first["reordering"]["late"], "the real flows fit on paths of their own")
@@ -103,15 +105,20 @@ def values(raw):
     shares = [first["reordering"][part] / first["reordering"][whole] for part, whole in (("reordered_flows", "flows"), ("runs", "packets"), ("late", "packets"))]
     claim(min(shares) > 0.055, "without flowlets more leaves in another order than in the paper, by each measure")
     late = {name: results[f"64 {name}"]["reordering"] for name in ("random", *FINER[64])}
-    out |= {f"late {place}": f"{100 * late[name]['late'] / late[name]['packets']:.2f} %" for place, name in zip(("few", "flows", "packets"), late)}
+    out |= {f"late {place}": f"{100 * late[name]['late'] / late[name]['packets']:.3f} %" for place, name in zip(("few", "flows", "packets"), late)}
+    for place, name, flows in (("few", "random", FLOWS), ("flows", "random, 65,536 flows", MORE_FLOWS)):
+        out[f"of a flow {place}"] = f"{late[name]['packets'] / (64 * flows):.1f}"
+    out["flows a path"] = f"{FLOWS / RANDOM_OUTPUTS / (64 - 1):.0f}"
     out["later"] = f"{(results['Direct VLB, resequencer']['latency_ns']['p50'] - first['latency_ns']['p50']) / 1e6:.1f}"
     largest = results["2048 incast"]
     out["incast packets"] = f"{largest['packets_out'] / (largest['servers'] - 1):.0f}"
     for place, name in (("straight", "Direct VLB"), ("straight flowlets", "with flowlets")):
         one = results[name]
         out[place] = f"{100 * one['straight'] / (one['straight'] + one['balanced']):.0f} %"
-    uniform = [f"{2 + 1 / n:.2f} with {n} servers ({results[f'{n} uniform']['c']['mean']:.2f} here)" for n in SIZES if n not in LARGE]
-    out["uniform"] = ", ".join(uniform)
+    uniform = {n: (2 + (n - 2) / (n * (n - 1)), results[f"{n} uniform"]["c"]["mean"]) for n in SIZES if n not in LARGE}
+    out["uniform"] = ", ".join(f"{rule:.2f} with {n} servers ({here:.2f} here)" for n, (rule, here) in uniform.items())
+    above = [n for n, (rule, here) in uniform.items() if here > rule]
+    out["spread more"] = f" With {listed(above)} servers more is spread, for reasons that were not examined." if above else ""
     mesh = {label: one for label, one in results.items() if label.split()[0] in ("4", "16", "64")}
     good = [one for label, one in mesh.items() if label.split()[1].rstrip(",") in MATRICES[:4]]
     out["least"] = f"{min(one['pair_least'] for one in good):.3f}"
