@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import frames, machine, model, runs  # noqa: E402
+from lib import frames, machine, model, plot, runs  # noqa: E402
 from lib.figure import Figure, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
 from lib.runs import APPS, NAMES  # noqa: E402
 
@@ -50,6 +50,23 @@ def cycles(results, label):
     return column(results, label, "cycles per packet")
 
 
+def available(results, label):
+    """Cycles per packet that a core has at a rate."""
+    return median(results, label, "hz") / median(results, label)
+
+
+def miscounted(results, app):
+    """Labels of the rates that the source set, with more cycles per packet by the median than a core has."""
+    return [label for label in paced(results, app)[1:] if median(results, label, "cycles per packet") > available(results, label)]
+
+
+def ends(results, app):
+    """Labels of the least and of the greatest rate that the source set and whose cycles a core has."""
+    wrong = miscounted(results, app)
+    right = [label for label in paced(results, app) if label not in wrong]
+    return right[0], right[-1]
+
+
 def told(changes):
     """Words on changes of cycles (`more`, `less`, `no different`), given by application."""
     words = {"less": "fall for", "more": "rise for", "no different": "do not change for"}
@@ -72,22 +89,25 @@ def greatest_rise(results, app, pairs):
 
 def trend(results):
     """Sentences on the cycles at the rates that the source sets."""
-    ends = {app: (paced(results, app)[0], paced(results, app)[-1]) for app in APPS}
-    changes = {app: compared(cycles(results, last), cycles(results, first)) for app, (first, last) in ends.items()}
+    ends_of = {app: ends(results, app) for app in APPS}
+    changes = {app: compared(cycles(results, last), cycles(results, first)) for app, (first, last) in ends_of.items()}
     words = f"From the least to the greatest rate, outside the spread of the rounds, cycles {told(changes)}."
     found = {app: rises(results, app) for app in APPS}
     if count := sum(map(len, found.values())):
         total = sum(math.comb(len(paced(results, app)), 2) for app in APPS)
         most = [greatest_rise(results, app, pairs) for app, pairs in found.items() if pairs]
         rounds = len(cycles(results, labels(APPS[0])[0]))
+        chance = total / math.comb(2 * rounds, rounds)
         words += (f" Of {total} pairs of rates they rise outside the spread in {count},\n"
-                  f"by most for {listed(most)}; some do by chance with {rounds} round{'s' * (rounds > 1)}. "
-                  "So the rounds do not show that memory is no limit.")
+                  f"{'for' if count == len(most) else 'by most for'} {listed(most)}. "
+                  f"Chance alone gives {chance:.1f} pairs with {rounds} round{'s' * (rounds > 1)}. ")
+        words += ("So this is no sign of a limit by memory." if count <= chance
+                  else "So the rounds do not show that memory is no limit.")
     else:
         words += " They rise between no two rates. By the paper's argument memory does not limit one core, then."
     if falls := [app for app in APPS if changes[app] == "less"]:
         words += " The paper finds no change at all. Why cycles fall was not measured."
-        grown = {app: per_poll(results, last) / per_poll(results, first) for app, (first, last) in ends.items()}
+        grown = {app: per_poll(results, last) / per_poll(results, first) for app, (first, last) in ends_of.items()}
         larger = [NAMES[app] for app in falls if grown[app] > 1.1]
         words += f" For {listed(larger)} larger polls at the greatest rate may be a part of it." if larger else ""
         words += core_speed(results)
@@ -124,14 +144,37 @@ def percent(parts):
     return f"{least} %" if least == most else f"{least} to {most} %"
 
 
+def miscounts(results):
+    """Sentences on counts that are more than a core has: of medians, and of single rounds."""
+    words = ""
+    if wrong := [f"{NAMES[app]} at {rate_of(label)} Mpps" for app in APPS for label in miscounted(results, app)]:
+        words += f" For {listed(wrong)} the median is more than a core has, so it is not taken as the greatest rate."
+    used, app, label = max((model.part_used(one, one["hz"]), app, label) for app in APPS for label in labels(app) for one in results[label])
+    if round(100 * used) > 100:
+        words += (f"\nIn single rounds packets take up to {100 * used:.0f} % of a core by the count ({NAMES[app]}, row \"{rate_of(label)}\"). "
+                  "More than all is an error\nof the count, which is of one poll in about 60.")
+    return words
+
+
+def subtracted(results):
+    """Sentences on the part of a core that is counted for forwarding at the least and the greatest rate, and on the cycles
+    of a packet by the paper's subtraction.
+    """
+    counted, cost = [], []
+    for label in ends(results, APPS[0]):
+        rounds = [(one, one["hz"] * one["seconds"]) for one in results[label]]
+        counted.append(f"{percent([(one['cycles'] + one['empty cycles']) / core for one, core in rounds])} at {rate_of(label)} Mpps")
+        cost.append(spread([(core - one["empty cycles"]) / one["received"] for one, core in rounds], 0))
+    return (f"Both counts together are this part of a core's cycles for {NAMES[APPS[0]]}: {listed(counted)}. "
+            f"By the paper's subtraction\na packet would take {listed(cost)} cycles there.")
+
+
 def limit(results):
     """Sentences on the cycles that packets take at the highest rate, of those that a core has."""
     rounds = {app: results[labels(app)[-1]] for app in APPS}
     used = {app: [model.part_used(one, one["hz"]) for one in rounds[app]] for app in APPS}
     parts = listed(f"{percent(used[app])} for {NAMES[app]}" for app in APPS)
     words = f"In the row \"most\" packets take this part of a core's cycles: {parts}."
-    if round(100 * max(map(max, used.values()))) > 100:
-        words += "\nMore than all is an error of the count, which is of one poll in about 60."
     for app in APPS:
         if max(used[app]) < BUSY:
             words += f" So {NAMES[app]} does not reach the available cycles here."
@@ -152,8 +195,8 @@ def values(raw):
                 f"{median(results, label, 'empty polls') / median(results, label, 'seconds') / 1e6:.2f}",
                 f"{median(results, label, 'cycles per empty poll'):.0f}",
                 f"{100 * median(results, label, 'asleep'):.0f} %",
-                f"{median(results, label, 'hz') / median(results, label):.0f}"])
-        slow, fast, full = paced(results, app)[0], paced(results, app)[-1], labels(app)[-1]
+                f"{available(results, label):.0f}"])
+        (slow, fast), full = ends(results, app), labels(app)[-1]
         against_most[app] = compared(cycles(results, full), cycles(results, fast))
         first, last = (spread(cycles(results, label), 0) for label in (slow, fast))
         found[f"{app} paced"] = f"{first} at {rate_of(slow)} Mpps and {last} at {rate_of(fast)}"
@@ -167,17 +210,24 @@ def values(raw):
     head = ["application", "asked, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
             "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
     return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "trend": trend(results),
-                    "limit": limit(results), "polls": polls(results)}
+                    "limit": limit(results), "polls": polls(results), "miscounts": miscounts(results), "subtracted": subtracted(results)}
 
 
 def draw(axes, raw):
     results = raw["results"]
-    points = {app: sorted((median(results, l, scale=1e6), median(results, l, "cycles per packet")) for l in labels(app))
-              for app in APPS}
-    for app in APPS:
-        axes.plot(*zip(*points[app]), "o-", label=app)
-    most = max(rate for app in APPS for rate, _ in points[app])
-    top = 1.3 * max(cycles for app in APPS for _, cycles in points[app])
+
+
+    def points(chosen):
+        return sorted((median(results, label, scale=1e6), median(results, label, "cycles per packet")) for label in chosen)
+
+    # Only rates that the source sets are joined: the others are another measurement.
+    for app, color in zip(APPS, plot.COLORS):
+        axes.plot(*zip(*points(paced(results, app))), "o-", color=color, label=app)
+        others = [label for label in labels(app) if label not in paced(results, app)]
+        axes.plot(*zip(*points(others)), "o", color=color, fillstyle="none")
+    every = [point for app in APPS for point in points(labels(app))]
+    most = max(rate for rate, _ in every)
+    top = 1.3 * max(cycles for _, cycles in every)
     hz = median(results, labels("forward")[0], "hz")
     rates = [most * n / 100 for n in range(1, 105)]
     axes.plot(rates, [hz / (rate * 1e6) for rate in rates], "--", color="#555555", label="cycles available, one core")
