@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""Multistage routers, Figures 1, 5 and 6: one router by frame size, and one balancer by kind and number of back ports.
-"""
+"""Multistage routers, Figures 1, 5 and 6: one router by frame size, and one balancer by kind and number of outputs."""
 
 import pathlib
 import statistics
@@ -20,7 +19,7 @@ GAP = 160
 
 
 def dtx(backs):
-    """The file of a balancer that only looks at Ethernet headers, with this number of back ports."""
+    """The file of a balancer that only looks at Ethernet headers, with this number of outputs, which all lead to one port."""
     path = machine.WORK / f"dtx-{backs}.click"
     path.write_text(balancer.way_in(2, "round-robin", backs))
     return path
@@ -45,11 +44,11 @@ def steps():
 
 
 def port_cost(results, n):
-    """Words on the rate of a balancer with n back ports, beside one with a port less."""
-    more, less = (column(results, f"DTX-{ports}") for ports in (n, n - 1))
+    """Words on the rate of a balancer with n outputs, beside one with an output less."""
+    more, less = (column(results, f"DTX-{outputs}") for outputs in (n, n - 1))
     change = f"{100 * (statistics.median(more) / statistics.median(less) - 1):+.0f} %"
     within = " (within the spread)" if compared(more, less) == "no different" else ""
-    return f"{change}{within} for the {'second' if n == 2 else 'third'} port"
+    return f"{change}{within} for the {'second' if n == 2 else 'third'} output"
 
 
 def of_router(results, label):
@@ -71,17 +70,17 @@ def values(raw):
         told = PAPER.get(label)
         kinds.append([
             label, f"{told:,}" if told else "little more than ODB" if label == "DTX-1" else "", f"{told / PAPER['router']:.2f}" if told else "",
-            spread(column(results, label, scale=1e3), 0), of_router(results, label)])
-    worth = (f"With three back ports it carries {of_router(results, f'DTX-{BACKS[-1]}')} routers' packets here,\n"
-             f"and at least {PAPER['DTX-3'] / PAPER['router']:.1f} in the paper, whose front port is full.")
-    falls_by_ports = compared(column(results, f"DTX-{BACKS[-1]}"), column(results, "DTX-1")) == "less"
+            spread(column(results, label, scale=1e3), 0), of_router(results, label), spread(column(results, label, "packets per poll"), 0)])
+    worth = (f"With three outputs it carries {of_router(results, f'DTX-{BACKS[-1]}')} routers' packets here,\n"
+             f"and at least {PAPER['DTX-3'] / PAPER['router']:.1f} in the paper (with three ports), whose front port is full.")
+    falls_by_outputs = compared(column(results, f"DTX-{BACKS[-1]}"), column(results, "DTX-1")) == "less"
     return {
         "sizes": table(["bytes", "paper, kpps", "here, kpps", "here, Gbit/s"], sizes),
-        "kinds": table(["balancer", "paper, kpps", "of a router", "here, kpps", "of a router"], kinds),
+        "kinds": table(["balancer", "paper, kpps", "paper, of a router", "here, kpps", "here, of a router", "packets for each poll"], kinds),
         "falls": quotient(column(results, "router 64"), column(results, "router 1518")),
         "rounds": of_rounds(len(results["router 64"])),
-        "ports cost": " and ".join(port_cost(results, n) for n in BACKS[1:]) + (
-            ".\nThree ports carry less than one, outside the spread, probably because each burst is split" if falls_by_ports else ""),
+        "outputs cost": " and ".join(port_cost(results, n) for n in BACKS[1:]) + (
+            ".\nThree outputs carry less than one, outside the spread, probably because each burst is split" if falls_by_outputs else ""),
         "worth": worth,
     }
 
@@ -103,7 +102,7 @@ def draw(axes, raw):
 def summary(raw, values):
     return [("Multistage Figures 1 and 5, a router with frames of 64 and 1,518 bytes", "640; 81 kpps, the port's 1 Gbit/s",
              ", ".join(f"{median(raw['results'], f'router {size}', scale=1e3):,.0f}" for size in (64, 1518)) + " kpps, one core, no link"),
-            ("Multistage Figure 6, packets of the balancers ODB, DTX-1 and DTX-3 (three back ports) over one router's", "1.00, little more, 2.33",
+            ("Multistage Figure 6, packets of the balancers ODB, DTX-1 and DTX-3 (three back ports; here three outputs to one) over one router's", "1.00, little more, 2.33",
              ", ".join(of_router(raw["results"], kind) for kind in ("ODB", "DTX-1", "DTX-3")))]
 
 
