@@ -63,8 +63,15 @@ def values(raw):
                     "over": over_a_core(raw),
                     "alone kp": over(results, "alone", (32, 1), (1, 1)),
                     "alone kn": over(results, "alone", (32, 16), (32, 1)),
-                    "memif kn": over(results, "memif", (32, 16), (32, 1)), "memif kp": kp_of_memif(results),
+                    "memif kn": over(results, "memif", (32, 16), (32, 1)), "memif kp": kp_of_memif(results), "polls alone": polls_of_capture(results),
                     "paper kp": f"{PAPER[32, 1] / PAPER[1, 1]:.1f}", "paper kn": f"{PAPER[32, 16] / PAPER[32, 1]:.1f}"}
+
+
+def polls_of_capture(results):
+    """Sentences on the packets of a poll from a capture with kn = 1: those with kp = 1 find several in a turn."""
+    single, batch = (column(results, f"alone {kp},1", "packets per poll") for kp in (1, 32))
+    words = f"A poll finds {spread(single, 1)} packets there with kp = 1 (a short turn\ntakes kp packets up to 16 times), and {spread(batch, 1)} with kp = 32."
+    return words + (" So the capture does not show what kp gains." if min(single) > 1.5 else "")
 
 
 def kp_of_memif(results):
