@@ -13,7 +13,8 @@ from lib.figure import Figure, at_most, claim, of_rounds, table  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 LINK = 1_000_000  # packets a second that the port takes
 LIMITS = [0.2, 0.15]  # of the first and the last queue, of the link
-EQUAL = [[load] * 4 for load in (0.1, 0.2, 0.3, 0.5, 0.8)]  # offered to the queues, of the link
+# With 0.35 each, a part of the rate of the last queue is left for it.
+EQUAL = [[load] * 4 for load in (0.1, 0.2, 0.3, 0.35, 0.5, 0.8)]  # offered to the queues, of the link
 UNEQUAL = [0.8, 0.3, 0.8, 0.8]  # a common queue would give the third 2.7 times the rate of the second
 SECONDS = 0.5
 ATTEMPTS = 5  # at a load that the sources did not offer
@@ -120,10 +121,14 @@ def values(raw):
     unequal = any(not is_equal(loads) for loads, _ in measured(raw))
     second = (": with unequal loads,\n"
               "  the second gets all that it wants, and the third what the second leaves (last row)")
+    # Rates of the last queue by the rule, as parts of what it may send.
+    lasts = [ideal(loads, limits_of(raw))[3] / min(loads[3], limits_of(raw)[1]) for loads, _ in measured(raw)]
+    rest = any(0.01 < last < 0.99 for last in lasts)
     left_out = f" Not offered even then, and left out: {missing} of {count} points."
     return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}",
             "worst": f"{at_most(100 * worst(raw), 1)} %", "rounds": of_rounds(rounds),
-            "unequal": second if unequal else "", "attempts": ATTEMPTS, "missing": left_out if missing else ""}
+            "unequal": second if unequal else "", "attempts": ATTEMPTS, "missing": left_out if missing else "",
+            "last": "the rest, up to its rate" if rest else "its rate where enough is left, and nothing where nothing is left"}
 
 
 def draw(axes, raw):
