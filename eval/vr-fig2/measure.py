@@ -84,23 +84,23 @@ def values(raw):
     fills = listed(f"{full[size]} of {len(of)} with {size} bytes" for size, of in points.items())
     losing = sum(percent > IDLE and part > MANY for of in points.values() for percent, part in of)
     idles = {size: idle(raw, f"{size} at {rates[-1]}") for size, rates in OFFERED.items()}
-    partly = [f"{size}" for size, percents in idles.items() if max(percents) > IDLE]
+    filled = {size: sum(percent <= IDLE for percent in percents) for size, percents in idles.items()}
+    partly = any(max(percents) > IDLE for percents in idles.values())
     carrying = {size: max((one["rate"] / 1e6 for rate in rates for one, part in zip(results[f"{size} at {rate}"], lost(results, f"{size} at {rate}"), strict=True)
                            if part <= LOST), default=0) for size, rates in OFFERED.items()}
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
     taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
-    slower = any(
-        compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) == "less"
-        for size in OFFERED)
+    falls = {size: compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) for size in OFFERED}
+    slower, alike = ([size for size in OFFERED if falls[size] == verdict] for verdict in ("less", "no different"))
     # Frames of 1024 bytes must suffer most, or the cache does not explain the fall.
     cache = ""
-    if fall[1024] < 0.8 * fall[64]:
+    if 1024 in slower and fall[1024] < 0.8 * fall[64]:
         cache = (f"{taken} The part of the L3 cache that the core gets seems not to hold more than one path's.\n"
                  f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. "
                  "So most of the fall is probably the cache's, not the paths'.")
     elif slower:
-        cache = "\n  This page does not show why."
+        cache = f"\n  This page does not show why with {listed(slower)} bytes{f'; with {listed(alike)} bytes the rounds overlap' if alike else ''}."
     polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
     fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
@@ -128,8 +128,8 @@ def values(raw):
             "losing": (f" In {losing} of {sum(map(len, points.values()))} rounds more than {MANY} % were lost "
                        f"although the core had more than {IDLE} % of its time left; why was not looked into."
                        if losing else ""),
-            "no bend": (f" The bend of the paper's curve is not shown with {listed(partly)} bytes: "
-                        "the greatest load does not fill the core in all rounds." if partly else ""),
+            "no bend": (f" With 64 bytes it bends at a full core. Here the greatest load fills the core in {filled[64]} of {len(idles[64])} rounds,\n"
+                        "so this bend is not shown." if filled[64] < len(idles[64]) else ""),
             "lower": ("\n  The source could not make more, or more was lost. So this is no bound of the core: single "
                       f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024 "
                       f"with at most {100 * LOST:.0f} % lost."
@@ -142,9 +142,10 @@ def draw(axes, raw):
     results = raw["results"]
     for axis, (size, rates) in zip(axes, OFFERED.items()):
         labels = [f"{size} at {rate}" for rate in rates]
-        at = [statistics.median(offered(results, label)) for label in labels]
-        axis.plot(at, [median(results, label, scale=1e6) for label in labels], marker="o", label="through memif")
-        axis.plot([0, max(at)], [0, max(at)], color=plot.COLORS[5], linewidth=0.8, label="all of it")
+        points = sorted((statistics.median(offered(results, label)), median(results, label, scale=1e6)) for label in labels)
+        axis.plot(*zip(*points), marker="o", label="through memif")
+        most = max(at for at, _ in points)
+        axis.plot([0, most], [0, most], color=plot.COLORS[5], linewidth=0.8, label="all of it")
         axis.set(title=f"{size} bytes, one path", xlabel="offered, Mpps", ylabel="forwarded, Mpps", ylim=0, xlim=0)
         axis.legend()
 
