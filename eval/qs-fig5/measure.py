@@ -12,9 +12,9 @@ from lib import machine, spread  # noqa: E402
 from lib.figure import Figure, column, median, of_rounds, ratios, table  # noqa: E402
 
 QUEUES = {
-    "fifo": "one FIFO", "binsort": "one BinSort", "mds": "MDS-BinSort, a structure at random", "mds-in-turn": "MDS-BinSort, structures in turn (the paper's)",
+    "fifo": "one FIFO", "binsort": "one BinSort", "mds": "MDS-BinSort, a structure at random, the next if it is locked", "mds-in-turn": "MDS-BinSort, structures in turn (the paper's)",
     "own": "a BinSort for each thread, as MDSDeadlineQueue has"}
-# Millions of packets a second that an IXP1200 moves at most, with up to 24 threads.
+# Millions of packets a second that an IXP1200, which has 24 threads, moves at most.
 PAPER = {"fifo": "1.252", "mds-in-turn": "1.198"}
 PAPER_RATIO = 1.198 / 1.252
 RUN = 65_536  # packets that a thread of the example moves in a run
@@ -90,9 +90,9 @@ def draw(axes, raw):
 
 def summary(raw, values):
     return [("Network services Figure 5, MDS-BinSort over FIFO", f"{PAPER_RATIO:.2f}, each at its most",
-             f"{values['at most in turn']} in turn as in the paper, {values['at most']} at random, each at its most; "
+             f"{values['at most in turn']} in turn as in the paper, {values['at most']} at random (the next if it is locked), each at its most; "
              f"{values['mds']} at random if both have two threads; {values['own fifo']} by a BinSort for each thread"),
-            ("Network services Figure 6, locks of FIFO, MDS-BinSort in turn, at random", "FIFO: failed requests grow with the threads, up to 24",
+            ("Network services Figure 6, locks of FIFO, MDS-BinSort in turn, at random (the next if it is locked)", "FIFO: failed requests grow with the threads",
              f"{', '.join(values['taken'][queue] for queue in ('fifo', 'mds-in-turn', 'mds'))} % of requests find them taken, "
              f"{threads_of(raw)[-1]} threads")]
 
