@@ -5,12 +5,13 @@ its options.
 
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from lib import machine  # noqa: E402
-from lib.figure import Figure, compared, median, table  # noqa: E402
+from lib import machine, spread  # noqa: E402
+from lib.figure import Figure, column, compared, median, of_rounds, table  # noqa: E402
 
 COMMAND = machine.ROOT / "eval" / "bench" / "instructions"
 NODES = {
@@ -20,8 +21,8 @@ NODES = {
     "vlb-transit-two": "intermediate node, on by two links, mixed",
     "vlb-output": "output node, to gateways and to hosts on its link",
     "vlb-output-long": "the same by the long way",
-    "vlb-input": "input node, with a table of 256K routes",
-    "route": "a router by itself, with that table",
+    "vlb-input": "input node, with a table of 256K routes (RadixIPLookup)",
+    "route": "a router by itself, with that table (DirectIPLookup)",
 }
 OPTIONS = {
     "vlb-input": "input node",
@@ -31,7 +32,7 @@ OPTIONS = {
     "vlb-output-resequence": "with RESEQUENCE",
 }
 KEYED = {"enter": "input node", "pass": "intermediate node", "leave": "output node"}
-CIPHER = ("encrypt_detached", "decrypt_detached")  # AEGIS-128L
+CIPHER = ("encrypt_detached", "decrypt_detached")  # AEGIS-128L, beside functions that have "aegis" in their names
 LIKE = "forward-64"  # what nodes behind the input node are compared with
 WHERE = [LIKE, "vlb-transit", "vlb-transit-two", "vlb-output"]
 BOUND = 1.2
@@ -59,39 +60,45 @@ def steps():
         yield name, run(name)
 
 
-def cluster(results):
-    """Gbps of four servers of one core each: by the paper's rules, and by the measured costs of nodes; and words that
-    compare the two.
+def by_costs(results, size, transits):
+    """Gbps of four servers of one core each by the measured costs of nodes, for each round of routing alone: each node costs a
+    packet as much as routing, and its further instructions.
     """
     alone = figure.other("rb-fig8")["results"]
-
-    def gbps(app, size, packets=None):
-        one = median(alone, f"{app} {size}", "line bits") / 1e9
-        return one if packets is None else one * packets / median(alone, f"{app} {size}")
-
     route = median(results, "route", "all")
-    per_instruction = 1 / (route * median(alone, "route 64"))
+    parts = [("vlb-input", 1), ("vlb-output", 1), ("vlb-transit", transits)]
+    found = []
+    for one, small in zip(alone[f"route {size}"], alone["route 64"], strict=True):
+        per_instruction = 1 / (route * small["rate"])
+        seconds = sum(part * (1 / one["rate"] + (median(results, node, "all") - route) * per_instruction) for node, part in parts)
+        found.append(SERVERS * one["line bits"] / one["rate"] / seconds / 1e9)
+    return found
 
-    def seconds(size, transits):
-        """Time that a packet costs all its nodes: each node as much as routing, and its further instructions."""
-        parts = [("vlb-input", 1), ("vlb-output", 1), ("vlb-transit", transits)]
-        return sum(part * (1 / median(alone, f"route {size}") + (median(results, node, "all") - route) * per_instruction) for node, part in parts)
 
-    rows, ranges = [], {}
+def by_rules(size):
+    """Gbps of four servers of one core each by the paper's rules, for each round: at worst and at best."""
+    alone = figure.other("rb-fig8")["results"]
+    # A server processes 2R to 3R of its port's rate R; with 64 bytes 2R, as all packets go directly.
+    return [[SERVERS * rate / processed for rate in column(alone, f"{app} {size}", "line bits", 1e9)]
+            for app, processed in (("route", 2 if size == "64" else 3), ("forward", 2))]
+
+
+def cluster(results):
+    """Table of the rates of four servers by the paper's rules and by the costs of nodes, and words that compare the two."""
+    rows, ranges, medians = [], {}, []
     for size, (told, measured) in PAPER.items():
-        # A server processes 2R to 3R of its port's rate R; with 64 bytes 2R, as all packets go directly.
-        rule = [SERVERS * gbps("route", size) / (2 if size == "64" else 3), SERVERS * gbps("forward", size) / 2]
-        by_cost = [SERVERS * gbps("forward", size, 1 / seconds(size, transits)) for transits in (1 - 2 / SERVERS, 0)]
-        rows.append([f"{size} bytes" if size != "mix" else "mix as on a backbone", told, measured, f"{rule[0]:.0f} to {rule[1]:.0f}",
-                     f"{by_cost[0]:.1f} to {by_cost[1]:.1f}"])
-        ranges["the mix" if size == "mix" else f"{size} bytes"] = compared(by_cost, rule)
+        rules, costs = by_rules(size), [by_costs(results, size, transits) for transits in (1 - 2 / SERVERS, 0)]
+        rows.append([f"{size} bytes" if size != "mix" else "mix as on a backbone", told, measured,
+                     *(" to ".join(spread(rates, 1) for rates in ends) for ends in (rules, costs))])
+        medians.append(" to ".join(f"{statistics.median(rates):.1f}" for rates in costs))
+        ranges["the mix" if size == "mix" else f"{size} bytes"] = compared(sum(costs, []), sum(rules, []))
     beside = {"more": "above those of the rules", "less": "below those of the rules",
               "no different": "in a range that overlaps that of the rules"}
     rates = ",\nand ".join(f"the rates with {frames} are {beside[found]}" for frames, found in ranges.items())
-    times_route = median(results, "vlb-input", "all") / route
+    times_route = median(results, "vlb-input", "all") / median(results, "route", "all")
     words = (f"By the costs of nodes {rates}.\n"
-             f"An input node takes {times_route:.1f} times as many instructions as a router by itself.")
-    return {"by costs": ", ".join(row[-1] for row in rows), "cluster": table(["frames", "paper: predicted, Gbps", "paper: measured", "here, by the paper's rules", "here, by the costs of nodes"], rows), "cost words": words}
+             f"An input node, which looks up by RadixIPLookup, takes {times_route:.1f} times as many instructions as a router by itself, which looks up by DirectIPLookup.")
+    return {"by costs": ", ".join(medians), "cluster": table(["frames", "paper: predicted, Gbps", "paper: measured", "here, by the paper's rules", "here, by the costs of nodes"], rows), "cost words": words}
 
 
 def times(results, name):
@@ -108,7 +115,7 @@ def node_alone(results, where, more):
 def of_tag(results, where):
     """Part of the instructions that KEY adds at a node which AEGIS-128L takes."""
     def cipher(name):
-        return sum(n for n, _, function in results[name][0]["functions"] if function in CIPHER)
+        return sum(n for n, _, function in results[name][0]["functions"] if function in CIPHER or "aegis" in function)
 
     before = 0 if where == "enter" else cipher("nodes-enter-key")
     return (cipher(f"nodes-{where}-key") - before) / (node_alone(results, where, "-key") - node_alone(results, where, ""))
@@ -164,7 +171,7 @@ def values(raw):
         "options": table(["node", "row", "instructions", "more"], options),
         "keyed": table(["node", "without KEY", "with KEY", "more"], keyed),
         "where": table(["row", "instructions", "function"], where),
-        "looks up": looks, "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
+        "looks up": looks, "rounds": of_rounds(figure.other("rb-fig8")["rounds"]), "bound": str(BOUND), "room": f"{(BOUND - 1) * forward:.0f}"}
 
 
 def draw(axes, raw):
@@ -184,7 +191,7 @@ def summary(raw, values):
     one, two, out = (f"{times(raw['results'], name):.2f}" for name in ("vlb-transit", "vlb-transit-two", "vlb-output"))
     return [("RouteBricks 6.1, instructions of a node behind the input node over forwarding's", "1: it only forwards",
              f"{one} on by one link, {two} by two, {out} at the output; our bound is {BOUND}"),
-            ("RouteBricks 6.2, four servers: 64 bytes, backbone mix", "12, 35 Gbps, eight cores each", f"{values['by costs']} Gbps, computed for one core each")]
+            ("RouteBricks 6.2, four servers: 64 bytes, backbone mix", "12, 35 Gbps, eight cores each", f"{values['by costs']} Gbps (medians), computed for one core each")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=1, size=(8, 3.4), lab=False, at_once=2, summary=summary)
