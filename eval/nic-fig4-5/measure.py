@@ -61,18 +61,24 @@ def are_two_cores(results):
 
 def explanation(results, queues_cost):
     """Sentences on why the rows of two ports differ, as far as the results show it."""
-    if queues_cost or not sharing_costs(results):
-        separate, *shared = (column(results, f"two ports {q}") for q in QUEUES)
-        return "This page does not show why." if any(compared(separate, of) != "no different" for of in shared) else "Their rounds overlap."
-    return ("Two cores with a port each carry more than two that share ports. So sharing a `net_null` port costs; "
-            "more queues on it show no clear cost.")
+    apart = [(a, b) for a, b in itertools.combinations(QUEUES, 2)
+             if compared(column(results, f"two ports {a}"), column(results, f"two ports {b}")) != "no different"]
+    if not apart:
+        return "Their rounds overlap."
+    if not queues_cost and sharing_costs(results):
+        return ("Two cores with a port each carry more than two that share ports. So sharing a `net_null` port costs; "
+                "more queues on it show no clear cost.")
+    pairs = "; ".join(f"{a} and {b}" for a, b in apart)
+    is_mixed = mixed(results) and all(a == QUEUES[0] for a, _ in apart)
+    return (f"Outside the spread of the rounds these numbers of queues differ: {pairs}. "
+            f"{'Two causes are mixed:' if is_mixed else 'This page does not show why.'}")
 
 
 def mixed(results):
     """Sentences on causes other than queues that differ between one port and two."""
     if not are_two_cores(results):
         return ""
-    return ("\n\nWith two ports and 2 queues each core has a port of its own; with more queues both cores share both\n"
+    return ("\nWith two ports and 2 queues each core has a port of its own; with more queues both cores share both\n"
             "ports, and a core has two tasks. A task that is alone on its core goes on by itself, and takes more\n"
             "packets in a poll (last columns). So the quotient mixes the packets of a poll with the sharing of ports.")
 
