@@ -149,14 +149,16 @@ def bounded(found):
     words = []
     with_bound, without = found[BOUNDED, RATES[0]], found[BATCHED, RATES[0]]
     carried = with_bound.is_carried() and without.is_carried()
-    if carried and with_bound.asleep > 0.5 and min(with_bound.medians_us) > TIMEOUT_US:
+    if carried and with_bound.asleep > 0.5 and min(with_bound.medians_us) > max(without.medians_us) + TIMEOUT_US:
         words.append(f"A worker that sleeps adds to it: at {RATES[0]} Mpps the median is\n"
                      f"  {spread(with_bound.medians_us, 0)} us with 10 us, and {spread(without.medians_us, 0)} us "
-                     "without a `TIMEOUT`. So the bound holds only for a worker that is awake.")
+                     "without a `TIMEOUT`. So the bound does not hold for a worker that sleeps.")
     if rate := first_awake(found, BOUNDED, BATCHED):
         words.append(f"Of a worker that is awake, at {rate} Mpps, the median is\n"
                      f"  {spread(found[BOUNDED, rate].medians_us, 1)} us with 10 us, and "
-                     f"{spread(found[BATCHED, rate].medians_us, 1)} us with kn = 32 and no `TIMEOUT`.")
+                     f"{spread(found[BATCHED, rate].medians_us, 1)} us with kn = 32 and no `TIMEOUT`.\n"
+                     f"  90 % of the packets that came back took at most {spread(found[BOUNDED, rate].latencies('p90_us'), 1)} "
+                     f"and {spread(found[BATCHED, rate].latencies('p90_us'), 1)} us.")
     return "".join(f" {one}" for one in words)
 
 
@@ -165,7 +167,7 @@ def sleep(found):
     point, awake = found[BATCHED, RATES[0]], first_awake(found, BATCHED)
     if not point.is_carried() or point.asleep < 0.5:
         return ""
-    words = (f"At {RATES[0]} Mpps a worker sleeps {100 * point.asleep:.0f} % of the time, "
+    words = (f"At {RATES[0]} Mpps and kp = kn = 32 a worker sleeps {100 * point.asleep:.0f} % of the time, "
              f"and the median is {spread(point.medians_us, 0)} us.")
     if awake and compared(point.medians_us, found[BATCHED, awake].medians_us) == "more":
         words = f"An idle worker sleeps (last column), and the first packet waits for it. {words}"
@@ -209,7 +211,7 @@ def summary(raw, values):
     here = "no rate was carried by a worker that stays awake"
     if rate := first_awake(found, BATCHED):
         here = (f"{spread(found[BATCHED, rate].medians_us, 1)} us median at {rate} Mpps, "
-                "no card and no waiting for batches")
+                "forwarding only, no card and no waiting for batches")
     paper = "24 us, estimated, of which 10.2 by DMA and 12.8 for a batch of 16"
     return [("RouteBricks 6.2, latency of a server", paper, here)]
 
