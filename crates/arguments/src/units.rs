@@ -89,22 +89,32 @@ pub(crate) fn as_click<T: FromArg>(raw: &str) -> String {
 }
 
 fn must_be<T>(kind: &str, raw: &str) -> Result<T, String> {
-    let shown: String = raw.chars().take(40).collect();
     Err(if raw.is_empty() {
         format!("must be {kind}, and is empty")
     } else {
-        format!("must be {kind}, not `{shown}`")
+        format!("must be {kind}, not `{}`", shortened(raw))
     })
 }
 
-/// Like [`must_be`], for a value that a name may have: `name:kind` without such a value is told by its name.
-fn must_be_or_have<T>(kind: &str, raw: &str, of: Kind) -> Result<T, String> {
-    match of.name_in(raw) {
+/// Error for a value that may be `name:kind`, or `name:kind/length`: names the device or entry that has no value of
+/// these kinds.
+fn unknown_name_or<T>(kind: &str, raw: &str, kinds: &[Kind], names: &Names) -> Result<T, String> {
+    let before_length = raw.rsplit_once('/').map_or(raw, |(text, _)| text);
+    let unknown = |text: &&str| kinds.iter().all(|&of| names.get(text, of).is_none());
+    let texts = [raw, before_length].into_iter().filter(unknown);
+    let mut found = texts.flat_map(|text| kinds.iter().filter_map(|of| of.name_in(text)));
+    match found.next() {
         Some(name) => Err(format!(
-            "must be {kind}, and no device or AddressInfo entry `{name}` has one"
+            "must be {kind}, and no device or AddressInfo entry `{}` has one",
+            shortened(name)
         )),
         None => must_be(kind, raw),
     }
+}
+
+/// The first 40 characters.
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
 }
 
 impl FromArg for bool {
@@ -301,7 +311,14 @@ impl FromArg for Mtu {
                 of_device: device.is_some(),
             }),
             Some(_) => Err(format!("must lie between 0 and {SIZE_MAX}, not be {text}")),
-            None => must_be_or_have(Self::KIND, raw, Kind::Mtu),
+            None => match Kind::Mtu.name_in(raw) {
+                Some(name) => Err(format!(
+                    "must be {}, and there is no device `{}`",
+                    Self::KIND,
+                    shortened(name)
+                )),
+                None => must_be(Self::KIND, raw),
+            },
         }
     }
 

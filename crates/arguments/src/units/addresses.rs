@@ -1,6 +1,6 @@
 //! Addresses, prefixes and VLANs.
 
-use super::{FromArg, must_be, must_be_or_have};
+use super::{FromArg, must_be, unknown_name_or};
 use crate::{Kind, Names};
 use std::borrow::Cow;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -15,7 +15,7 @@ macro_rules! addresses {
                 // A literal address is taken literally, even if AddressInfo defines it as a name.
                 let own = raw.parse().ok();
                 let found = own.or_else(|| names.get(raw, $name)?.parse().ok());
-                found.map_or_else(|| must_be_or_have(Self::KIND, raw, $name), Ok)
+                found.map_or_else(|| unknown_name_or(Self::KIND, raw, &[$name], names), Ok)
             }
 
             fn stand_in() -> $t {
@@ -70,7 +70,7 @@ macro_rules! prefixes {
                     });
                 match found {
                     Some((address, len)) => Ok(<$t>::new(address, len)),
-                    None => must_be_or_have(Self::KIND, raw, $name),
+                    None => unknown_name_or(Self::KIND, raw, &[$name, $host], names),
                 }
             }
 
@@ -127,13 +127,21 @@ mod tests {
     }
 
     #[test]
-    fn a_name_without_an_address_is_told_by_itself() {
+    fn error_names_the_unknown_device_or_entry() {
+        let unknown = |name| format!("and no device or AddressInfo entry `{name}` has one");
         let wrong = parse::<EtherAddr>("eth9:eth").unwrap_err();
-        assert!(wrong.ends_with("and no device or AddressInfo entry `eth9` has one"));
-        let wrong = parse::<Prefix4>("gw:net").unwrap_err();
-        assert!(wrong.ends_with("and no device or AddressInfo entry `gw` has one"));
+        assert!(wrong.ends_with(&unknown("eth9")), "{wrong}");
+        for text in ["gw:net", "gw:ip", "gw:ip/24"] {
+            let wrong = parse::<Prefix4>(text).unwrap_err();
+            assert!(wrong.ends_with(&unknown("gw")), "{wrong}");
+        }
         let wrong = parse::<EtherAddr>("eth9").unwrap_err();
-        assert!(wrong.ends_with(", not `eth9`"));
+        assert!(wrong.ends_with(", not `eth9`"), "{wrong}");
+        // Here the length is wrong, not the name.
+        let mut names = Names::default();
+        names.insert("gw", Kind::Ip, "192.0.2.9");
+        let wrong = Prefix4::from_arg("gw:ip/99", &names).unwrap_err();
+        assert!(wrong.ends_with(", not `gw:ip/99`"), "{wrong}");
     }
 
     #[test]
