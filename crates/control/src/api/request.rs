@@ -165,7 +165,8 @@ pub const ROUTES: &[Route] = &[
     ),
     get(
         "/v1/trace?count=N&from=E&snaplen=N&seconds=N",
-        "the path of packets through the elements, each step with its time",
+        "the path of packets through the elements, each step with its time. `from` names a source and may occur \
+         several times; without `from`, packets of all sources are followed",
         |_, arguments| Ok(Request::Trace(trace_spec(arguments)?)),
     ),
     get(

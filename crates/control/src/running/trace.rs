@@ -38,7 +38,10 @@ static NEXT_NUMBER: AtomicU16 = AtomicU16::new(1);
 pub fn run(control: &Control, spec: &Spec) -> Result<Vec<TracedPacket>, Failure> {
     let plan = control.router().plan();
     let sources = spec.sources.iter().map(|name| source(&plan, name));
-    let sources: Vec<usize> = sources.collect::<Result<_, _>>()?;
+    let mut sources: Vec<usize> = sources.collect::<Result<_, _>>()?;
+    // A worker searches the list for each packet: it must not be longer than the plan's sources.
+    sources.sort_unstable();
+    sources.dedup();
     let workers = control.router().workers() as u16;
     let base = NEXT_NUMBER.fetch_add(spec.count.wrapping_mul(workers), Ordering::Relaxed);
     let (to, records) = sync_channel(RECORDS_MAX);
