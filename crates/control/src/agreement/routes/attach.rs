@@ -4,7 +4,7 @@ use super::super::authority;
 use super::super::etcd::chain;
 use super::super::home::Home;
 use super::frames::{discard, exchange};
-use super::stream::{AGAIN, CONNECT, Told, connect, late, receive, say};
+use super::stream::{CONNECT, FailureLog, RETRY_PAUSE, connect, late, receive, say};
 use super::{Known, Situation};
 use crate::description::cluster::Description;
 use crate::process::Process;
@@ -99,13 +99,14 @@ impl Punting {
 
     /// Attaches to whoever leads, until the process ends.
     pub(super) async fn attach(self, mut situation: Receiver<Situation>) {
-        let mut told = Told::new(
+        let mut failures = FailureLog::new(
             "packets for the leader's kernel are dropped",
             "the leader's kernel gets packets again",
         );
         loop {
             let target = Target::of(&situation.borrow_and_update());
             let Some(target) = target else {
+                failures.has_no_leader();
                 if situation.changed().await.is_err() {
                     return;
                 }
@@ -113,7 +114,7 @@ impl Punting {
             };
             let ports = self.ports(&target.description);
             let ended = tokio::select! {
-                ended = self.connection(&target, ports.clone(), &mut told) => ended,
+                ended = self.connection(&target, ports.clone(), &mut failures) => ended,
                 goes_on = self.another(&mut situation, &target, &ports) => {
                     if goes_on {
                         continue;
@@ -122,9 +123,9 @@ impl Punting {
                 }
             };
             if let Err(why) = ended {
-                told.fails(&target.leader, why);
+                failures.fails(&target.leader, why);
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
@@ -153,7 +154,7 @@ impl Punting {
         &self,
         to: &Target,
         ports: Result<Ports, String>,
-        told: &mut Told,
+        failures: &mut FailureLog,
     ) -> Result<(), String> {
         let Ports { punts, addresses } = ports?;
         if punts.is_empty() {
@@ -179,7 +180,7 @@ impl Punting {
             _ => return Err("it sends a message that is not about frames".to_owned()),
         };
         let linked = Linked::new(punts);
-        told.works(&to.leader, epoch);
+        failures.works(&to.leader, epoch);
         exchange(&linked.0, epoch, tokio::io::split(stream)).await
     }
 

@@ -3,7 +3,7 @@
 use super::super::authority;
 use super::super::etcd::chain;
 use super::super::home::Home;
-use super::stream::{AGAIN, CONNECT, Told, connect, late, receive, say};
+use super::stream::{CONNECT, FailureLog, RETRY_PAUSE, connect, late, receive, say};
 use super::{Fib, Known, Situation};
 use agree::routes::message::Message;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Follower {
 
     /// Follows whoever leads, until the process ends.
     pub(super) async fn follow(self, mut situation: Receiver<Situation>) {
-        let mut told = Told::new(
+        let mut failures = FailureLog::new(
             "the leader's routes are not followed, and those that are there stay",
             "the leader's routes are followed again",
         );
@@ -48,12 +48,13 @@ impl Follower {
                 (now.leader.clone().filter(|_| wants), now.seen)
             };
             let Some(leader) = leader else {
+                failures.has_no_leader();
                 if situation.changed().await.is_err() {
                     return;
                 }
                 continue;
             };
-            let stream = self.stream(&leader, seen, &mut told);
+            let stream = self.stream(&leader, seen, &mut failures);
             let ended = tokio::select! {
                 ended = stream => ended,
                 another = another(&mut situation, &leader) => {
@@ -64,14 +65,19 @@ impl Follower {
                 }
             };
             if let Err(why) = ended {
-                told.fails(&leader, why);
+                failures.fails(&leader, why);
             }
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
         }
     }
 
     /// Follows one leader until the stream ends.
-    async fn stream(&self, leader: &Known, seen: u64, told: &mut Told) -> Result<(), String> {
+    async fn stream(
+        &self,
+        leader: &Known,
+        seen: u64,
+        failures: &mut FailureLog,
+    ) -> Result<(), String> {
         let mut stream = connect(leader, &self.tls).await?;
         let (fib, identity) = (Arc::clone(&self.fib), self.identity.clone());
         let seen = seen.max(leader.epoch);
@@ -102,7 +108,7 @@ impl Follower {
             said_at = Instant::now();
             let said = timeout(CONNECT, say(&mut stream, &answer)).await;
             said.map_err(|_| late())?.map_err(|e| chain(&e))?;
-            told.works(leader, leader.epoch);
+            failures.works(leader, leader.epoch);
         }
     }
 }

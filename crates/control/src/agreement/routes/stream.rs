@@ -15,50 +15,62 @@ use tracing::{info, warn};
 /// Time limit for a connection, and for a message to be taken.
 pub(super) const CONNECT: Duration = Duration::from_secs(1);
 /// Pause between attempts to connect.
-pub(super) const AGAIN: Duration = Duration::from_millis(200);
-/// Time after which the log tells of a failure.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
+/// Time after which a failure is logged. Shorter ones are a part of every change of leader.
+const FAILURE_LOGGED_AFTER: Duration = Duration::from_secs(2);
 
-/// State of the connections for one purpose, as the log tells it.
-pub(super) struct Told {
+/// Log of failed connections for one purpose: each reason once, after [`FAILURE_LOGGED_AFTER`].
+pub(super) struct FailureLog {
     /// Sentence about a failure; the reason follows.
     failure: &'static str,
     /// Sentence about the first connection after the failure.
     recovery: &'static str,
-    /// Beginning of the present failure.
-    since: Option<Instant>,
-    /// Reason that the log has.
-    why: Option<String>,
+    /// Time of the first failure since connections worked.
+    failing_since: Option<Instant>,
+    /// Time since when the present connection works.
+    working_since: Option<Instant>,
+    /// Reason that was logged last; `None` once connections work again.
+    logged_reason: Option<String>,
 }
 
-impl Told {
-    /// State before the first connection, with the sentences about a failure and about its end.
-    pub(super) fn new(failure: &'static str, recovery: &'static str) -> Told {
-        Told {
+impl FailureLog {
+    /// Log with the sentences about a failure and about its end.
+    pub(super) fn new(failure: &'static str, recovery: &'static str) -> FailureLog {
+        FailureLog {
             failure,
             recovery,
-            since: None,
-            why: None,
+            failing_since: None,
+            working_since: None,
+            logged_reason: None,
         }
     }
 
-    /// Notes that a connection has failed. Shorter failures than `PATIENCE` are a part of every change of leader.
+    /// Notes that a connection has failed. If it worked for a moment only, the earlier failure goes on.
     pub(super) fn fails(&mut self, leader: &Known, why: String) {
-        let since = *self.since.get_or_insert_with(Instant::now);
-        if since.elapsed() < PATIENCE || self.why.as_ref() == Some(&why) {
+        let worked = self.working_since.take();
+        if worked.is_some_and(|since| since.elapsed() >= FAILURE_LOGGED_AFTER) {
+            self.failing_since = None;
+        }
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < FAILURE_LOGGED_AFTER || self.logged_reason.as_ref() == Some(&why) {
             return;
         }
         let (at, epoch) = (&leader.at, leader.epoch);
         warn!(leader = at, epoch, "{}: {why}", self.failure);
-        self.why = Some(why);
+        self.logged_reason = Some(why);
     }
 
     /// Notes that a connection to a leader works in this epoch.
     pub(super) fn works(&mut self, leader: &Known, epoch: u64) {
-        self.since = None;
-        if self.why.take().is_some() {
+        self.working_since.get_or_insert_with(Instant::now);
+        if self.logged_reason.take().is_some() {
             info!(leader = leader.at, epoch, "{}", self.recovery);
         }
+    }
+
+    /// Notes that there is no leader to connect to.
+    pub(super) fn has_no_leader(&mut self) {
+        (self.failing_since, self.working_since) = (None, None);
     }
 }
 
@@ -117,24 +129,46 @@ pub(super) async fn say(to: &mut (impl AsyncWrite + Unpin), message: &Message) -
 mod tests {
     use super::*;
 
-    #[test]
-    fn failures_are_told_after_a_while_once_for_each_reason() {
-        let leader = Known {
+    fn leader() -> Known {
+        Known {
             at: "192.0.2.1:2382".to_owned(),
             epoch: 3,
-        };
-        let mut told = Told::new("nothing works", "all works again");
-        let fails = |told: &mut Told, why: &str| told.fails(&leader, why.to_owned());
-        fails(&mut told, "one");
-        assert_eq!(told.why, None, "it may be over in a moment");
-        told.since = Instant::now().checked_sub(PATIENCE);
-        for why in ["one", "other"] {
-            fails(&mut told, why);
-            assert_eq!(told.why.as_deref(), Some(why));
         }
-        told.works(&leader, 3);
-        assert_eq!(told.why, None);
-        fails(&mut told, "other");
-        assert_eq!(told.why, None, "this is another failure");
+    }
+
+    fn earlier() -> Option<Instant> {
+        Instant::now().checked_sub(FAILURE_LOGGED_AFTER)
+    }
+
+    #[test]
+    fn failures_are_logged_after_a_while_once_for_each_reason() {
+        let leader = leader();
+        let mut log = FailureLog::new("nothing works", "all works again");
+        let fails = |log: &mut FailureLog, why: &str| log.fails(&leader, why.to_owned());
+        fails(&mut log, "one");
+        assert_eq!(log.logged_reason, None, "it may be over in a moment");
+        log.failing_since = earlier();
+        for why in ["one", "other"] {
+            fails(&mut log, why);
+            assert_eq!(log.logged_reason.as_deref(), Some(why));
+        }
+        log.works(&leader, 3);
+        assert_eq!(log.logged_reason, None);
+        log.working_since = earlier();
+        fails(&mut log, "other");
+        assert_eq!(log.logged_reason, None, "this is another failure");
+    }
+
+    #[test]
+    fn a_failure_goes_on_if_connections_work_for_a_moment_only() {
+        let leader = leader();
+        let mut log = FailureLog::new("nothing works", "all works again");
+        log.fails(&leader, "one".to_owned());
+        log.failing_since = earlier();
+        log.works(&leader, 3);
+        log.fails(&leader, "one".to_owned());
+        assert_eq!(log.logged_reason.as_deref(), Some("one"));
+        log.has_no_leader();
+        assert_eq!(log.failing_since, None);
     }
 }
