@@ -224,29 +224,33 @@ struct Addresses {
     writing: Option<JoinHandle<Result<BTreeMap<String, String>, String>>>,
     /// Reason why the last write failed; `None` if it did not.
     failure: Option<String>,
+    /// Earliest time of the next write, after one that failed.
+    write_at: Option<Instant>,
 }
 
 impl Addresses {
-    /// Keeps the present addresses if they have changed, or their last write failed. While addresses are being
-    /// written, a later look does.
+    /// Keeps the present addresses if they have changed, or their last write failed a while ago. While addresses are
+    /// being written, a later look does.
     async fn look(&mut self, now: BTreeMap<String, String>, home: &Home) {
         if let Some(ended) = self.writing.take_if(|task| task.is_finished()) {
             match ended.await {
                 Ok(Ok(kept)) => {
                     self.kept = kept;
-                    self.failure = None;
+                    (self.failure, self.write_at) = (None, None);
                 }
                 Ok(Err(why)) => {
                     if self.failure.as_ref() != Some(&why) {
                         warn!("the addresses of the cluster's servers are not kept: {why}");
                     }
                     self.failure = Some(why);
+                    self.write_at = Some(Instant::now() + LOOK);
                 }
                 // The runtime ends.
                 Err(_) => return,
             }
         }
-        if self.writing.is_some() || now == self.kept {
+        let waits = self.write_at.is_some_and(|at| Instant::now() < at);
+        if self.writing.is_some() || now == self.kept || waits {
             return;
         }
         let home = home.clone();
@@ -367,13 +371,16 @@ mod tests {
         let mut addresses = Addresses::default();
         let (path, away) = (folder.home.path(""), folder.beside("away"));
         std::fs::rename(&path, &away).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
         while addresses.failure.is_none() {
+            assert!(Instant::now() < until, "the write does not fail");
             addresses.look(now.clone(), &folder.home).await;
             tokio::task::yield_now().await;
         }
         assert!(addresses.kept.is_empty());
         std::fs::rename(&away, &path).unwrap();
         while addresses.kept != now {
+            assert!(Instant::now() < until, "nothing is written");
             addresses.look(now.clone(), &folder.home).await;
             tokio::task::yield_now().await;
         }
