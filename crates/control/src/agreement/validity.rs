@@ -69,6 +69,30 @@ mod tests {
         }
     }
 
+    /// A value's encoding in DER; contents of less than 128 bytes.
+    fn value(tag: u8, contents: &[u8]) -> Vec<u8> {
+        [&[tag, u8::try_from(contents.len()).unwrap()], contents].concat()
+    }
+
+    #[test]
+    fn both_encodings_of_a_time_are_read_in_certificates_of_all_versions() {
+        let (utc, generalized) = (0x17, 0x18);
+        for (tag, time, right) in [
+            (utc, "491231235959Z", Some(2_524_607_999)),
+            (generalized, "20500101000000Z", Some(2_524_608_000)),
+            (utc, "20500101000000Z", None),
+        ] {
+            let begin = value(utc, b"700101000000Z");
+            let validity = value(0x30, &[begin, value(tag, time.as_bytes())].concat());
+            let version = value(0xa0, &value(0x02, &[2]));
+            let others = [value(0x02, &[1]), value(0x30, &[]), value(0x30, &[])].concat();
+            for version in [vec![], version] {
+                let body = value(0x30, &[version, others.clone(), validity.clone()].concat());
+                assert_eq!(end(&value(0x30, &body)), right, "{time}");
+            }
+        }
+    }
+
     #[test]
     fn no_bytes_of_a_certificate_are_read_past_their_end() {
         let folder = Folder::new("validity-cut");
