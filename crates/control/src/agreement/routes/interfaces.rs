@@ -68,18 +68,18 @@ impl Interfaces {
         Arc::clone(&self.by_server)
     }
 
-    /// Reason why some interfaces are not there; a sentence.
+    /// Reason why some interfaces are not there; a sentence. `None` also before the first attempt has ended.
     pub(super) fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// True while a task makes interfaces: [`follow`](Self::follow) is to be called again.
+    /// True until [`follow`](Self::follow) takes the result of the task that makes interfaces.
     pub(super) fn is_making(&self) -> bool {
         self.making.is_some()
     }
 
-    /// Has those made that the description needs, and removes the others. The kernel takes some time for each
-    /// interface, so a task makes them: until it has ended, a call changes nothing.
+    /// Starts a task that makes the described interfaces, and removes all others. The kernel takes some time for each
+    /// interface. While the task runs, further calls change nothing.
     pub(super) async fn follow(
         &mut self,
         namespace: Option<&Arc<Namespace>>,
@@ -240,6 +240,11 @@ impl Attached {
         &self.server.taps
     }
 
+    /// True if this is the latest connection, and the interfaces are not removed.
+    fn is_current(&self) -> bool {
+        *self.server.latest.borrow() == Some(self.number)
+    }
+
     /// Waits until the interfaces have another connection, or are removed.
     pub(super) async fn replaced(&self) {
         let mut latest = self.server.latest.subscribe();
@@ -250,7 +255,7 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        if *self.server.latest.borrow() != Some(self.number) {
+        if !self.is_current() {
             return;
         }
         for tap in &self.server.taps {

@@ -10,21 +10,16 @@ fn without_ports() -> Arc<OfServer> {
     })
 }
 
-/// True if a connection's hold has ended.
-fn has_ended(attached: &Attached) -> bool {
-    *attached.server.latest.borrow() != Some(attached.number)
-}
-
 #[test]
 fn a_connection_ends_with_the_next_one_and_with_the_interfaces() {
     let server = without_ports();
     let new = || Attached::new(Arc::clone(&server), &[]);
     let first = new().expect("they are there");
-    assert!(!has_ended(&first));
+    assert!(first.is_current());
     let second = new().expect("they are there");
-    assert!(has_ended(&first) && !has_ended(&second));
+    assert!(!first.is_current() && second.is_current());
     server.remove();
-    assert!(has_ended(&second));
+    assert!(!second.is_current());
     let refused = new().err();
     assert_eq!(
         refused.as_deref(),
