@@ -75,7 +75,7 @@ pub struct Process {
     changing: Lock<()>,
     reloads: AtomicU64,
     /// Reader of the certificates' ends, if the process is a server that takes its description from its cluster.
-    cluster: OnceLock<Box<dyn Fn() -> Certificates + Send + Sync>>,
+    certificates: OnceLock<Box<dyn Fn() -> Certificates + Send + Sync>>,
     /// The server's account of itself, if it takes part in its cluster's agreement.
     member: Lock<Option<Member>>,
     /// Latest events of the cluster that the server has noticed, the oldest first.
@@ -98,7 +98,7 @@ impl Process {
             file: file.map(Lock::new),
             changing: Lock::default(),
             reloads: AtomicU64::new(0),
-            cluster: OnceLock::new(),
+            certificates: OnceLock::new(),
             member: Lock::default(),
             events: Lock::default(),
             stop: tokio::sync::Notify::new(),
@@ -426,7 +426,12 @@ impl Process {
         certificates: impl Fn() -> Certificates + Send + Sync + 'static,
     ) {
         // The process has one participant.
-        let _ = self.cluster.set(Box::new(certificates));
+        let _ = self.certificates.set(Box::new(certificates));
+    }
+
+    /// True if the process follows the description on which the cluster's servers agree.
+    fn follows_cluster(&self) -> bool {
+        self.certificates.get().is_some()
     }
 
     /// Notes how the server stands in its cluster.
@@ -474,7 +479,7 @@ impl Process {
         if let Some(namespace) = &mut member.namespace {
             namespace.there = path_of(&namespace.name).exists();
         }
-        if let Some(certificates) = self.cluster.get() {
+        if let Some(certificates) = self.certificates.get() {
             member.certificates = certificates();
         }
         member.now_ms = wall_clock();
@@ -498,7 +503,7 @@ impl Process {
         router: Option<&str>,
         request: &ReloadRequest,
     ) -> Result<ReloadReply, Failure> {
-        if self.cluster.get().is_some() && !request.dry_run {
+        if self.follows_cluster() && !request.dry_run {
             let why = "this server runs what its cluster agrees on: change that by `ashlar cluster apply FILE`";
             return Err(Failure::new(409, why));
         }

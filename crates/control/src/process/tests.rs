@@ -284,7 +284,7 @@ fn write_after_the_compilation_is_not_lost() {
 }
 
 #[test]
-fn account_of_a_server_has_the_clock_and_the_ends_of_certificates_as_they_are() {
+fn server_of_a_cluster_reads_clock_and_certificates_at_each_call_and_refuses_reloads() {
     let stand = Stand::new("member", "Idle -> Discard;", |_| String::new());
     for n in 1..ROUTERS {
         assert!(stand.process.remove(&format!("r{n}")));
