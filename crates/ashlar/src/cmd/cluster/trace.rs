@@ -15,6 +15,12 @@ pub(crate) fn trace(asked: &Trace) -> Done {
         Some(port) => vec![port],
         None => ports(client)?,
     };
+    if ports.is_empty() {
+        let server = &asked.spot.server;
+        return Err(format!(
+            "server {server} receives nothing by an external port"
+        ));
+    }
     let sources: Vec<&str> = ports.iter().map(|port| &*port.receiver).collect();
     trace_from(client, (asked.packets, asked.seconds), &sources, asked.json)
 }
