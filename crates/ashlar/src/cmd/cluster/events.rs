@@ -98,13 +98,17 @@ mod tests {
             event(1000, "a", "started"),
             event(3000, "a", "leads"),
             event(2000, "b", "started"),
-            event(3000, "b", "did not take a description: one\ntwo"),
+            event(
+                3000,
+                "b",
+                "did not take version 4 of the description: one\ntwo",
+            ),
         ];
         let lines: Vec<String> = latest(all, 3).iter().map(line).collect();
         let right = [
             "1970-01-01 00:00:02.000  epoch 4  b: started\n",
             "1970-01-01 00:00:03.000  epoch 4  a: leads\n",
-            "1970-01-01 00:00:03.000  epoch 4  b: did not take a description: one\n    two\n",
+            "1970-01-01 00:00:03.000  epoch 4  b: did not take version 4 of the description: one\n    two\n",
         ];
         assert_eq!(lines, right);
     }

@@ -108,7 +108,10 @@ fn head<'a>(cluster: &str, members: impl Iterator<Item = &'a Member> + Clone) ->
     let versions: Vec<Versions> = members.map(Versions::of_member).collect();
     let described = match (mixture(&versions).descriptions, versions.first()) {
         (Some(descriptions), _) => format!("; a mixture of descriptions: {descriptions}"),
-        (None, Some(all)) => format!("; each server runs {}", description_text(all.description)),
+        (None, Some(all)) => format!(
+            "; each server that answered runs {}",
+            description_text(all.description)
+        ),
         (None, None) => String::new(),
     };
     format!("cluster {cluster}: {leader}{described}\n\n")
@@ -215,11 +218,11 @@ mod tests {
             (vec![], "no leader"),
             (
                 vec![member("a", false, 0)],
-                "no leader; each server runs the file it joined with",
+                "no leader; each server that answered runs the file it joined with",
             ),
             (
                 vec![member("a", false, 3), member("b", true, 3)],
-                "leader b, epoch 5; each server runs version 3",
+                "leader b, epoch 5; each server that answered runs version 3",
             ),
             (
                 vec![member("a", true, 3), member("b", false, 2)],
