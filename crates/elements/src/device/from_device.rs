@@ -360,9 +360,11 @@ impl<S: Style> Element for FromDevice<S> {
                     .to_string())
             },
         ),
-        Handler::sum("rests", "times that it polled later for this reason", |e| {
-            e.poll_interval.as_ref().map_or(0, PollInterval::count)
-        }),
+        Handler::sum(
+            "rests",
+            "number of pauses between polls because outputs overflow",
+            |e| e.poll_interval.as_ref().map_or(0, PollInterval::count),
+        ),
         Handler::set("reset_counts", "counts from zero again", |e, _, _| {
             (e.count, e.bytes) = (0, 0);
             Ok(())

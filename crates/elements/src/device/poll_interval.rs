@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_millis(10);
 /// Time for which all packets must have been destined to full outputs before the port pauses.
 const SURE: Duration = Duration::from_secs(1);
 
-/// Pauses of a port whose packets are all lost.
+/// Polling interval of a port: pauses while all its packets are lost.
 #[derive(Debug, Default)]
 pub(super) struct PollInterval {
     pause: Duration,
