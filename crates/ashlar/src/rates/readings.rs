@@ -10,7 +10,8 @@ pub(crate) struct Rates<'a> {
 }
 
 impl<'a> Rates<'a> {
-    /// Rates between two readings. `None` if the router's time has not advanced: it was started again.
+    /// Rates between two readings. `None` if the router has not run for longer at the second one: it was started again.
+    /// A restart is not noticed if the router has run for longer since than before.
     pub(crate) fn new(before: &'a Stats, after: &'a Stats) -> Option<Rates<'a>> {
         let time_ns = after.time_ns.checked_sub(before.time_ns)?;
         (time_ns > 0).then_some(Rates {

@@ -71,9 +71,10 @@ impl<'a> Links<'a> {
                 continue;
             };
             let mut copies = element.copies.iter();
-            match copies.find_map(|copy| copy.device.as_ref()) {
-                Some(device) => drop(links.cables.insert(&device.port, number)),
-                None => links.tunnels.push(number),
+            if let Some(device) = copies.find_map(|copy| copy.device.as_ref()) {
+                links.cables.insert(&device.port, number);
+            } else {
+                links.tunnels.push(number);
             }
         }
         links.tunnels.sort_unstable();
