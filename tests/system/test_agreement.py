@@ -139,6 +139,7 @@ def test_without_etcd_packets_go_on_and_show_says_that_changes_are_impossible(be
         assert "nothing can be changed until a majority of its members answers" in away.out, str(away)
         assert "this server, d, took version" in away.out, str(away)
         refused = bed.cluster("d", "apply", changed(bed, 4), ok=(1,))
+        assert "nothing was proposed, as etcd does not answer" in refused.err and "majority" in refused.err, str(refused)
         assert "etcd at 192.0.2." in refused.err, str(refused)
         # Longer than a lease.
         more_of(7)

@@ -109,7 +109,9 @@ impl Operator {
             let id = self.propose(text, by, dry_run).await?;
             let mut told = BTreeSet::new();
             loop {
-                let view = self.read().await?;
+                let view = self.read().await.map_err(|why| {
+                    format!("whether it is used is unknown until etcd answers again: {why}")
+                })?;
                 let verdict = view
                     .verdict
                     .record
@@ -186,7 +188,12 @@ impl Operator {
     }
 
     async fn propose(&self, text: &str, by: &str, dry_run: bool) -> Result<String, String> {
-        let view = self.read().await?;
+        let view = self.read().await.map_err(|why| {
+            format!(
+                "nothing was proposed, as etcd does not answer: {why}\nDescriptions can be changed while a majority of \
+                 its members works: `ashlar cluster doctor` says which do"
+            )
+        })?;
         if view.present().all(|name| !view.alive.contains_key(name)) {
             return Err(
                 "no server of the cluster is running: start one by `ashlar cluster up --agreed`"
