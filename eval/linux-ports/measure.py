@@ -11,7 +11,7 @@ from lib import frames, lab as labs, runs  # noqa: E402
 from lib.figure import Figure, at_most, median, spread, table  # noqa: E402
 import links  # noqa: E402  found by lib.frames
 
-RATES = [25, 50, 100, 150, 200, 300, 400]  # thousands of packets a second
+RATES = [25, 50, 100, 200, 300, 400]  # thousands of packets a second
 KINDS = {"Linux": links.LinuxVeth, "AF_PACKET": links.RouteVeth, "AF_XDP": links.XdpVeth}
 CORES = {"one core": 1, "two cores": 2}
 SECONDS = 1.0
