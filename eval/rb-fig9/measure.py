@@ -11,7 +11,7 @@ from lib import frames, machine, model, plot, runs  # noqa: E402
 from lib.figure import Figure, column, compared, listed, median, of_rounds, spread, table  # noqa: E402
 from lib.runs import APPS, NAMES  # noqa: E402
 
-RATES = [0.25, 0.5, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
+RATES = [0.25, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
 GROUP = 32  # packets that leave the source together, so that polls find the same at every rate that it sets
 KEPT = 0.9  # part of the offered packets from which the source sets the rate, not the router
 BUSY = 0.9  # part of a core's cycles below which the core does not limit a round
