@@ -20,33 +20,23 @@ def settings(app, burst):
     return [f"BURST={burst}", *runs.values_of(app)]
 
 
-def step(app, size, burst):
+def step(app, size, burst, more=()):
     def run(lab):
         conf, capture, values = HERE / f"{app}.click", frames.fixed(size), settings(app, burst)
         native = runs.endless(conf, capture, values)(lab)
         lab.end_all()
-        counted = callgrind.per_packet(lab, conf, capture, values)
+        counted = callgrind.per_packet(lab, conf, capture, values, more=more)
         return counted | {"native rate": native["rate"], "cycles": machine.tsc_hz() / native["rate"]}
-
-    return run
-
-
-def written_step(app, size):
-    """A step: lines that the last level writes back to memory for a packet."""
-    def run(lab):
-        counted = callgrind.per_packet(lab, HERE / f"{app}.click", frames.fixed(size), settings(app, BURSTS[-1]), more=callgrind.WRITE_BACKS)
-        return {"lines": sum(counted[event] for event in callgrind.WRITTEN), "packets": counted["packets"]}
 
     return run
 
 
 def steps():
     for app in APPS:
-        for size in SIZES:
-            yield f"written {app} {size}", written_step(app, size)
-        for burst in BURSTS:
+        for burst in BURSTS[:-1]:
             yield f"{app} 64 {burst}", step(app, 64, burst)
-        yield f"{app} 1024 32", step(app, 1024, 32)
+        for size in SIZES:
+            yield f"{app} {size} {BURSTS[-1]}", step(app, size, BURSTS[-1], callgrind.WRITE_BACKS)
 
 
 def accesses(results, label):
@@ -57,6 +47,11 @@ def accesses(results, label):
 def lines(results, label):
     """Cache lines per packet that missed the last-level cache."""
     return median(results, label, "DLmr") + median(results, label, "DLmw")
+
+
+def written_back(results, app, size):
+    """Cache lines per packet that the last level writes back to memory."""
+    return sum(median(results, f"{app} {size} {BURSTS[-1]}", event) for event in callgrind.WRITTEN)
 
 
 def io_bytes(size):
@@ -125,12 +120,12 @@ def values(raw):
     eight = figure.other("rb-fig8")
     again = {app: machine.noted_hz(eight["host"]) / median(eight["results"], f"{app} 64") for app in APPS}
     dearer = all(min(min(one) for one in paced_of(app)) > median(results, f"{app} 64 32", "cycles") for app in APPS)
-    most_written = max(median(results, f"written {app} {size}", "lines") for app in APPS for size in SIZES)
+    most_written = max(written_back(results, app, size) for app in APPS for size in SIZES)
     claim(most_written < 0.1, "hardly a line is written back")
     by_burst = {app: [median(results, f"{app} 64 {burst}", "Ir") for burst in BURSTS] for app in APPS}
     claim(all(counts == sorted(counts, reverse=True) for counts in by_burst.values()), "a packet costs fewer instructions the more packets are taken at a time")
     moved = [[lines(results, f"{app} 64 {burst}") for burst in BURSTS] for app in APPS]
-    written = [[app, *(f"{median(results, f'written {app} {size}', 'lines'):.2f}" for size in SIZES)] for app in APPS]
+    written = [[app, *(f"{written_back(results, app, size):.2f}" for size in SIZES)] for app in APPS]
     noise = "Cycles are of one round here, too, so differences between rows of cycles can be noise.\n\n"
     return bottleneck(results) | {
         "turn 1": f"{median(table_1, 'alone 1,1', 'packets per poll'):.0f}", "count apart": apart, "rounds": of_rounds(raw["rounds"]), "bytes change": at_most(100 * max(max(one) / min(one) - 1 for one in moved)), "memif": ", which costs more" if dearer else "", "apart": f"{max(max(one) / min(one) for one in paced):.1f}", "again": ", ".join(f"{again[app]:.0f}" for app in APPS),
