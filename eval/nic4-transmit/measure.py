@@ -17,6 +17,9 @@ LIMITS = [0.2, 0.15]  # of the first and the last queue, of the link
 EQUAL = [[load] * 4 for load in (0.1, 0.2, 0.3, 0.35, 0.5, 0.8)]  # offered to the queues, of the link
 UNEQUAL = [0.8, 0.3, 0.8, 0.8]  # a common queue would give the third 2.7 times the rate of the second
 SECONDS = 0.5
+# Seconds after which a load is measured. The link may send 20 ms at once if it was idle before, and a load of 5 % more than it carries
+# takes 0.4 s to use that up.
+SETTLE = 1
 ATTEMPTS = 5  # at a load that the sources did not offer
 OFFERED = 0.98  # least part of a load that counts as offered
 
@@ -37,7 +40,7 @@ def run(here):
         for n, load in enumerate(loads):
             router.write(f"s{n}.rate", str(int(load * LINK)))
         for _ in range(ATTEMPTS):
-            time.sleep(0.2)
+            time.sleep(SETTLE)
             start, before = counts(router)
             time.sleep(SECONDS)
             end, after = counts(router)
