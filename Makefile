@@ -118,7 +118,7 @@ routers: deps build
 bench-multicore: deps deps-eval build
 	$(PYTHON) eval/run rb-fig6 vr-fig8-10 vr9-baselines nic-fig2-3 nic-fig4-5 qs-fig4 qs-fig5
 
-# Measures the papers' figures and tables again, in 50 to 70 minutes; needs root, two cores and 1.75 GiB for hugepages.
+# Measures the papers' figures and tables again, in about an hour; needs root, two cores and 1.75 GiB for hugepages.
 eval: deps deps-eval build
 	$(PYTHON) eval/run
 
