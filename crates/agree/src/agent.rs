@@ -7,9 +7,9 @@ use crate::Millis;
 use crate::lease::{LEASE_SECONDS, Tenure};
 use crate::records::{
     ALIVE, AWAY, Checked, EPOCH, LEADER, Leader, Links, MEMBER, Member, PROPOSED, Proposal, ROUTES,
-    Routes, STATE, State, VERDICT, Verdict, WANTED, Wanted, put,
+    Routes, STATE, State, VERDICT, Verdict, WANTED, Wanted, delete, put,
 };
-use crate::store::{Answer, Change, Event, Lease, Request, Revision, Unwatched, Write};
+use crate::store::{Answer, Event, Lease, Request, Revision, Unwatched, Write};
 use crate::view::View;
 use serde::{Deserialize, Serialize};
 
@@ -371,11 +371,7 @@ impl Agent {
             let (there, known) = (view.alive.contains_key(name), view.away.contains_key(name));
             let key = format!("{AWAY}{name}");
             let change = match (there, known) {
-                (true, true) => Change {
-                    key,
-                    value: None,
-                    lease: None,
-                },
+                (true, true) => delete(key),
                 (false, false) => put(key, &(self.began + now)),
                 _ => continue,
             };

@@ -1,8 +1,8 @@
 //! A store in memory, for simulations: time and every answer are inputs.
 
 use crate::Millis;
-use crate::records::EPOCH;
-use crate::store::{Answer, Entry, Event, Lease, Request, Revision, Store, Write};
+use crate::records::{EPOCH, delete};
+use crate::store::{Answer, Change, Entry, Event, Lease, Request, Revision, Store, Write};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The values, leases and past changes of a store.
@@ -69,22 +69,14 @@ impl Memory {
         {
             return Answer::Expired;
         }
-        let changes = write.changes.iter();
-        let changes =
-            changes.map(|change| (change.key.clone(), change.value.clone(), change.lease));
-        self.commit(changes.collect());
+        self.commit(write.changes.clone());
         Answer::Written(self.revision)
     }
 
-    fn commit(&mut self, changes: Vec<(String, Option<String>, Option<Lease>)>) {
+    fn commit(&mut self, changes: Vec<Change>) {
         self.revision += 1;
-        for (key, value, lease) in changes {
-            let entry = Entry {
-                key,
-                value,
-                revision: self.revision,
-                lease,
-            };
+        for change in changes {
+            let entry = change.at(self.revision);
             match entry.value {
                 Some(_) => self.values.insert(entry.key.clone(), entry.clone()),
                 None => self.values.remove(&entry.key),
@@ -105,7 +97,7 @@ impl Memory {
                 .values
                 .values()
                 .filter(|entry| entry.lease == Some(lease));
-            let gone: Vec<_> = gone.map(|entry| (entry.key.clone(), None, None)).collect();
+            let gone: Vec<_> = gone.map(|entry| delete(entry.key.clone())).collect();
             if !gone.is_empty() {
                 self.commit(gone);
             }

@@ -194,3 +194,12 @@ pub fn put<T: Serialize>(key: impl Into<String>, record: &T) -> Change {
         lease: None,
     }
 }
+
+/// Change that deletes a key.
+pub fn delete(key: impl Into<String>) -> Change {
+    Change {
+        key: key.into(),
+        value: None,
+        lease: None,
+    }
+}

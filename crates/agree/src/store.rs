@@ -56,6 +56,18 @@ pub struct Change {
     pub lease: Option<Lease>,
 }
 
+impl Change {
+    /// The key's value after this change, which the store has made at a revision.
+    pub fn at(self, revision: Revision) -> Entry {
+        Entry {
+            key: self.key,
+            value: self.value,
+            revision,
+            lease: self.lease,
+        }
+    }
+}
+
 /// Answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -190,12 +190,7 @@ mod tests {
 
     /// View of a store with these changes.
     fn view(changes: impl IntoIterator<Item = crate::Change>) -> View {
-        let entries = changes.into_iter().map(|change| Entry {
-            key: change.key,
-            value: change.value,
-            revision: 1,
-            lease: None,
-        });
+        let entries = changes.into_iter().map(|change| change.at(1));
         View::new(1, entries.collect())
     }
 

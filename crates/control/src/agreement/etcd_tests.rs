@@ -1,6 +1,7 @@
 use super::*;
 use crate::agreement::testing::Folder;
 use crate::agreement::{authority, home};
+use agree::records::delete;
 use agree::store::Change;
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -130,12 +131,7 @@ fn a_watch_resumes_after_its_last_change_and_ends_where_etcd_has_forgotten() {
             ("wanted", Some("two"), 7),
         ];
         assert_eq!(texts, right);
-        let gone = Entry {
-            key: "leader".to_owned(),
-            value: None,
-            revision: 8,
-            lease: None,
-        };
+        let gone = delete("leader").at(8);
         assert_eq!(heard[1], Event::Changed(3, 8, vec![gone]));
         assert_eq!(heard[2], Event::Unwatched(3, Unwatched::Compacted));
         assert_eq!(*starts.lock(), [6, 8, 8, 9]);

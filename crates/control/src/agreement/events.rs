@@ -160,7 +160,6 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use agree::Entry;
     use agree::records::{ALIVE, EPOCH, MEMBER, Member as Record, WANTED, Wanted, put};
 
     /// View with a member b, which is there or away.
@@ -169,12 +168,7 @@ mod tests {
         if there {
             changes.push(put(format!("{ALIVE}b"), &""));
         }
-        let entries = changes.into_iter().map(|change| Entry {
-            key: change.key,
-            value: change.value,
-            revision: 1,
-            lease: None,
-        });
+        let entries = changes.into_iter().map(|change| change.at(1));
         View::new(1, entries.collect())
     }
 
@@ -185,14 +179,8 @@ mod tests {
             epoch: 5,
             ..Wanted::default()
         };
-        let changes = [(1, put(EPOCH, &6)), (2, put(WANTED, &wanted))];
-        let entries = changes.into_iter().map(|(revision, change)| Entry {
-            key: change.key,
-            value: change.value,
-            revision,
-            lease: None,
-        });
-        View::new(2, entries.collect())
+        let entries = vec![put(EPOCH, &6).at(1), put(WANTED, &wanted).at(2)];
+        View::new(2, entries)
     }
 
     fn words(events: Vec<(Level, Event)>) -> Vec<String> {

@@ -3,8 +3,8 @@
 use super::etcd::Etcd;
 use super::home::Home;
 use super::{authority, identifier, wall_clock};
-use agree::records::{MEMBER, Member, PROPOSED, Proposal, VERDICT, WANTED, put};
-use agree::{Answer, Change, Request, View, Write};
+use agree::records::{MEMBER, Member, PROPOSED, Proposal, VERDICT, WANTED, delete, put};
+use agree::{Answer, Request, View, Write};
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -239,11 +239,7 @@ impl Operator {
                 (WANTED.to_owned(), view.wanted.revision),
                 (VERDICT.to_owned(), view.verdict.revision),
             ],
-            changes: vec![Change {
-                key: PROPOSED.to_owned(),
-                value: None,
-                lease: None,
-            }],
+            changes: vec![delete(PROPOSED)],
         };
         let answer = self.etcd.answer(&Request::Write(write)).await?;
         Ok(matches!(answer, Answer::Written(_)))
