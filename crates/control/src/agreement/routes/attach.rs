@@ -4,7 +4,7 @@ use super::super::authority;
 use super::super::etcd::chain;
 use super::super::home::Home;
 use super::frames::{discard, exchange};
-use super::stream::{CONNECT, FailureLog, RETRY_PAUSE, connect, late, receive, say};
+use super::stream::{CONNECT, FailureLog, LOGGED_AFTER, RETRY_PAUSE, connect, late, receive, say};
 use super::{Known, Situation};
 use crate::description::cluster::Description;
 use crate::process::Process;
@@ -181,7 +181,13 @@ impl Punting {
         };
         let linked = Linked::new(punts);
         failures.works(&to.leader, epoch);
-        exchange(&linked.0, epoch, tokio::io::split(stream)).await
+        let exchange = exchange(&linked.0, epoch, tokio::io::split(stream));
+        tokio::pin!(exchange);
+        tokio::select! {
+            ended = &mut exchange => return ended,
+            () = sleep(LOGGED_AFTER) => failures.works(&to.leader, epoch),
+        }
+        exchange.await
     }
 
     /// The error is a sentence.

@@ -16,16 +16,16 @@ use tracing::{info, warn};
 pub(super) const CONNECT: Duration = Duration::from_secs(1);
 /// Pause between attempts to connect.
 pub(super) const RETRY_PAUSE: Duration = Duration::from_millis(200);
-/// Time after which a failure is logged. Shorter ones are a part of every change of leader.
-const FAILURE_LOGGED_AFTER: Duration = Duration::from_secs(2);
+/// Time after which a failure, and its end, is logged. Shorter failures are a part of every change of leader.
+pub(super) const LOGGED_AFTER: Duration = Duration::from_secs(2);
 
-/// Log of failed connections for one purpose: each reason once, after [`FAILURE_LOGGED_AFTER`].
+/// Log of failed connections for one purpose: each reason once, after [`LOGGED_AFTER`].
 pub(super) struct FailureLog {
     /// Sentence about a failure; the reason follows.
     failure: &'static str,
-    /// Sentence about the first connection after the failure.
+    /// Sentence about the end of the failure.
     recovery: &'static str,
-    /// Time of the first failure since connections worked.
+    /// Time of the first failure since a connection worked for [`LOGGED_AFTER`].
     failing_since: Option<Instant>,
     /// Time since when the present connection works.
     working_since: Option<Instant>,
@@ -45,14 +45,14 @@ impl FailureLog {
         }
     }
 
-    /// Notes that a connection has failed. If it worked for a moment only, the earlier failure goes on.
+    /// Notes that a connection has failed. If it worked for less than [`LOGGED_AFTER`], the earlier failure goes on.
     pub(super) fn fails(&mut self, leader: &Known, why: String) {
         let worked = self.working_since.take();
-        if worked.is_some_and(|since| since.elapsed() >= FAILURE_LOGGED_AFTER) {
+        if worked.is_some_and(|since| since.elapsed() >= LOGGED_AFTER) {
             self.failing_since = None;
         }
         let since = *self.failing_since.get_or_insert_with(Instant::now);
-        if since.elapsed() < FAILURE_LOGGED_AFTER || self.logged_reason.as_ref() == Some(&why) {
+        if since.elapsed() < LOGGED_AFTER || self.logged_reason.as_ref() == Some(&why) {
             return;
         }
         let (at, epoch) = (&leader.at, leader.epoch);
@@ -60,9 +60,14 @@ impl FailureLog {
         self.logged_reason = Some(why);
     }
 
-    /// Notes that a connection to a leader works in this epoch.
+    /// Notes that a connection to a leader works in this epoch. To be called again after [`LOGGED_AFTER`], when the
+    /// failure has ended.
     pub(super) fn works(&mut self, leader: &Known, epoch: u64) {
-        self.working_since.get_or_insert_with(Instant::now);
+        let since = *self.working_since.get_or_insert_with(Instant::now);
+        if since.elapsed() < LOGGED_AFTER {
+            return;
+        }
+        self.failing_since = None;
         if self.logged_reason.take().is_some() {
             info!(leader = leader.at, epoch, "{}", self.recovery);
         }
@@ -137,7 +142,7 @@ mod tests {
     }
 
     fn earlier() -> Option<Instant> {
-        Instant::now().checked_sub(FAILURE_LOGGED_AFTER)
+        Instant::now().checked_sub(LOGGED_AFTER)
     }
 
     #[test]
@@ -152,9 +157,9 @@ mod tests {
             fails(&mut log, why);
             assert_eq!(log.logged_reason.as_deref(), Some(why));
         }
+        log.working_since = earlier();
         log.works(&leader, 3);
         assert_eq!(log.logged_reason, None);
-        log.working_since = earlier();
         fails(&mut log, "other");
         assert_eq!(log.logged_reason, None, "this is another failure");
     }
@@ -165,8 +170,12 @@ mod tests {
         let mut log = FailureLog::new("nothing works", "all works again");
         log.fails(&leader, "one".to_owned());
         log.failing_since = earlier();
+        for _ in 0..3 {
+            log.works(&leader, 3);
+            log.fails(&leader, "one".to_owned());
+            assert_eq!(log.logged_reason.as_deref(), Some("one"));
+        }
         log.works(&leader, 3);
-        log.fails(&leader, "one".to_owned());
         assert_eq!(log.logged_reason.as_deref(), Some("one"));
         log.has_no_leader();
         assert_eq!(log.failing_since, None);
