@@ -38,6 +38,17 @@ pub(super) fn block_on<T>(future: impl Future<Output = Result<T, String>>) -> Re
         .block_on(future)
 }
 
+/// Error about a description that may have been proposed.
+fn unknown(dry_run: bool, why: &str) -> String {
+    match dry_run {
+        true => format!("etcd does not answer, so the servers' verdict is unknown: {why}"),
+        false => format!(
+            "etcd does not answer, so it is unknown whether the servers use the description: {why}\nWhen etcd answers \
+             again, `ashlar cluster show` says which version they use"
+        ),
+    }
+}
+
 impl Operator {
     /// Operator at the server of this folder.
     ///
@@ -109,9 +120,7 @@ impl Operator {
             let id = self.propose(text, by, dry_run).await?;
             let mut told = BTreeSet::new();
             loop {
-                let view = self.read().await.map_err(|why| {
-                    format!("whether it is used is unknown until etcd answers again: {why}")
-                })?;
+                let view = self.read().await.map_err(|why| unknown(dry_run, &why))?;
                 let verdict = view
                     .verdict
                     .record
@@ -222,7 +231,8 @@ impl Operator {
             unchanged: vec![(PROPOSED.to_owned(), view.proposed.revision)],
             changes: vec![put(PROPOSED, &proposal)],
         };
-        match self.etcd.answer(&Request::Write(write)).await? {
+        let answer = self.etcd.answer(&Request::Write(write)).await;
+        match answer.map_err(|why| unknown(dry_run, &why))? {
             Answer::Written(_) => Ok(proposal.id),
             _ => Err(
                 "somebody else proposes a description at this moment: look at it first".to_owned(),
@@ -241,7 +251,8 @@ impl Operator {
             ],
             changes: vec![delete(PROPOSED)],
         };
-        let answer = self.etcd.answer(&Request::Write(write)).await?;
+        let answer = self.etcd.answer(&Request::Write(write)).await;
+        let answer = answer.map_err(|why| format!("the proposal could not be withdrawn: {why}"))?;
         Ok(matches!(answer, Answer::Written(_)))
     }
 
