@@ -222,10 +222,8 @@ struct Addresses {
     kept: BTreeMap<String, String>,
     /// Task that writes addresses, and returns those that it has written.
     writing: Option<JoinHandle<Result<BTreeMap<String, String>, String>>>,
-    /// Reason why the last write failed; `None` if it did not.
-    failure: Option<String>,
-    /// Earliest time of the next write, after one that failed.
-    write_at: Option<Instant>,
+    /// Reason why the last write failed, and the earliest time of the next one; `None` if it did not fail.
+    failed: Option<(String, Instant)>,
 }
 
 impl Addresses {
@@ -236,20 +234,19 @@ impl Addresses {
             match ended.await {
                 Ok(Ok(kept)) => {
                     self.kept = kept;
-                    (self.failure, self.write_at) = (None, None);
+                    self.failed = None;
                 }
                 Ok(Err(why)) => {
-                    if self.failure.as_ref() != Some(&why) {
+                    if self.failed.as_ref().is_none_or(|(last, _)| *last != why) {
                         warn!("the addresses of the cluster's servers are not kept: {why}");
                     }
-                    self.failure = Some(why);
-                    self.write_at = Some(Instant::now() + LOOK);
+                    self.failed = Some((why, Instant::now() + LOOK));
                 }
-                // The runtime ends.
+                // The runtime ends, or the write panicked: a later look repeats it.
                 Err(_) => return,
             }
         }
-        let waits = self.write_at.is_some_and(|at| Instant::now() < at);
+        let waits = matches!(&self.failed, Some((_, next)) if Instant::now() < *next);
         if self.writing.is_some() || now == self.kept || waits {
             return;
         }
@@ -372,7 +369,7 @@ mod tests {
         let (path, away) = (folder.home.path(""), folder.beside("away"));
         std::fs::rename(&path, &away).unwrap();
         let until = Instant::now() + Duration::from_secs(60);
-        while addresses.failure.is_none() {
+        while addresses.failed.is_none() {
             assert!(Instant::now() < until, "the write does not fail");
             addresses.look(now.clone(), &folder.home).await;
             tokio::task::yield_now().await;
@@ -384,7 +381,7 @@ mod tests {
             addresses.look(now.clone(), &folder.home).await;
             tokio::task::yield_now().await;
         }
-        assert_eq!(addresses.failure, None);
+        assert_eq!(addresses.failed, None);
         assert_eq!(folder.home.servers().unwrap(), now);
     }
 }
