@@ -1,10 +1,13 @@
 //! Differences between two readings of a router's counters.
 
 use control::view::{CopyStats, ElementStats, PortCounter, PortStats, Stats};
+use std::collections::HashMap;
 
 /// Two readings of a router's counters, and the time between them.
 pub(crate) struct Rates<'a> {
     pub(super) before: &'a Stats,
+    /// Elements of the first reading, by name.
+    elements_before: HashMap<&'a str, &'a ElementStats>,
     pub(crate) after: &'a Stats,
     pub(super) seconds: f64,
 }
@@ -16,6 +19,7 @@ impl<'a> Rates<'a> {
         let time_ns = after.time_ns.checked_sub(before.time_ns)?;
         (time_ns > 0).then_some(Rates {
             before,
+            elements_before: before.elements.iter().map(|e| (&*e.name, e)).collect(),
             after,
             seconds: time_ns as f64 / 1e9,
         })
@@ -35,19 +39,23 @@ impl<'a> Rates<'a> {
 
     /// Earlier counts of an element's copy; zeros if the copy is new.
     pub(crate) fn earlier_counts(&self, element: &ElementStats, worker: usize) -> CopyStats {
-        let old = self.before.elements.iter().find(|e| e.name == element.name);
-        let copies = old.filter(|e| e.class == element.class).map(|e| &e.copies);
-        let copy = copies.and_then(|c| c.iter().find(|c| c.worker == worker));
-        copy.cloned().unwrap_or_default()
+        self.earlier(element, worker).cloned().unwrap_or_default()
+    }
+
+    fn earlier(&self, element: &ElementStats, worker: usize) -> Option<&'a CopyStats> {
+        let old = self.elements_before.get(&*element.name);
+        let old = old.filter(|old| old.class == element.class)?;
+        old.copies.iter().find(|copy| copy.worker == worker)
     }
 
     /// Packets that an element dropped in the interval, in the order of its drop names.
     pub(crate) fn drop_counts(&self, element: &ElementStats) -> Vec<u64> {
         let mut sums = vec![0; element.drop_names.len()];
         for copy in &element.copies {
-            let was = self.earlier_counts(element, copy.worker);
+            let was = self.earlier(element, copy.worker);
+            let was = was.map_or(&[][..], |was| &was.drops);
             for (at, (sum, now)) in sums.iter_mut().zip(&copy.drops).enumerate() {
-                *sum += now.saturating_sub(was.drops.get(at).copied().unwrap_or(0));
+                *sum += now.saturating_sub(was.get(at).copied().unwrap_or(0));
             }
         }
         sums
