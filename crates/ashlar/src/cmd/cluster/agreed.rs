@@ -168,7 +168,7 @@ fn server_routes(routes: &Routes, name: &str, now: u64) -> String {
     let routes = lang::count(usize::try_from(state.routes).unwrap_or(usize::MAX), "route");
     let mut text = format!(", {routes} ({version}");
     let _ = match state.behind {
-        Some(Behind::Late) => write!(text, ", behind since {}", since(state.since, now)),
+        Some(Behind::Late) => write!(text, ", behind for {}", since(state.since, now)),
         Some(Behind::Silent) => write!(text, ", not heard of for {}", since(state.since, now)),
         None => Ok(()),
     };
@@ -200,7 +200,7 @@ fn server(view: &View, name: &str, now: u64) -> String {
         .as_ref()
         .filter(|wanted| wanted.version > state.version)
     {
-        let _ = write!(text, ", behind since {}", since(wanted.at, now));
+        let _ = write!(text, ", behind for {}", since(wanted.at, now));
     }
     if let Some(links) = state.links.as_ref().filter(|_| there) {
         let up = links.all - links.down.len().min(links.all);
