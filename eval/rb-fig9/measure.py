@@ -104,13 +104,13 @@ def trend(results):
         words += ("So this is no sign of a limit by memory." if count <= chance
                   else "So the rounds do not show that memory is no limit.")
     else:
-        words += " They rise between no two rates. By the paper's argument memory does not limit one core, then."
+        words += " Outside the spread they rise between no two rates, so the rounds show no limit by memory; a rise within the spread could not be seen."
     if falls := [app for app in APPS if changes[app] == "less"]:
         words += " The paper finds no change at all. Why cycles fall was not measured."
         grown = {app: per_poll(results, last) / per_poll(results, first) for app, (first, last) in ends_of.items()}
         larger = [NAMES[app] for app in falls if grown[app] > 1.1]
         words += f" For {listed(larger)} larger polls at the greatest rate may be a part of it." if larger else ""
-        words += core_speed(results)
+    words += core_speed(results)
     return words
 
 
@@ -125,7 +125,7 @@ def core_speed(results):
         return ""
     return (f"\nAn empty poll, whose work is always the same, takes {min(found):.0f} to {max(found):.0f} cycles "
             "in single rounds, so probably\nthe speed of the core itself changed between rounds, "
-            "and a part of these differences is that.")
+            "and this is a part of the differences between rounds.")
 
 
 def per_poll(results, label):
@@ -216,7 +216,6 @@ def values(raw):
 def draw(axes, raw):
     results = raw["results"]
 
-
     def points(chosen):
         return sorted((median(results, label, scale=1e6), median(results, label, "cycles per packet")) for label in chosen)
 
@@ -227,7 +226,7 @@ def draw(axes, raw):
         axes.plot(*zip(*points(others)), "o", color=color, fillstyle="none")
     every = [point for app in APPS for point in points(labels(app))]
     most = max(rate for rate, _ in every)
-    top = 1.3 * max(cycles for _, cycles in every)
+    top = 1.3 * max(cost for _, cost in every)
     hz = median(results, labels("forward")[0], "hz")
     rates = [most * n / 100 for n in range(1, 105)]
     axes.plot(rates, [hz / (rate * 1e6) for rate in rates], "--", color="#555555", label="cycles available, one core")
