@@ -13,13 +13,13 @@ from lib.figure import Figure, at_most, claim, of_rounds, table  # noqa: E402
 HERE = pathlib.Path(__file__).resolve().parent
 LINK = 1_000_000  # packets a second that the port takes
 LIMITS = [0.2, 0.15]  # of the first and the last queue, of the link
-# With 0.35 each, a part of the rate of the last queue is left for it.
+# At 0.35 each the rule leaves the last queue a part of its rate.
 EQUAL = [[load] * 4 for load in (0.1, 0.2, 0.3, 0.35, 0.5, 0.8)]  # offered to the queues, of the link
 UNEQUAL = [0.8, 0.3, 0.8, 0.8]  # a common queue would give the third 2.7 times the rate of the second
 SECONDS = 0.5
-# Seconds after which a load is measured. The link may send 20 ms at once if it was idle before, and a load of 5 % more than it carries
-# takes 0.4 s to use that up.
-SETTLE = 1
+# Seconds between setting a load and measuring it. An idle link may send 20 ms of packets at once. A load 5 % above the link's
+# rate uses up this burst in 0.4 s.
+SETTLE_SECONDS = 1
 ATTEMPTS = 5  # at a load that the sources did not offer
 OFFERED = 0.98  # least part of a load that counts as offered
 
@@ -40,7 +40,7 @@ def run(here):
         for n, load in enumerate(loads):
             router.write(f"s{n}.rate", str(int(load * LINK)))
         for _ in range(ATTEMPTS):
-            time.sleep(SETTLE)
+            time.sleep(SETTLE_SECONDS)
             start, before = counts(router)
             time.sleep(SECONDS)
             end, after = counts(router)
@@ -112,25 +112,44 @@ def names(raw):
     return [f"first, up to {first:g}", "second, in turn", "third, in turn", f"last, up to {last:g}"]
 
 
+def name_of(loads):
+    """Name of the loads offered to the queues, as the table has it."""
+    return f"{loads[0]:g} each" if is_equal(loads) else ", ".join(f"{load:g}" for load in loads)
+
+
+def points_of(raw):
+    """Number of points at which the load was offered, and of all points."""
+    rounds = raw["results"]["queues"]
+    return sum(len(points) for _, points in measured(raw)), len(rounds) * len(rounds[0]["points"])
+
+
+def left_out(raw):
+    """Sentences on the points at which the load was not offered; empty if there are none."""
+    offered, count = points_of(raw)
+    if offered == count:
+        return ""
+    words = f" Not offered even then, and left out: {count - offered} of {count} points."
+    kept = [loads for loads, _ in measured(raw)]
+    gone = [name_of(loads) for loads in raw["results"]["queues"][0]["loads"] if loads not in kept]
+    return words + (f" No round is left of {'; '.join(gone)}." if gone else "")
+
+
 def values(raw):
     rounds, rows = len(raw["results"]["queues"]), []
     for loads, points in measured(raw):
-        offered = f"{loads[0]:g} each" if is_equal(loads) else ", ".join(f"{load:g}" for load in loads)
         oughts = enumerate(ideal(loads, limits_of(raw)))
-        rows.append([offered, *(f"{spread(rates(points, n), 3)}; {ought:.2f}" for n, ought in oughts)])
+        rows.append([name_of(loads), *(f"{spread(rates(points, n), 3)}; {ought:.2f}" for n, ought in oughts)])
     claim(worst(raw) < 0.005, "each queue gets the rate that its rule gives it")
-    count = rounds * len(raw["results"]["queues"][0]["points"])
-    missing = count - sum(len(points) for _, points in measured(raw))
     unequal = any(not is_equal(loads) for loads, _ in measured(raw))
     second = (": with unequal loads,\n"
               "  the second gets all that it wants, and the third what the second leaves (last row)")
     # Rates of the last queue by the rule, as parts of what it may send.
     lasts = [ideal(loads, limits_of(raw))[3] / min(loads[3], limits_of(raw)[1]) for loads, _ in measured(raw)]
     rest = any(0.01 < last < 0.99 for last in lasts)
-    left_out = f" Not offered even then, and left out: {missing} of {count} points."
+    single = rounds > 1 and any(len(points) == 1 for _, points in measured(raw))
     return {"table": table(["offered", *names(raw)], rows), "link": f"{LINK / 1e6:.0f}",
-            "worst": f"{at_most(100 * worst(raw), 1)} %", "rounds": of_rounds(rounds),
-            "unequal": second if unequal else "", "attempts": ATTEMPTS, "missing": left_out if missing else "",
+            "worst": f"{at_most(100 * worst(raw), 1)} %", "rounds": of_rounds(rounds) + ("; a rate without parentheses is of one round" if single else ""),
+            "unequal": second if unequal else "", "attempts": ATTEMPTS, "missing": left_out(raw),
             "last": "the rest, up to its rate" if rest else "its rate where enough is left, and nothing where nothing is left"}
 
 
@@ -145,7 +164,10 @@ def draw(axes, raw):
 
 
 def summary(raw, values):
-    return [("Server network cards, transmit queues in turn, by priority, up to rates", "what cards do; not measured", f"each queue within {values['worst']} of the link's rate of what the rule gives it")]
+    offered, count = points_of(raw)
+    part = f", at the {offered} of {count} points at which the load was offered" if offered < count else ""
+    return [("Server network cards, transmit queues in turn, by priority, up to rates", "what cards do; not measured",
+             f"each queue within {values['worst']} of the link's rate of what the rule gives it (by the medians){part}")]
 
 
 figure = Figure(__file__, steps, values, draw, rounds=3, size=(6, 3.4), summary=summary)
