@@ -12,17 +12,12 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "eval"))
-from lib import ratios  # noqa: E402
+from lib import ratios, spread  # noqa: E402
 
 
 def raw(folder, name):
     """Raw results of a folder of eval/."""
     return json.loads((ROOT / "eval" / folder / name).read_text())
-
-
-def middle(values, digits):
-    """Median, least and most."""
-    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f}-{max(values):.{digits}f})"
 
 
 def quartiles(values, digits=3):
@@ -45,8 +40,8 @@ def lookup():
         medians[file] = {name: statistics.median(values) for name, values in times.items()}
         best = min((name for name in times if name.startswith("rte_fib")), key=medians[file].get)
         compared = ratios(times[best], times["ours poptrie"])
-        tail = row(middle(times["ours dir-24-8"], 1), f"{middle(times[best], 1)}, {best.split()[1]}")
-        found += [f"| {words} | {middle(times['ours poptrie'], 1)} |", tail, middle(compared, 2)]
+        tail = row(spread(times["ours dir-24-8"], 1), f"{spread(times[best], 1)}, {best.split()[1]}")
+        found += [f"| {words} | {spread(times['ours poptrie'], 1)} |", tail, spread(compared, 2)]
     structures = [("stride-4", "stride 4 (QS3)", 0), ("radix", "radix", 0), ("poptrie", "Poptrie", 1), ("dir-24-8", "DIR-24-8 (32-bit entries)", 1)]
     for name, words, digits in structures:
         found.append(row(words, *(f"{medians[file][f'ours {name}']:.{digits}f}" for file in ("random", "inside", "local"))))
@@ -55,7 +50,7 @@ def lookup():
         found.append(f"{vector / scalar:.2f} {words}" if kind != "random" else f"took {vector / scalar:.2f} of the time of its best scalar one {words}")
     six = raw("lookup", "raw/2026-11-23-ipv6.json")
     for name, words in (("poptrie", "Poptrie (101 instructions)"), ("dir-24-8", "DIR-24-8 continued by 8 bits"), ("stride-4", "stride 4"), ("radix", "radix")):
-        found.append(row(words, middle(six["nanoseconds per lookup"][f"ours {name}"], 1), f"{six['bytes'][name] / 1e6:.1f} MB"))
+        found.append(row(words, spread(six["nanoseconds per lookup"][f"ours {name}"], 1), f"{six['bytes'][name] / 1e6:.1f} MB"))
     for options, files in (("", ("memory", "memory-radix")), (" --no-huge", ("memory-no-huge", "memory-radix-no-huge"))):
         with_huge, radix = (raw("lookup", f"raw/2026-11-23-{file}.json") for file in files)
         huge = f"{with_huge['HugetlbPages'] / 1e6:.1f} MB" if with_huge["HugetlbPages"] else "0"
@@ -149,7 +144,7 @@ def bench():
     rates, found = of["packets per second"], []
     for name, values in rates.items():
         digits = 3 if max(values) < 1e6 else 1
-        found.append(f"| `{name}` | {middle([value / 1e6 for value in values], digits)} | {hz(of) / statistics.median(values):.0f} |")
+        found.append(f"| `{name}` | {spread([value / 1e6 for value in values], digits)} | {hz(of) / statistics.median(values):.0f} |")
     for ours, theirs in BENCH:
         values = ratios(rates[ours], rates[theirs])
         found.append(re.compile(rf"\| {ours}/{theirs} \| (\*\*)?{statistics.median(values):.3f}(\*\*)? \| {quartiles(values)} \|"))
@@ -170,7 +165,7 @@ def bench():
         found.append(re.sub(r"\|  \|", "| |", row(words, *added)))
     links = [raw("bench", f"raw/{day}-links.json")["packets per second"] for day in ("2026-11-24", "2026-11-28")]
     for name in ("linux-veth", "route-veth", "xdp-veth"):
-        found.append(row(f"`{name}`", *(middle([rate / 1e3 for rate in one[name]], 0) for one in links)))
+        found.append(row(f"`{name}`", *(spread([rate / 1e3 for rate in one[name]], 0) for one in links)))
     for name in ("route-veth", "xdp-veth"):
         each = [ratios(one[name], one["linux-veth"]) for one in links]
         found.append(row(f"{name}/linux-veth", *(f"{statistics.median(v):.3f}, {quartiles(v)} ({min(v):.3f}-{max(v):.3f})" for v in each)))
@@ -194,8 +189,20 @@ def multistage():
     return [f"{round_robin} more for round robin over two ports, {flows} more by flows, and {back} more on the way back"]
 
 
+def qos():
+    """Cycles and a ratio that docs/qos.md states: of the order of a DeadlineQueue, and of two threads that share it."""
+    threads = raw("qs-fig5", "raw.json")["results"]["many"]
+    shared = ratios([one["binsort-2-mpps"] for one in threads], [one["binsort-1-mpps"] for one in threads])
+    cycles = raw("services", "raw.json")["results"]
+    lengths = [int(name.rsplit("-", 1)[1]) for name in cycles if name.startswith("binsort-cycles-")]
+    return [f"A lock around one order {'would not' if max(shared) < 1 else 'may'} help: "
+            f"two threads that share it move together {spread(shared)} times as many packets as one thread",
+            f"At the worst queue length from {min(lengths):,} to {max(lengths):,} packets, the order of a DeadlineQueue takes "
+            f"{spread(cycles['binsort-cycles'], 0)} cycles to enqueue and dequeue a packet"]
+
+
 PAGES = {"eval/lookup/README.md": lookup, "eval/classify/README.md": classify, "eval/routes/README.md": routes, "eval/ipsec/README.md": ipsec,
-         "eval/bench/README.md": bench, "README.md": readme, "docs/multistage.md": multistage}
+         "eval/bench/README.md": bench, "README.md": readme, "docs/multistage.md": multistage, "docs/qos.md": qos}
 
 
 def missing(page):
