@@ -24,8 +24,8 @@ FIRST_LABEL = 100
 ORDERING = {0.152: (1, 0.38), 0.608: (2, 1.52), 2.488: (6, 6.22), 10: (22, 25), 40: (91, 100)}
 # Counts of a service, which are taken in its first round only.
 COUNTS = {}
-# Percent of loads and stores above which a look takes more than a prefix.
-MORE = 2
+# Least excess of loads and stores, in percent, that counts as more.
+LEAST_EXCESS_PERCENT = 2
 # Packets a second for each Gbps, as the paper counts them: of 64 bytes, with nothing between them.
 BYTES = 64
 PPS = 1e9 / (BYTES * 8)
@@ -174,7 +174,7 @@ def values(raw):
         return f"{min(extra):.1f} to {max(extra):.1f}"
 
     paper_looks = sum(PAPER[look][0] < PAPER[prefix][0] for look, prefix in looks)
-    more_accesses = sum(accesses(look) > (1 + MORE / 100) * accesses(prefix) for look, prefix in looks)
+    more_accesses = sum(accesses(look) > (1 + LEAST_EXCESS_PERCENT / 100) * accesses(prefix) for look, prefix in looks)
     instructions = [median(results, a, "Ir") - median(results, b, "Ir") for a, b in sorts]
     lines = [float(row[-1]) for row in rates]
     pair_cycles = ordering_cycles(results)
@@ -196,7 +196,7 @@ def values(raw):
         "needs": table(["service", "threads for 1 Gbps: paper", "cores for 1 Gbps: here", "memory bandwidth over the link's: paper", "here, beyond the first level", "here, from memory"], needs),
         "ordering": table(["link, Gbps", "threads: paper", "cores: here", "bandwidth of memory, Gbps: paper", "beyond the first level: here"], ordering),
         "flows": f"{FLOWS:,}", "routes": f"{len(routes()) - len(OUTPUTS):,}", "dscps": DSCPS,
-        "why": (f" By count a look takes over {MORE} % more loads and stores in {more_accesses}. The look-up of a prefix here\n  loads one or two words, the paper's one at each level of its trie. "
+        "why": (f" By count a look takes over {LEAST_EXCESS_PERCENT} % more loads and stores in {more_accesses}. The look-up of a prefix here\n  loads one or two words, the paper's one at each level of its trie. "
                 "In null_look and tag_look a label is also taken off\n  or swapped, and an Ethernet type put on." if more_accesses else ""),
         "looks": faster(results, looks), "paper looks": f"{paper_looks} of {len(looks)}",
         "sorting pairs": f"{ways.count('more')} of {len(sorts)} pairs, and less in {ways.count('less')}",

@@ -68,9 +68,9 @@ def values(raw):
 
 
 def polls_of_capture(results):
-    """Sentences on the packets of a poll from a capture with kn = 1: those with kp = 1 find several in a turn."""
+    """Sentences on the packets of a poll from a capture with kn = 1, for kp = 1 and kp = 32."""
     single, batch = (column(results, f"alone {kp},1", "packets per poll") for kp in (1, 32))
-    words = f"A poll finds {spread(single, 1)} packets there with kp = 1 (a short turn\ntakes kp packets up to 16 times), and {spread(batch, 1)} with kp = 32."
+    words = f"A poll from a capture finds {spread(single, 1)} packets with kp = 1 (a short turn\ntakes kp packets up to 16 times), and {spread(batch, 1)} with kp = 32."
     return words + (" So the capture does not show what kp gains." if min(single) > 1.5 else "")
 
 

@@ -116,7 +116,10 @@ def values(raw):
     paced = [one for app in APPS for one in paced_of(app)]
     table_1 = figure.other("rb-table1")["results"]
     counts = column(table_1, "counts 1,1", "Ir")
-    apart = f" Runs of [rb-table1](../rb-table1) differ by up to {at_most(100 * (max(counts) / min(counts) - 1))} % with `BURST` 1." if len(counts) > 1 else ""
+    apart = ""
+    if len(counts) > 1:
+        apart = (f"\n  Instructions per packet differ by up to {at_most(100 * (max(counts) / min(counts) - 1))} % "
+                 "between runs of [rb-table1](../rb-table1) with `BURST` 1.")
     eight = figure.other("rb-fig8")
     again = {app: machine.noted_hz(eight["host"]) / median(eight["results"], f"{app} 64") for app in APPS}
     dearer = all(min(min(one) for one in paced_of(app)) > median(results, f"{app} 64 32", "cycles") for app in APPS)

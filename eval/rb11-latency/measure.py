@@ -134,14 +134,14 @@ def beside_single(found):
     """Sentence on the median with kp = kn = 32 beside that of kp = kn = 1."""
     alike = [rate for rate in RATES if found[BATCHED, rate].is_awake() and found[SINGLE, rate].is_awake()]
     if len(alike) < 2:
-        return ("At too few rates both were carried by a worker that stays awake,\n"
-                "  so its median is not compared with that of kp = kn = 1.")
+        return ("At too few rates kn = 32 and kp = kn = 1 were both carried by a worker that stays awake,\n"
+                "  so their medians are not compared.")
     above = [rate for rate in alike
              if compared(found[BATCHED, rate].medians_us, found[SINGLE, rate].medians_us) == "more"]
     where = f"at {listed(above)} Mpps" if above else "at none of these rates"
     return ("By the medians of the rounds, and with a worker that stays awake,\n"
-            f"  both it and kp = kn = 1 carry {listed(alike)} Mpps.\n"
-            f"  Its median is above that of kp = kn = 1 beyond the spread {where}.")
+            f"  both kn = 32 and kp = kn = 1 carry {listed(alike)} Mpps.\n"
+            f"  The median of kn = 32 is above that of kp = kn = 1 beyond the spread {where}.")
 
 
 def bounded(found):
@@ -150,15 +150,15 @@ def bounded(found):
     with_bound, without = found[BOUNDED, RATES[0]], found[BATCHED, RATES[0]]
     carried = with_bound.is_carried() and without.is_carried()
     if carried and with_bound.asleep > 0.5 and min(with_bound.medians_us) > max(without.medians_us) + TIMEOUT_US:
-        words.append(f"A worker that sleeps adds to it: at {RATES[0]} Mpps the median is\n"
+        words.append(f"A worker that sleeps adds to the waiting time: at {RATES[0]} Mpps the median is\n"
                      f"  {spread(with_bound.medians_us, 0)} us with 10 us, and {spread(without.medians_us, 0)} us "
                      "without a `TIMEOUT`. So the bound does not hold for a worker that sleeps.")
     if rate := first_awake(found, BOUNDED, BATCHED):
         words.append(f"Of a worker that is awake, at {rate} Mpps, the median is\n"
                      f"  {spread(found[BOUNDED, rate].medians_us, 1)} us with 10 us, and "
                      f"{spread(found[BATCHED, rate].medians_us, 1)} us with kn = 32 and no `TIMEOUT`.\n"
-                     f"  90 % of the packets that came back took at most {spread(found[BOUNDED, rate].latencies('p90_us'), 1)} "
-                     f"and {spread(found[BATCHED, rate].latencies('p90_us'), 1)} us.")
+                     f"  90 % of the packets that came back took at most {spread(found[BOUNDED, rate].latencies('p90_us'), 1)} us with 10 us, "
+                     f"and {spread(found[BATCHED, rate].latencies('p90_us'), 1)} us without a `TIMEOUT`.")
     return "".join(f" {one}" for one in words)
 
 

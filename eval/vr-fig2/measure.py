@@ -91,8 +91,8 @@ def values(raw):
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
     taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
-    falls = {size: compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) for size in OFFERED}
-    slower, alike = ([size for size in OFFERED if falls[size] == verdict] for verdict in ("less", "no different"))
+    verdicts = {size: compared(column(results, f"{size}, {PATHS[-1]} paths"), column(results, f"{size}, {PATHS[0]} paths")) for size in OFFERED}
+    slower, alike = ([size for size in OFFERED if verdicts[size] == verdict] for verdict in ("less", "no different"))
     # Frames of 1024 bytes must suffer most, or the cache does not explain the fall.
     cache = ""
     if 1024 in slower and fall[1024] < 0.8 * fall[64]:
@@ -100,7 +100,7 @@ def values(raw):
                  f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. "
                  "So most of the fall is probably the cache's, not the paths'.")
     elif slower:
-        cache = f"\n  This page does not show why with {listed(slower)} bytes{f'; with {listed(alike)} bytes the rounds overlap' if alike else ''}."
+        cache = f"\n  This page does not show why the rate falls with {listed(slower)} bytes{f'; with {listed(alike)} bytes the rounds overlap' if alike else ''}."
     polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
     fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
@@ -128,7 +128,7 @@ def values(raw):
             "losing": (f" In {losing} of {sum(map(len, points.values()))} rounds more than {MANY} % were lost "
                        f"although the core had more than {IDLE} % of its time left; why was not looked into."
                        if losing else ""),
-            "no bend": (f" With 64 bytes it bends at a full core. Here the greatest load fills the core in {filled[64]} of {len(idles[64])} rounds,\n"
+            "no bend": (f" With 64 bytes the paper's curve bends at a full core. Here the greatest load fills the core in {filled[64]} of {len(idles[64])} rounds,\n"
                         "so this bend is not shown." if filled[64] < len(idles[64]) else ""),
             "lower": ("\n  The source could not make more, or more was lost. So this is no bound of the core: single "
                       f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024 "
