@@ -13,7 +13,6 @@ from lib.figure import Figure, column, compared, listed, median, of_rounds, quot
 HERE = pathlib.Path(__file__).resolve().parent
 QUEUES = [2, 4, 6, 8]
 CORES = min(os.cpu_count(), 8)
-BURST = 64
 
 
 def run(conf, queues):
@@ -69,7 +68,7 @@ def explanation(results, queues_cost):
         return ("Two cores with a port each carry more than two that share ports. So sharing a `net_null` port costs; "
                 "more queues on it show no clear cost.")
     pairs = "; ".join(f"{a} and {b}" for a, b in apart)
-    is_mixed = mixed(results) and all(a == QUEUES[0] for a, _ in apart)
+    is_mixed = are_two_cores(results) and all(a == QUEUES[0] for a, _ in apart)
     return (f"Outside the spread of the rounds these numbers of queues differ: {pairs}. "
             f"{'Two causes are mixed:' if is_mixed else 'This page does not show why.'}")
 

@@ -17,9 +17,10 @@ WARMUP = {4: 10, 16: 10, 64: 5, 256: 2.5, 2048: 0.2}
 # The larger sizes take up to two minutes of a quiet processor for each matrix, the largest a gigabyte. There each input must get some
 # packets through the output that all want: that takes longer, with less work where each offers a tenth.
 LARGE = {256: {"permutation": [], "incast": []}, 2048: {"permutation": [], "incast": ["--load", "0.1", "--time", "25"]}}
-# 4096 flows over 63 intermediate nodes to each output are coarse: the same with more of them, and without flowlets.
-FINER = {64: {"random, 65,536 flows": ["--flows", "65536", "--flowlets", "65536"], "random, by packets": ["--delta", "0"]}}
 FLOWS, MORE_FLOWS = 4096, 65_536  # of each input
+FINER_NAME = f"random, {MORE_FLOWS:,} flows"
+# FLOWS over 63 intermediate nodes to each output are coarse: the same with MORE_FLOWS, and without flowlets.
+FINER = {64: {FINER_NAME: ["--flows", str(MORE_FLOWS), "--flowlets", str(MORE_FLOWS)], "random, by packets": ["--delta", "0"]}}
 RANDOM_OUTPUTS = 6  # of an input in the matrix random: one for each of its permutations
 MODEL = ["--burst", "0.5", "--queue", "1.5"]  # both shorter than by default, so that they count for less in a short time
 ORDER = {
@@ -106,7 +107,7 @@ def values(raw):
     claim(min(shares) > 0.055, "without flowlets more leaves in another order than in the paper, by each measure")
     late = {name: results[f"64 {name}"]["reordering"] for name in ("random", *FINER[64])}
     out |= {f"late {place}": f"{100 * late[name]['late'] / late[name]['packets']:.3f} %" for place, name in zip(("few", "flows", "packets"), late)}
-    for place, name, flows in (("few", "random", FLOWS), ("flows", "random, 65,536 flows", MORE_FLOWS)):
+    for place, name, flows in (("few", "random", FLOWS), ("flows", FINER_NAME, MORE_FLOWS)):
         out[f"of a flow {place}"] = f"{late[name]['packets'] / (64 * flows):.1f}"
     out["flows a path"] = f"{FLOWS / RANDOM_OUTPUTS / (64 - 1):.0f}"
     out["later"] = f"{(results['Direct VLB, resequencer']['latency_ns']['p50'] - first['latency_ns']['p50']) / 1e6:.1f}"

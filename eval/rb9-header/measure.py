@@ -32,7 +32,7 @@ OPTIONS = {
     "vlb-output-resequence": "with RESEQUENCE",
 }
 KEYED = {"enter": "input node", "pass": "intermediate node", "leave": "output node"}
-CIPHER = ("encrypt_detached", "decrypt_detached")  # AEGIS-128L, beside functions that have "aegis" in their names
+CIPHER = ("encrypt_detached", "decrypt_detached")  # functions of AEGIS-128L without "aegis" in their names
 LIKE = "forward-64"  # what nodes behind the input node are compared with
 WHERE = [LIKE, "vlb-transit", "vlb-transit-two", "vlb-output"]
 BOUND = 1.2
@@ -62,7 +62,7 @@ def steps():
 
 def by_costs(results, size, transits):
     """Gbps of four servers of one core each by the measured costs of nodes, for each round of routing alone: each node costs a
-    packet as much as routing, and its further instructions.
+    packet as much as routing, plus the node's further instructions.
     """
     alone = figure.other("rb-fig8")["results"]
     route = median(results, "route", "all")
@@ -91,7 +91,7 @@ def cluster(results):
         rows.append([f"{size} bytes" if size != "mix" else "mix as on a backbone", told, measured,
                      *(" to ".join(spread(rates, 1) for rates in ends) for ends in (rules, costs))])
         medians.append(" to ".join(f"{statistics.median(rates):.1f}" for rates in costs))
-        ranges["the mix" if size == "mix" else f"{size} bytes"] = compared(sum(costs, []), sum(rules, []))
+        ranges["the mix" if size == "mix" else f"{size} bytes"] = compared([*costs[0], *costs[1]], [*rules[0], *rules[1]])
     beside = {"more": "above those of the rules", "less": "below those of the rules",
               "no different": "in a range that overlaps that of the rules"}
     rates = ",\nand ".join(f"the rates with {frames} are {beside[found]}" for frames, found in ranges.items())

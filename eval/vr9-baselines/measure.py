@@ -11,7 +11,6 @@ from lib import frames, lab, machine, plot, runs  # noqa: E402
 from lib.figure import (  # noqa: E402
     Figure, claim, column, compared, cores_of, listed, median, of_rounds, ratios, spread, table)
 
-HERE = pathlib.Path(__file__).resolve().parent
 APPS, SIZES = ["forward", "route"], [64, 1024]
 MORE = [n for n in range(2, 7) if n <= os.cpu_count()]  # the paper has up to six paths, with a core each
 
