@@ -309,10 +309,13 @@ class Lab:
         made.ip("link set lo up")
         return made
 
-    def link(self, a: Namespace, a_name: str, b: Namespace, b_name: str, queues: int = 2) -> None:
-        """Connects two namespaces by a veth pair with `queues` queues at both ends, and sets both ends up."""
+    def link(self, a: Namespace, a_name: str, b: Namespace, b_name: str, queues: int = 2, *, a_mac: str = "", b_mac: str = "") -> None:
+        """Connects two namespaces by a veth pair with `queues` queues at both ends, and sets both ends up. MAC addresses of
+        the ends are optional; the ends have them from the first moment.
+        """
         n = f"numtxqueues {queues} numrxqueues {queues}"
-        a.ip(f"link add name {a_name} {n} type veth peer name {b_name} {n} netns {b.name}")
+        a_end, b_end = (f"name {name} {f'address {mac} ' * bool(mac)}{n}" for name, mac in ((a_name, a_mac), (b_name, b_mac)))
+        a.ip(f"link add {a_end} type veth peer {b_end} netns {b.name}")
         a.ip(f"link set {a_name} up")
         b.ip(f"link set {b_name} up")
 

@@ -191,10 +191,7 @@ class Network:
     def connect(self, host: Namespace, *, router_mac: str = "", host_mac: str = "") -> None:
         """Makes the link between a host and the router; MAC addresses of its ends are optional."""
         name = self.side(host).interface
-        self.lab.link(host, "eth0", self.router_space, name)
-        for space, interface, mac in ((host, "eth0", host_mac), (self.router_space, name, router_mac)):
-            if mac:
-                space.ip(f"link set {interface} address {mac}")
+        self.lab.link(host, "eth0", self.router_space, name, a_mac=host_mac, b_mac=router_mac)
         # The kernel leaves the router's interfaces to the router.
         if KIND != "linux":
             self.router_space.sysctl(**{f"net__ipv4__conf__{name}__arp_ignore": 8,

@@ -25,8 +25,8 @@
 //!
 //! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's broadcast
 //! address go to all stations, those to a multicast group to its Ethernet group (RFC 1112, 6.4). All workers
-//! share the table. It survives a reload, unless our Ethernet address changes: then all neighbours are queried
-//! again, so that they learn the new address.
+//! share the table. It survives a reload, unless our Ethernet address changes: then our address is announced three
+//! times (RFC 5227, 3), so that the neighbours learn the new Ethernet address, and all neighbours are queried again.
 //!
 //! Arguments:
 //!
@@ -51,6 +51,7 @@
 use super::arp_table::{self, ArpTable};
 use super::own_address::Station;
 use super::table::{self, QueryPolicy};
+use crate::announcement::Announcements;
 use crate::ip4;
 use crate::peer;
 use crate::prelude::*;
@@ -84,6 +85,7 @@ pub(super) struct Config {
     broadcast: Option<Ipv4Addr>,
     broadcast_poll: bool,
     own_link: Arc<Link<u32>>,
+    announcements: Arc<Announcements>,
     /// Full name of the ARPTable that replaces `own_link`, and its link once resolved.
     table: Option<String>,
     named: OnceLock<Arc<Link<u32>>>,
@@ -154,13 +156,7 @@ impl Sender {
                     self.drop(packet, NO_HEADROOM, cx);
                 }
             }
-            Event::Ask(ip, to) => match self.query(Ipv4Addr::from(ip), to) {
-                Some(query) => {
-                    self.queries += 1;
-                    cx.emit(if cx.connected(QUERIES) { QUERIES } else { OUT }, query);
-                }
-                None => self.no_buffer += 1,
-            },
+            Event::Ask(ip, to) => self.ask(Ipv4Addr::from(ip), to, cx),
             Event::Failed(packet) => self.give_up(packet, cx),
             Event::Full(packet) => self.drop(packet, FULL, cx),
         }
@@ -169,6 +165,17 @@ impl Sender {
     /// Ethernet header for a neighbour.
     fn header(&self, mac: EtherAddr) -> [u8; ether::LEN] {
         ether::header(mac, self.config.ether, ether::IPV4)
+    }
+
+    /// Sends a query to a neighbour at its known address, or to all stations. One for our own address announces it.
+    fn ask(&mut self, ip: Ipv4Addr, to: Option<EtherAddr>, cx: &mut Cx) {
+        match self.query(ip, to) {
+            Some(query) => {
+                self.queries += 1;
+                cx.emit(if cx.connected(QUERIES) { QUERIES } else { OUT }, query);
+            }
+            None => self.no_buffer += 1,
+        }
     }
 
     fn query(&self, ip: Ipv4Addr, to: Option<EtherAddr>) -> Option<Packet> {
@@ -393,6 +400,7 @@ impl Element for ArpQuerier {
             broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
             broadcast_poll,
             own_link: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
+            announcements: Arc::new(Announcements::none()),
             table,
             named: OnceLock::new(),
         }
@@ -433,9 +441,17 @@ impl Element for ArpQuerier {
         }
     }
 
+    fn start(&mut self, cx: &mut Cx) {
+        self.sender.config.announcements.set_timer(cx);
+    }
+
     fn timer(&mut self, cx: &mut Cx) {
         let sender = &mut self.sender;
         sender.cause = (0, 0);
+        if sender.config.announcements.is_due(cx.now()) {
+            sender.ask(sender.config.ip(), None, cx);
+        }
+        sender.config.announcements.set_timer(cx);
         let next = self
             .resolver
             .tick(cx.now(), &mut |event| sender.act(event, cx));
@@ -450,12 +466,16 @@ impl Element for ArpQuerier {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.own_link = Link::inherit(&config.own_link, &old.own_link);
+        config.announcements = match config.ether == old.ether {
+            true => Arc::clone(&old.announcements),
+            false => Arc::new(Announcements::at_once()),
+        };
     }
 
     fn take(&mut self, old: ArpQuerier) {
         let config = &self.sender.config;
         if config.ether != old.sender.config.ether {
-            // The interface has changed: new queries find the neighbours there, and announce this router's address.
+            // The interface has changed: new queries find the neighbours there.
             config.own_link.clear(false);
         }
         self.resolver.take(old.resolver);

@@ -305,6 +305,28 @@ fn a_reload_keeps_neighbours_and_waiting_packets() {
 }
 
 #[test]
+fn another_ethernet_address_is_announced_three_times() {
+    let mut bench = bench("");
+    let announcement = || arp_request(B, "10.0.0.1", "10.0.0.1");
+    let second = Duration::from_secs(1);
+    bench.advance(second);
+    bench
+        .reload(&text(", CAPACITY 9"))
+        .unwrap_or_else(|e| panic!("{e}"));
+    bench.advance(10 * second);
+    assert!(bench.take("asked").is_empty(), "nothing has changed");
+    let other = text("").replace(US, B);
+    bench.reload(&other).unwrap_or_else(|e| panic!("{e}"));
+    bench.advance(second / 2);
+    assert_eq!(bench.take("asked"), [announcement()]);
+    // Another reload meanwhile ends nothing.
+    let more = text(", CAPACITY 9").replace(US, B);
+    bench.reload(&more).unwrap_or_else(|e| panic!("{e}"));
+    bench.advance(10 * second);
+    assert_eq!(bench.take("asked"), [announcement(), announcement()]);
+}
+
+#[test]
 fn another_address_asks_for_all_again_once_it_is_taken_up() {
     let mut bench = bench("");
     send(&mut bench, "10.0.0.2", &["1"]);

@@ -15,6 +15,9 @@
 //! If a solicitation does not have the host's Ethernet address, and its Ethernet header is no longer known, the
 //! answer leaves by output 2, as an IPv6 packet for IP6NDSolicitor to send.
 //!
+//! If the Ethernet address of one of its addresses changes by a reload, its addresses are advertised to all nodes three
+//! times (7.2.6), so that neighbours learn the new Ethernet address.
+//!
 //! Arguments:
 //!
 //! - `ENTRY`: IPv6 addresses or prefixes, followed by their Ethernet address; any number of entries. For a
@@ -29,6 +32,7 @@
 
 use super::addresses::Addresses6;
 use super::nd::{self, Received};
+use crate::announcement::Announcements;
 use crate::prelude::*;
 use arguments::{Arg, Kind};
 use std::net::Ipv6Addr;
@@ -45,6 +49,7 @@ pub(super) struct Config {
     entries: Vec<(Prefix6, EtherAddr)>,
     anycast: Vec<Ipv6Addr>,
     router: bool,
+    announcements: Arc<Announcements>,
 }
 
 impl Config {
@@ -58,6 +63,23 @@ impl Config {
             return Some((self.entries.first()?.1, false));
         }
         Some((found?.1, own))
+    }
+
+    /// The router's own addresses; for the others it is a proxy.
+    fn own(&self) -> impl Iterator<Item = &(Prefix6, EtherAddr)> {
+        self.entries.iter().filter(|entry| entry.0.len() == 128)
+    }
+
+    /// True if one of the own addresses had another Ethernet address in `old`.
+    fn has_moved(&self, old: &Config) -> bool {
+        self.own().any(|(ip, ether)| {
+            let mut before = old.own().filter(|entry| entry.0 == *ip);
+            before.any(|entry| entry.1 != *ether)
+        })
+    }
+
+    fn router_flag(&self) -> u8 {
+        if self.router { ROUTER } else { 0 }
     }
 }
 
@@ -106,8 +128,8 @@ impl IP6NDAdvertiser {
         };
         let (ether, overrides) = self.config.find(target).ok_or(NOT_MINE)?;
         let own = if overrides { OVERRIDE } else { 0 };
-        let router = if self.config.router { ROUTER } else { 0 };
-        self.send(packet, &received, target, ether, own | router, cx);
+        let flags = own | self.config.router_flag();
+        self.send(packet, &received, target, ether, flags, cx);
         Ok(())
     }
 
@@ -138,6 +160,22 @@ impl IP6NDAdvertiser {
                 cx.emit(output, answer);
             }
             None => self.no_buffer += 1,
+        }
+    }
+
+    /// Advertises the router's own addresses to all nodes.
+    fn announce(&mut self, cx: &mut Cx) {
+        let (config, all) = (Arc::clone(&self.config), addr::ALL_NODES);
+        for (ip, ether) in config.own() {
+            let link = (*ether, EtherAddr::multicast6(all));
+            let message = wire::nd::advert(OVERRIDE | config.router_flag(), ip.addr(), *ether);
+            match nd::frame(link, ip.addr(), all, &message) {
+                Some(frame) => {
+                    self.count += 1;
+                    cx.emit(0, frame);
+                }
+                None => self.no_buffer += 1,
+            }
         }
     }
 }
@@ -185,6 +223,7 @@ impl Element for IP6NDAdvertiser {
             entries,
             anycast: anycast(subnets),
             router,
+            announcements: Arc::new(Announcements::none()),
         }
     }
 
@@ -206,6 +245,24 @@ impl Element for IP6NDAdvertiser {
         }
     }
 
+    fn start(&mut self, cx: &mut Cx) {
+        self.config.announcements.set_timer(cx);
+    }
+
+    fn timer(&mut self, cx: &mut Cx) {
+        if self.config.announcements.is_due(cx.now()) {
+            self.announce(cx);
+        }
+        self.config.announcements.set_timer(cx);
+    }
+
+    fn inherit(config: &mut Config, old: &Config) {
+        config.announcements = match config.has_moved(old) {
+            true => Arc::new(Announcements::at_once()),
+            false => Arc::clone(&old.announcements),
+        };
+    }
+
     const HANDLERS: &'static [Handler<IP6NDAdvertiser>] = &[
         counter!("count", "advertisements sent", count),
         counter!(
@@ -219,6 +276,8 @@ impl Element for IP6NDAdvertiser {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{a, both, checksum_holds, icmp6, ip6};
+    use std::time::Duration;
+    use testkit::Bench;
     use wire::{EtherAddr, Ipv6, Nd, nd};
 
     const HOST: EtherAddr = EtherAddr([2, 0, 0, 0, 0, 9]);
@@ -372,5 +431,33 @@ mod tests {
             let errors = testkit::errors(crate::CLASSES, &text);
             assert!(errors.contains(said), "{errors}");
         }
+    }
+
+    #[test]
+    fn another_ethernet_address_is_advertised_to_all_nodes_three_times() {
+        let mut bench = Bench::new(crate::CLASSES, TEXT);
+        let second = Duration::from_secs(1);
+        let reload = |bench: &mut Bench, text: &str| {
+            bench.reload(text).unwrap_or_else(|e| panic!("{e}"));
+        };
+        let advertised = |ip: &str| {
+            let flags = nd::OVERRIDE | nd::ROUTER;
+            let message = nd::advert(flags, a(ip), EtherAddr([2, 0, 0, 0, 0, 2]));
+            let link = [0x33, 0x33, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd];
+            [&link[..], &icmp6(ip, "ff02::1", &message)].concat()
+        };
+        let all = ["2001:db8::1", "fe80::1"].map(advertised);
+        bench.advance(second);
+        reload(&mut bench, &TEXT.replace(":00:05)", ":00:06)"));
+        bench.advance(10 * second);
+        assert!(bench.take("out").is_empty(), "only the proxy's has changed");
+        reload(&mut bench, &TEXT.replace(":00:01,", ":00:02,"));
+        for _ in 0..3 {
+            bench.advance(second / 2);
+            assert_eq!(bench.take("out"), all);
+            bench.advance(second / 2);
+        }
+        bench.advance(10 * second);
+        assert!(bench.take("out").is_empty());
     }
 }

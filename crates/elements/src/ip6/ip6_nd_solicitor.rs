@@ -383,7 +383,7 @@ impl Element for IP6NDSolicitor {
 
     fn take(&mut self, old: IP6NDSolicitor) {
         if self.face.ether != old.face.ether {
-            // The interface has changed: solicitations find the neighbours there, and announce our address.
+            // The interface has changed: solicitations find the neighbours there.
             self.link.clear(false);
         }
         self.resolver.take(old.resolver);
