@@ -6,8 +6,6 @@
 
 /// Arguments that name bytes of annotations.
 pub mod anno;
-/// Announcements of an address after a change of its Ethernet address.
-mod announcement;
 /// Classes that find and name neighbours by ARP.
 pub mod arp;
 /// Classes that move, count and copy packets.

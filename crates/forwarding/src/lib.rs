@@ -1,5 +1,5 @@
 //! Tables that control writes and workers read: the image of a Linux kernel, its interfaces, routes and labels, and the
-//! neighbours of a link.
+//! neighbours of a link, and when an own address is announced to these.
 //!
 //! Control follows the kernel and writes; elements read. A [`Kernel`] belongs to the router as a whole (elements reach
 //! it by [`Args::router_wide`](arguments::Args::router_wide), control by the plan's `router_wide`), and outlives a
@@ -7,6 +7,7 @@
 //! all else.
 
 mod address_sets;
+pub mod announcement;
 pub mod args;
 pub mod family;
 mod interface;

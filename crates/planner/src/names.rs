@@ -19,7 +19,8 @@ fn text_of(kind: Kind, info: &PortInfo) -> String {
 }
 
 /// Open devices whose address or MTU has changed since elements were configured, with old and new value: an interface
-/// was changed or came back different.
+/// was changed or came back different. A new address of a device whose link is down counts once the link is up, so that
+/// announcements of it are not lost.
 pub fn readdressed<'p>(
     plan: &'p Plan,
     ports: &dyn PortDirectory,
@@ -33,6 +34,9 @@ pub fn readdressed<'p>(
         let info = open.port.info();
         for (kind, _) in OF_DEVICES {
             let now = text_of(kind, &info);
+            if kind == Kind::Ether && !open.port.link_up() {
+                continue;
+            }
             if let Some(known) = plan.names.get(device, kind).filter(|known| *known != now) {
                 changed.push((device.as_str(), known.to_owned(), now));
             }

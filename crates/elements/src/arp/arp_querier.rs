@@ -25,8 +25,9 @@
 //!
 //! Packets to 0.0.0.0 are dropped (`no_address`); those to 255.255.255.255 and to the network's broadcast
 //! address go to all stations, those to a multicast group to its Ethernet group (RFC 1112, 6.4). All workers
-//! share the table. It survives a reload, unless our Ethernet address changes: then our address is announced three
-//! times (RFC 5227, 3), so that the neighbours learn the new Ethernet address, and all neighbours are queried again.
+//! share the table. It survives a reload, unless our Ethernet address changes: then all neighbours are queried
+//! again, and our address is announced (RFC 5227, 2.3), three times a second apart, so that neighbours learn the new
+//! Ethernet address. (`ashlar click` announces nothing, as Click.)
 //!
 //! Arguments:
 //!
@@ -51,10 +52,10 @@
 use super::arp_table::{self, ArpTable};
 use super::own_address::Station;
 use super::table::{self, QueryPolicy};
-use crate::announcement::Announcements;
 use crate::ip4;
 use crate::peer;
 use crate::prelude::*;
+use forwarding::announcement::Announcements;
 use forwarding::neighbour::{Event, Face, Link, Resolution, Resolver};
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -79,13 +80,16 @@ const QUERIES: usize = 1;
 const UNREACHABLE: usize = 2;
 
 pub(super) struct Config {
+    /// Our address, which a handler can set, and the one in the configuration.
     ip: AtomicU32,
+    configured_ip: Ipv4Addr,
     net: Option<Prefix4>,
     ether: EtherAddr,
     broadcast: Option<Ipv4Addr>,
     broadcast_poll: bool,
     own_link: Arc<Link<u32>>,
-    announcements: Arc<Announcements>,
+    /// `None` as in Click, which announces nothing.
+    announcements: Option<Arc<Announcements>>,
     /// Full name of the ARPTable that replaces `own_link`, and its link once resolved.
     table: Option<String>,
     named: OnceLock<Arc<Link<u32>>>,
@@ -167,7 +171,8 @@ impl Sender {
         ether::header(mac, self.config.ether, ether::IPV4)
     }
 
-    /// Sends a query to a neighbour at its known address, or to all stations. One for our own address announces it.
+    /// Sends a query to a neighbour at its known address, or to all stations. A query for our own address is an
+    /// announcement.
     fn ask(&mut self, ip: Ipv4Addr, to: Option<EtherAddr>, cx: &mut Cx) {
         match self.query(ip, to) {
             Some(query) => {
@@ -395,12 +400,13 @@ impl Element for ArpQuerier {
         }
         Config {
             ip: AtomicU32::new(us.ip.to_bits()),
+            configured_ip: us.ip,
             net: us.net,
             ether: ether.or(us.ether).unwrap_or_default(),
             broadcast: broadcast.or(us.net.and_then(Prefix4::broadcast)),
             broadcast_poll,
             own_link: Arc::new(Link::new(bounds, crate::secret(cfg!(test)))),
-            announcements: Arc::new(Announcements::none()),
+            announcements: (!args.as_click).then(|| Arc::new(Announcements::none())),
             table,
             named: OnceLock::new(),
         }
@@ -442,16 +448,21 @@ impl Element for ArpQuerier {
     }
 
     fn start(&mut self, cx: &mut Cx) {
-        self.sender.config.announcements.set_timer(cx);
+        if let Some(announcements) = &self.sender.config.announcements {
+            announcements.set_timer(cx);
+        }
     }
 
     fn timer(&mut self, cx: &mut Cx) {
         let sender = &mut self.sender;
         sender.cause = (0, 0);
-        if sender.config.announcements.is_due(cx.now()) {
-            sender.ask(sender.config.ip(), None, cx);
+        if let Some(announcements) = sender.config.announcements.clone() {
+            let ip = sender.config.ip();
+            if announcements.claim(cx.now()) && !addr::is_martian_source4(ip) {
+                sender.ask(ip, None, cx);
+            }
+            announcements.set_timer(cx);
         }
-        sender.config.announcements.set_timer(cx);
         let next = self
             .resolver
             .tick(cx.now(), &mut |event| sender.act(event, cx));
@@ -466,9 +477,14 @@ impl Element for ArpQuerier {
 
     fn inherit(config: &mut Config, old: &Config) {
         config.own_link = Link::inherit(&config.own_link, &old.own_link);
-        config.announcements = match config.ether == old.ether {
-            true => Arc::clone(&old.announcements),
-            false => Arc::new(Announcements::at_once()),
+        if config.configured_ip == old.configured_ip {
+            config.ip.store(old.ip.load(Relaxed), Relaxed);
+        }
+        config.announcements = if config.ether == old.ether {
+            old.announcements.clone()
+        } else {
+            let begin = |_| Arc::new(Announcements::at_once());
+            config.announcements.take().map(begin)
         };
     }
 
@@ -520,7 +536,11 @@ impl Element for ArpQuerier {
         ),
         Handler::sum("length", "packets that wait", |e| e.held() as u64),
         counter!("drops", "packets dropped", sender.drops),
-        counter!("queries", "queries sent", sender.queries),
+        counter!(
+            "queries",
+            "queries sent, announcements included",
+            sender.queries
+        ),
         counter!("responses", "replies received", responses),
         counter!("conflicts", "frames that claim our address", conflicts),
         counter!(

@@ -327,6 +327,22 @@ fn another_ethernet_address_is_announced_three_times() {
 }
 
 #[test]
+fn the_address_in_use_is_announced_and_only_a_hosts() {
+    let mut bench = bench("");
+    let other = text("").replace(US, B);
+    bench.write("q.ipaddr", "10.0.0.7");
+    bench.reload(&other).unwrap_or_else(|e| panic!("{e}"));
+    bench.advance(Duration::from_millis(1));
+    assert_eq!(
+        bench.take("asked"),
+        [arp_request(B, "10.0.0.7", "10.0.0.7")]
+    );
+    bench.write("q.ipaddr", "0.0.0.0");
+    bench.advance(Duration::from_secs(10));
+    assert!(bench.take("asked").is_empty());
+}
+
+#[test]
 fn another_address_asks_for_all_again_once_it_is_taken_up() {
     let mut bench = bench("");
     send(&mut bench, "10.0.0.2", &["1"]);

@@ -16,7 +16,8 @@
 //! answer leaves by output 2, as an IPv6 packet for IP6NDSolicitor to send.
 //!
 //! If the Ethernet address of one of its addresses changes by a reload, its addresses are advertised to all nodes three
-//! times (7.2.6), so that neighbours learn the new Ethernet address.
+//! times, a second apart (7.2.6), so that neighbours learn the new Ethernet address. Addresses of proxied prefixes are
+//! not.
 //!
 //! Arguments:
 //!
@@ -32,9 +33,9 @@
 
 use super::addresses::Addresses6;
 use super::nd::{self, Received};
-use crate::announcement::Announcements;
 use crate::prelude::*;
 use arguments::{Arg, Kind};
+use forwarding::announcement::Announcements;
 use std::net::Ipv6Addr;
 use wire::nd::{OVERRIDE, ROUTER, SOLICITED};
 use wire::{EtherAddr, Prefix6, addr};
@@ -66,15 +67,19 @@ impl Config {
     }
 
     /// The router's own addresses; for the others it is a proxy.
-    fn own(&self) -> impl Iterator<Item = &(Prefix6, EtherAddr)> {
-        self.entries.iter().filter(|entry| entry.0.len() == 128)
+    fn own(&self) -> impl Iterator<Item = (Ipv6Addr, EtherAddr)> {
+        let is_own = move |&(prefix, ether): &(Prefix6, EtherAddr)| {
+            prefix.len() == 128 && self.find(prefix.addr()) == Some((ether, true))
+        };
+        let own = self.entries.iter().copied().filter(is_own);
+        own.map(|(prefix, ether)| (prefix.addr(), ether))
     }
 
     /// True if one of the own addresses had another Ethernet address in `old`.
     fn has_moved(&self, old: &Config) -> bool {
         self.own().any(|(ip, ether)| {
-            let mut before = old.own().filter(|entry| entry.0 == *ip);
-            before.any(|entry| entry.1 != *ether)
+            let before = old.find(ip);
+            before.is_some_and(|(before, own)| own && before != ether)
         })
     }
 
@@ -167,9 +172,9 @@ impl IP6NDAdvertiser {
     fn announce(&mut self, cx: &mut Cx) {
         let (config, all) = (Arc::clone(&self.config), addr::ALL_NODES);
         for (ip, ether) in config.own() {
-            let link = (*ether, EtherAddr::multicast6(all));
-            let message = wire::nd::advert(OVERRIDE | config.router_flag(), ip.addr(), *ether);
-            match nd::frame(link, ip.addr(), all, &message) {
+            let link = (ether, EtherAddr::multicast6(all));
+            let message = wire::nd::advert(OVERRIDE | config.router_flag(), ip, ether);
+            match nd::frame(link, ip, all, &message) {
                 Some(frame) => {
                     self.count += 1;
                     cx.emit(0, frame);
@@ -250,16 +255,17 @@ impl Element for IP6NDAdvertiser {
     }
 
     fn timer(&mut self, cx: &mut Cx) {
-        if self.config.announcements.is_due(cx.now()) {
+        if self.config.announcements.claim(cx.now()) {
             self.announce(cx);
         }
         self.config.announcements.set_timer(cx);
     }
 
     fn inherit(config: &mut Config, old: &Config) {
-        config.announcements = match config.has_moved(old) {
-            true => Arc::new(Announcements::at_once()),
-            false => Arc::clone(&old.announcements),
+        config.announcements = if config.has_moved(old) {
+            Arc::new(Announcements::at_once())
+        } else {
+            Arc::clone(&old.announcements)
         };
     }
 
@@ -459,5 +465,20 @@ mod tests {
         }
         bench.advance(10 * second);
         assert!(bench.take("out").is_empty());
+    }
+
+    #[test]
+    fn an_address_that_is_given_twice_is_advertised_as_it_is_answered() {
+        let text = "a :: IP6NDAdvertiser(fe80::1 02:00:00:00:00:01, fe80::1 02:00:00:00:00:02)
+            -> out :: Collect; a[1] -> on :: Collect; a[2] -> slow :: Collect";
+        let mut bench = Bench::new(crate::CLASSES, text);
+        bench.reload(text).unwrap_or_else(|e| panic!("{e}"));
+        bench.advance(Duration::from_secs(10));
+        assert!(bench.take("out").is_empty(), "nothing has changed");
+        let other = text.replace(":02)", ":03)");
+        bench.reload(&other).unwrap_or_else(|e| panic!("{e}"));
+        bench.advance(Duration::from_millis(1));
+        let ethers: Vec<u8> = bench.take("out").iter().map(|frame| frame[11]).collect();
+        assert_eq!(ethers, [3]);
     }
 }
