@@ -79,22 +79,23 @@ fn vlans(elements: Vec<Element>) -> Vec<Vlan> {
 }
 
 /// The table that `ashlar top` shows.
+///
+/// # Errors
+/// The router was started again between the readings.
 pub(crate) fn table(
     before: &Stats,
     after: &Stats,
     known: &Annotations,
     choice: &Selection,
-) -> String {
-    let Some(rates) = Rates::new(before, after) else {
-        return "the router was started again a moment ago\n".to_owned();
-    };
+) -> Result<String, String> {
+    let rates = Rates::new(before, after).ok_or("the router was started again a moment ago")?;
     let mut out = String::new();
     rates.queues(&mut out, &known.vlans);
     rates.workers(&mut out);
     rates.steering(&mut out);
     rates.elements(&mut out, &known.fused, choice);
     rates.print_losses(&mut out);
-    out
+    Ok(out)
 }
 
 /// Table of a process's routers: the share of each worker's time that each router has used in `time` nanoseconds.
@@ -487,7 +488,8 @@ mod tests {
             &at(12, 5000),
             &Annotations::default(),
             &Selection::default(),
-        );
+        )
+        .unwrap();
         let right = "\
 port  link  way  queue  worker  packets/s  bits/s  empty polls
 eth0  up    in     0+2       0      2.00k   1.60M          50%
@@ -507,7 +509,8 @@ in :: Class      2.00k             20     0
     fn table_says_that_the_router_was_started_again() {
         let (known, choice) = (Annotations::default(), Selection::default());
         let table = table(&at(10, 1000), &at(2, 5000), &known, &choice);
-        assert_eq!(table, "the router was started again a moment ago\n");
+        let why = "the router was started again a moment ago";
+        assert_eq!(table, Err(why.to_owned()));
     }
 
     #[test]
@@ -550,7 +553,7 @@ in :: Class      2.00k             20     0
                 ..Stats::default()
             }
         };
-        let table = table(&at(1, 0), &at(2, 100), &known, &Selection::default());
+        let table = table(&at(1, 0), &at(2, 100), &known, &Selection::default()).unwrap();
         let right = "\
 port     link  way  queue  worker  packets/s  bits/s  empty polls
 eth0.10  up    in       -       0        200       -            -

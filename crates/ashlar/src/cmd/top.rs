@@ -16,7 +16,7 @@ pub(crate) fn top(top: &Top) -> Done {
             // The routers of a process, and each one's share of the workers' time.
             let look = || client.get_json::<Vec<Router>>("/v1/routers");
             return watch(top, &client, "/v1/routers", look, |before, after, time| {
-                rates::routers(before, after, time.as_nanos() as f64)
+                Ok(rates::routers(before, after, time.as_nanos() as f64))
             });
         }
     }
@@ -37,13 +37,14 @@ pub(crate) fn top(top: &Top) -> Done {
     })
 }
 
-/// Shows the changes at a path of the API repeatedly, with the time that they took.
+/// Shows the changes at a path of the API repeatedly, with the time that they took. If there is no table for once, it
+/// shows why and goes on; with `--once` that is the command's failure.
 fn watch<T>(
     top: &Top,
     client: &Client,
     path: &str,
     look: impl Fn() -> Result<T, String>,
-    mut table: impl FnMut(&T, &T, Duration) -> String,
+    mut table: impl FnMut(&T, &T, Duration) -> Result<String, String>,
 ) -> Done {
     let json = || {
         let bytes = client.get(path)?;
@@ -65,7 +66,11 @@ fn watch<T>(
         }
         let after = (Instant::now(), look()?);
         let info: Info = client.get_json("/v1/info")?;
-        let text = head(&info) + &table(&before.1, &after.1, after.0 - before.0);
+        let shown = match table(&before.1, &after.1, after.0 - before.0) {
+            Err(why) if !top.once => format!("{why}\n"),
+            shown => shown?,
+        };
+        let text = head(&info) + &shown;
         match live {
             true => put(&screen_text(&harmless(&text), pause.lines(), columns()))?,
             false => print(&text)?,

@@ -140,7 +140,7 @@ mod tests {
             element("q", None),
         ]);
         let words = words.iter().map(|&word| word.to_owned()).collect();
-        let text = table(&at(1), &at(2), &known, &Selection { words, sort });
+        let text = table(&at(1), &at(2), &known, &Selection { words, sort }).unwrap();
         text.lines()
             .map(|line| line.split("  ").next().unwrap_or_default().to_owned())
             .collect()
@@ -171,7 +171,7 @@ mod tests {
                 ..Element::default()
             },
         ]);
-        let text = table(&at(1), &at(2), &known, &Selection::default());
+        let text = table(&at(1), &at(2), &known, &Selection::default()).unwrap();
         let right = "\
 element                 packets/s  cycles/packet  held  drops/s
 check :: CheckIPHeader        103            49*     0  full 3
