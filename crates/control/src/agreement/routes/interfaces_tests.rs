@@ -29,6 +29,8 @@ fn a_connection_ends_with_the_next_one_and_with_the_interfaces() {
 
 mod needs_root {
     use super::*;
+    use std::sync::mpsc;
+    use std::thread;
 
     #[test]
     fn interfaces_are_made_beside_the_caller_and_removed_only_when_all_are_made() {
@@ -48,11 +50,21 @@ mod needs_root {
             interfaces.is_making()
         };
 
-        // The task waits for this lock, and nobody waits for the task.
-        let held = shared.lock();
+        // The task waits for this lock, and nobody waits for the task. If one did, the lock would be released late.
+        let (lock_taken, is_taken) = mpsc::channel();
+        let (keep_lock, lock_kept) = mpsc::channel::<()>();
+        let of_task = Arc::clone(&shared);
+        let holder = thread::spawn(move || {
+            let _lock = of_task.lock();
+            lock_taken.send(()).expect("the test waits");
+            lock_kept.recv_timeout(Duration::from_secs(20))
+        });
+        is_taken.recv().expect("the lock");
         assert!(follow(true));
         assert!(follow(false), "interfaces that are made later would stay");
-        drop(held);
+        drop(keep_lock);
+        let released = holder.join().expect("it does not panic");
+        assert_eq!(released, Err(mpsc::RecvTimeoutError::Disconnected));
         testkit::wait_until("the interfaces", || !follow(true));
         let names: Vec<String> = shared.lock().keys().cloned().collect();
         assert_eq!(names, ["a", "b"]);
