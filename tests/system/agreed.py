@@ -39,7 +39,7 @@ class Agreed(Rb4):
 
     def __init__(self, lab: Lab):
         # A machine under load may not run a server for as long as RB4's links wait for a heartbeat.
-        super().__init__(lab, options='heartbeat = "50ms"\ndead = "1s"')
+        super().__init__(lab, options='heartbeat = "50ms"\ndead = "3s"')
         self.etcd = dict[str, Process]()
         self.tokens = dict[str, str]()
         between = lab.namespace("control")

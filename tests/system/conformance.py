@@ -11,6 +11,7 @@ against the kernel's forwarding too (`ASHLAR_ROUTER=linux`); where it differs, `
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -85,6 +86,11 @@ def sum6(packet: bytes) -> int:
     """The checksum over an ICMPv6 message directly after the IPv6 header; 0 if it is right."""
     message = packet[40:]
     return checksum(packet[8:40] + len(message).to_bytes(4, "big") + b"\0\0\0\x3a" + message)
+
+
+def rate_limited(begin: float) -> float:
+    """Maximum number of errors that a router may have sent since the time `begin`: 1000 per second, and 100 at once."""
+    return 110 + 1000 * (time.monotonic() - begin)
 
 
 def one_hop(packet: bytes) -> bytes:
@@ -177,7 +183,7 @@ class Probe:
     # Packets that must come out.
 
     def take(self, at: Station | End, what: str, match: Callable[[Packet], bool] | None = None,
-             timeout: float = 2.0) -> Packet:
+             timeout: float = 20.0) -> Packet:
         """The next frame that leaves the router on a link, without chatter, or the next one that matches."""
         end, seen = (at.end if isinstance(at, Station) else at), []
 
@@ -236,7 +242,7 @@ class Probe:
         self.nothing()
 
     def error4(self, packet: Packet | bytes, kind: int, code: int, *, frm: Station | None = None,
-               rest: bytes = bytes(4), source: str = "", timeout: float = 2.0) -> IP:
+               rest: bytes = bytes(4), source: str = "", timeout: float = 20.0) -> IP:
         """Checks that the packet is answered with this ICMP message, correct in all fields, and not forwarded. `rest` is
         the second word of the message. `source` is an alternative source address; for packets to the router itself
         RFC 1122, 3.2.1.3 requires it.
@@ -266,7 +272,7 @@ class Probe:
         return ip
 
     def error6(self, packet: Packet | bytes, kind: int, code: int, *, frm: Station | None = None, word: int = 0,
-               timeout: float = 2.0, mac: str = "", source: tuple[str, ...] = ()) -> IPv6:
+               timeout: float = 20.0, mac: str = "", source: tuple[str, ...] = ()) -> IPv6:
         """Checks that the packet is answered with this ICMPv6 message, correct in all fields, and not forwarded. `word`
         is its second word (a pointer, an MTU); `source` is an alternative source address.
         """

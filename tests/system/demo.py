@@ -56,7 +56,7 @@ def start(network: Network) -> str:
 
 
 def ping(network: Network, version: int) -> str:
-    done = network.client.run("ping", f"-{version}", "-c5", "-l5", "-i2", "-W2", "server", ok=None)
+    done = network.client.run("ping", f"-{version}", "-c5", "-l5", "-i3", "-W15", "server", ok=None)
     count = re.search(r"(\d+) received", done.out)
     if done.status != 0 or count[1] != "5":
         raise Failed(str(done))
@@ -67,7 +67,7 @@ def ping(network: Network, version: int) -> str:
 
 
 def traceroute(network: Network, version: int) -> str:
-    done = network.client.run("traceroute", f"-{version}", "-q1", "-w2", "server")
+    done = network.client.run("traceroute", f"-{version}", "-q1", "-w10", "server")
     hops = re.findall(r"^ *\d+ +(\S+ \(\S+\))", done.out, re.MULTILINE)
     wanted = [f"router ({CLIENT.router[version]})", f"server ({SERVER.host[version]})"]
     if hops != wanted:

@@ -42,7 +42,7 @@ def attribute(kind, value):
 def ask(kind, flags, body):
     """Sends a request, and returns the bodies of the responses; raises an error response."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
-        netlink.settimeout(2)
+        netlink.settimeout(20)
         netlink.send(struct.pack("=IHHII", 16 + len(body), kind, REQUEST | flags, 1, 0) + body)
         told = []
         while True:

@@ -389,6 +389,11 @@ def ping(host: Namespace, target: str, *words: str) -> bool:
     return host.run("ping", "-c1", "-W1", *words, target, ok=None).status == 0
 
 
+def answers(host: Namespace, target: str, *words: str) -> bool:
+    """True if an echo request is answered, however busy the machine is."""
+    return ping(host, target, "-W15", *words)
+
+
 def ready(bed: Bed) -> None:
     """Waits until packets cross, and hosts and back ends know their neighbours."""
     until(lambda: ping(bed.lan, WAN) and ping(bed.wan, LAN), "packets to cross", timeout=20)

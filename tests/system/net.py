@@ -38,7 +38,7 @@ class Failed(AssertionError):
     """A network is not in the expected state; the message says what was expected and observed."""
 
 
-def until(ask: Callable[[], Found], what: str, timeout: float = 5.0) -> Found:
+def until(ask: Callable[[], Found], what: str, timeout: float = 20.0) -> Found:
     """Calls a function repeatedly until its result is true, and returns the result; fails after `timeout` seconds."""
     end = time.monotonic() + timeout
     pause = 0.001
@@ -65,7 +65,7 @@ class Process:
             start_new_session=True, env=env, cwd=cwd)
         self.pid = self._popen.pid
         self._status: int | None = None
-        self.out, self.err = "", ""
+        self._pieces: dict[str, list[str]] = {"out": [], "err": []}
         self._news = threading.Condition()
         self._readers = [
             threading.Thread(target=self._read, args=(name,), daemon=True) for name in ("out", "err")]
@@ -76,9 +76,25 @@ class Process:
         pipe = self._popen.stdout if name == "out" else self._popen.stderr
         for line in pipe:
             with self._news:
-                setattr(self, name, getattr(self, name) + line.decode(errors="replace"))
+                self._pieces[name].append(line.decode(errors="replace"))
                 self._news.notify_all()
         pipe.close()
+
+    def _text(self, name: str) -> str:
+        with self._news:
+            pieces = self._pieces[name]
+            pieces[:] = ["".join(pieces)]
+            return pieces[0]
+
+    @property
+    def out(self) -> str:
+        """The output so far."""
+        return self._text("out")
+
+    @property
+    def err(self) -> str:
+        """The error output so far."""
+        return self._text("err")
 
     def __str__(self) -> str:
         return f"`{' '.join(self.command)}`"
@@ -131,7 +147,7 @@ class Process:
             time.sleep(pause)
             pause = min(2 * pause, 0.05)
         for reader in self._readers:
-            reader.join(1.0)
+            reader.join(10.0)
         return self.status
 
     def signal(self, number: int) -> None:
@@ -147,7 +163,7 @@ class Process:
         finally:
             self.signal(signal.SIGCONT)
 
-    def stop(self, timeout: float = 5.0) -> int:
+    def stop(self, timeout: float = 30.0) -> int:
         """Ends the program by SIGTERM, or by SIGKILL if that takes too long; returns its status."""
         self.signal(signal.SIGTERM)
         try:

@@ -26,7 +26,7 @@ from topology import KIND
 from interface_pairs import Paired
 
 # Milliseconds between BFD packets, and how many may be missing: a busy machine must not look like a cut link.
-BFD_MS, BFD_MISSING = 200, 5
+BFD_MS, BFD_MISSING = 200, 15
 DETECTION = BFD_MS * BFD_MISSING / 1000
 # BIRD's OSPF computes routes once a second (its `tick`).
 TICK = 1.0

@@ -33,7 +33,7 @@ LEAST = IP_UDP.size + HEAD.size
 SO_TIMESTAMPNS, SO_RCVBUFFORCE, SO_SNDBUFFORCE = 35, 33, 32
 STAMP = struct.Struct("qq")
 # Packets that have not come this long after the last was sent are lost.
-PATIENCE = 1.0
+PATIENCE = 3.0
 # Seconds that a host makes up for, if it had no core: what was due earlier is not sent. A burst of all of it would be
 # more than the 1,000 packets that the kernel holds for a core.
 BEHIND = 0.1

@@ -14,6 +14,8 @@ NUMBER = struct.Struct("!I")
 # After a time without a core, a sender sends the packets of this many last seconds. It skips earlier ones, whose burst
 # would fill queues.
 BEHIND = 0.1
+# Seconds after which packets that have not come are lost.
+PATIENCE = 5.0
 
 
 @dataclass
@@ -101,14 +103,19 @@ class Streams:
         poll = select.poll()
         for number in by_socket:
             poll.register(number, select.POLLIN)
+        quiet_since = None
         while True:
             # A sender that had no core for long makes up for it at the end.
             sent_all = self._sent_all.is_set()
             ready = poll.poll(200)
-            if not ready and sent_all:
-                return
             for number, _ in ready:
                 self._drain(by_socket[number])
+            if ready or not sent_all:
+                quiet_since = None
+                continue
+            quiet_since = quiet_since or time.monotonic()
+            if not self.lost or time.monotonic() > quiet_since + PATIENCE:
+                return
 
     @staticmethod
     def _drain(stream: Stream) -> None:
@@ -134,7 +141,7 @@ class Streams:
                 stream.source.close()
                 stream.sink.close()
 
-    def warm(self, timeout: float = 5.0) -> None:
+    def warm(self, timeout: float = 20.0) -> None:
         """Waits until a packet of every stream has arrived."""
         until(lambda: all(stream.seen for stream in self.streams), "the first packet of every stream", timeout)
 

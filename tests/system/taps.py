@@ -75,7 +75,7 @@ class Tap:
                         data = data[:12] + struct.pack("!HH", protocol, tag) + data[12:]
             frames.append(Frame(data, stamp, address[2] == PACKET_OUTGOING))
 
-    def collect(self, enough: Callable[[list[Frame]], bool], what: str, timeout: float = 5.0) -> list[Frame]:
+    def collect(self, enough: Callable[[list[Frame]], bool], what: str, timeout: float = 20.0) -> list[Frame]:
         """Reads frames until `enough` returns true."""
         end, frames = time.monotonic() + timeout, self.take()
         while not enough(frames):

@@ -103,5 +103,5 @@ def test_a_graph_decapsulates_and_filters_before_the_balancer(lab):
         for _ in range(20):
             sender.sendto(b"x", (LAN, port))
     until(lambda: re.search(r"^ +0 +20 +deny", bed.router.cli("show", "filter.rules"), re.MULTILINE), "the packets to be dropped")
-    assert ping(bed.wan, LAN) and ping(bed.lan, WAN)
-    assert all(state[1] == "up" for state in bed.states().values())
+    until(lambda: ping(bed.wan, LAN) and ping(bed.lan, WAN), "packets to cross")
+    until(lambda: all(state[1] == "up" for state in bed.states().values()), "all to be up")

@@ -91,7 +91,7 @@ def test_a_tap_interface_answers_arp_and_pings(lab, tmp_path):
 def test_a_rewriter_makes_a_program_its_own_proxy(lab, tmp_path):
     space = lab.namespace("proxy")
     with click(space, PROXY, tmp_path):
-        space.run("bash", "-c", "until ip -br addr show tun0 2>/dev/null | grep -q 10.79; do :; done")
+        space.run("bash", "-c", "until ip -br link show tun0 2>/dev/null | grep -q UP; do :; done")
         server, client = (space.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
         server.bind(("10.79.0.1", 53))
         client.bind(("10.79.0.1", 0))

@@ -191,7 +191,7 @@ def test_a_file_that_renumbers_links_is_refused(bed):
         bed.file.write_text(text)
     done = bed.lab.run(ASHLAR, "cluster", "reload", str(bed.file))
     assert done.out.count("uses it") == 4, str(done)
-    assert bed.ping("a", host("c", 4), 4)
+    until(lambda: bed.ping("a", host("c", 4), 4), "a to reach the host of c")
 
 
 def test_the_other_servers_go_round_one_that_is_killed(lab):

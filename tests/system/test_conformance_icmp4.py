@@ -4,7 +4,7 @@ import struct
 import time
 
 import pytest
-from conformance import (SERVER_MTU, TTL, Probe, l3, linux_differs, one_hop, patch4, probe, running,  # noqa: F401
+from conformance import (SERVER_MTU, TTL, Probe, l3, linux_differs, one_hop, patch4, probe, rate_limited, running,  # noqa: F401
                          sum4)
 from scapy.compat import raw
 from scapy.layers.inet import ICMP, IP, TCP, UDP, IPOption, defragment, fragment
@@ -149,7 +149,7 @@ def test_a_closed_port_of_the_router_is_answered(probe: Probe):
 def test_a_host_that_does_not_answer_is_unreachable(probe: Probe):
     """3.3.2: one of the waiting packets is answered, and only when address resolution has failed."""
     packet = probe.udp4(dst="10.0.2.99")
-    probe.error4(packet, UNREACHABLE, 1, timeout=6.0)
+    probe.error4(packet, UNREACHABLE, 1, timeout=30.0)
 
 
 # 4.3.2: error messages.
@@ -225,12 +225,14 @@ def test_the_rate_of_errors_is_limited(probe: Probe):
     """A flood gets some answers, but far fewer than it has packets; the test waits for the end of the limit."""
     packets = [raw(probe.udp4(ttl=1)) for _ in range(4000)]
     with probe.limited():
+        begin = time.monotonic()
         probe.flood(packets)
         probe.wire.flush()
+        most = rate_limited(begin)
         answers = [frame for frame in probe.a.end.seen if ICMP in frame]
         probe.a.end.seen.clear()
     assert all(frame[ICMP].type == TIME_EXCEEDED for frame in answers)
-    assert 1 <= len(answers) < 2000
+    assert 1 <= len(answers) <= most
     recovered(probe)
 
 
@@ -271,12 +273,14 @@ def test_the_rate_of_redirects_is_limited(detour: Probe):
     """A flood is forwarded completely, and causes far fewer redirects."""
     packets = [raw(detour.udp4(dst="10.23.0.9")) for _ in range(3000)]
     with detour.limited():
+        begin = time.monotonic()
         detour.flood_whole(packets)
+        most = rate_limited(begin)
         frames = list(detour.a.end.seen)
         detour.a.end.seen.clear()
     redirects = [frame for frame in frames if ICMP in frame]
     assert all(frame[ICMP].type == REDIRECT for frame in redirects)
-    assert len(redirects) < 1500 and sum(UDP in frame and ICMP not in frame for frame in frames) == len(packets)
+    assert len(redirects) <= most and sum(UDP in frame and ICMP not in frame for frame in frames) == len(packets)
 
 
 def test_a_host_that_is_not_on_the_gateways_link_is_not_redirected(detour: Probe):

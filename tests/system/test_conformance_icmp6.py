@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from conformance import SERVER_MTU, TTL, Probe, l3, linux_differs, probe, running, sum6  # noqa: F401
+from conformance import SERVER_MTU, TTL, Probe, l3, linux_differs, probe, rate_limited, running, sum6  # noqa: F401
 from scapy.compat import raw
 from scapy.layers.inet6 import (ICMPv6DestUnreach, ICMPv6EchoReply, ICMPv6EchoRequest, ICMPv6TimeExceeded,
                                 ICMPv6Unknown, IPv6, IPv6ExtHdrFragment)
@@ -143,7 +143,7 @@ def test_a_packet_that_is_too_big_is_answered_whatever_it_is(probe: Probe):
 
 def test_a_host_that_does_not_answer_is_unreachable(probe: Probe):
     """3.1, code 3; a sender with several waiting packets gets messages about some of them only."""
-    probe.error6(probe.udp6(dst="fd00:2::99"), UNREACHABLE, 3, timeout=6.0)
+    probe.error6(probe.udp6(dst="fd00:2::99"), UNREACHABLE, 3, timeout=30.0)
 
 
 def test_errors_to_a_link_local_source_come_from_a_link_local_address(probe: Probe):
@@ -158,11 +158,13 @@ def test_the_rate_of_errors_is_limited(probe: Probe):
     """2.4 f, a MUST. A flood gets some answers, but far fewer than it has packets."""
     packets = [raw(probe.udp6(hlim=1)) for _ in range(4000)]
     with probe.limited():
+        begin = time.monotonic()
         probe.flood(packets, kind=0x86dd)
         probe.wire.flush()
+        most = rate_limited(begin)
         answers = [frame for frame in probe.a.end.seen if ICMPv6TimeExceeded in frame]
         probe.a.end.seen.clear()
-    assert 1 <= len(answers) < 2000
+    assert 1 <= len(answers) <= most
     end = time.monotonic() + 5
     while time.monotonic() < end:
         probe.send(probe.udp6(hlim=1))

@@ -36,7 +36,7 @@ class Stranger:
         self.end, self.mac = probe.b.end, f"02:00:00:00:99:{self.count:02x}"
         self.station = Station(self.end, self.mac, ip4, "::", "::")
 
-    def asked(self, timeout: float = 2.0) -> Packet:
+    def asked(self, timeout: float = 20.0) -> Packet:
         """The router's next ARP request for an address, checked in all fields."""
         got = self.probe.take(self.end, f"an ARP request for {self.ip4}",
                               lambda p: ARP in p and p[ARP].op == 1 and p[ARP].pdst == self.ip4, timeout)

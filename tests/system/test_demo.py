@@ -53,7 +53,7 @@ def test_an_interrupted_demonstration_leaves_nothing_behind(number, step):
     """Interrupts right after the line of `step`, that is, during the next step."""
     run = start()
     # If the step never comes, this ends the program's output, and so the loop.
-    late = threading.Timer(60, run.kill)
+    late = threading.Timer(180, run.kill)
     late.start()
     assert any(step in line for line in run.stdout), f"no step {step}"
     late.cancel()
@@ -69,7 +69,7 @@ def test_on_a_terminal_the_table_lives_until_ctrl_c():
     if run == 0:
         os.execv(DEMO[0], DEMO[:2])
     said, ended = b"", False
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while time.monotonic() < end:
         if select.select([terminal], [], [], 0.1)[0]:
             try:

@@ -99,7 +99,7 @@ def test_fragments_cross_unchanged(network, version):
 @both_versions
 @pytest.mark.parametrize("probe", ["", "-I", "-T"], ids=["UDP", "ICMP", "TCP"])
 def test_traceroute_names_the_router(network, version, probe):
-    done = network.client.run("traceroute", f"-{version}", "-n", "-q2", "-w2", *probe.split(), SERVER.host[version])
+    done = network.client.run("traceroute", f"-{version}", "-n", "-q2", "-w10", *probe.split(), SERVER.host[version])
     hops = re.findall(r"^ *\d+ +(\S+) .*ms .*ms", done.out, re.MULTILINE)
     assert hops == [CLIENT.router[version], SERVER.host[version]], str(done)
 

@@ -66,7 +66,7 @@ def test_routes_of_vtysh_arrive_and_go(network):
     until(lambda: network.has("21.0.0.0/8", ("10.9.1.2", "eth1")), "the hop to go")
     until(lambda: "22.0.0.0/8" not in network.bed.table(4), "the blackhole to go")
     until(lambda: network.has("2001:db8:21::/48", ("fe80::2", "eth0")), "a new route")
-    network.client.run("ping", "-c1", "-W2", "20.0.0.1")
+    network.client.run("ping", "-c1", "-W15", "20.0.0.1")
     # Connected routes are the kernel's word, and the main table's other routes zebra's.
     network.bed.daemons.ip("link set eth1 down")
     until(lambda: "20.0.0.0/8" not in network.bed.table(4), "the routes of a link to go with it")
@@ -75,7 +75,7 @@ def test_routes_of_vtysh_arrive_and_go(network):
 
 def test_zebra_killed_and_restarted_loses_nothing(network):
     until(lambda: network.has("21.0.0.0/8", ("10.9.0.2", "eth0"), ("10.9.1.2", "eth1")), "all routes")
-    network.client.run("ping", "-c3", "-W2", "20.0.0.1")
+    network.client.run("ping", "-c3", "-W15", "20.0.0.1")
     pings = Pings(network.client, "20.0.0.1")
     network.frr.kill()
     until(lambda: network.count("fpm_connected") == 0, "the connection to end")

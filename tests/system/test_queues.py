@@ -70,7 +70,8 @@ class Moves:
         self.moves += int(found[1])
         self.parked += int(found[2])
         self.longest = max(self.longest, int(found[3]))
-        if found[4]:
+        # A move that is called off overtakes nothing.
+        if found[4] and "still held packets of before" in found[4]:
             self.late.append(found[4])
 
     def __str__(self) -> str:

@@ -203,7 +203,7 @@ def test_a_router_has_no_more_routes_than_it_may_and_the_other_notices_nothing(b
     for half in bed.halves:
         half.server.ip("address add 203.0.99.1/32 dev lo")
     own = known(red)
-    assert own == known(blue)
+    until(lambda: known(blue) == own, "blue's own routes")
     most = own + 20
     bed.write(red.section(f"routes = {most}"), blue.section("share = 3"))
     assert "change router red" in bed.router.cli("reload", "--dry-run")

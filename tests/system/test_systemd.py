@@ -100,7 +100,7 @@ class Machine:
             str(ROOT / "dist"), self.router.name, str(group))
         # unshare holds back SIGTERM as long as its child lives.
         lab.closing(self.process.signal, signal.SIGKILL)
-        self.first = until(self._first, "the first process")
+        self.first = until(self._first, "the first process", 60)
         until(lambda: self.systemctl("is-active", "basic.target", ok=None) == "active\n", f"systemd\n{self.process.said()}", 60)
         self.run("useradd", "--system", "ashlar")
 
@@ -200,7 +200,7 @@ def test_reload_accepts_valid_files_and_refuses_the_others(machine):
     machine.write("etc/ashlar/edge.click", f"{text}\nNoSuchClass -> Discard;\n")
     with pytest.raises(Failed):
         machine.systemctl("reload", UNIT)
-    assert "NoSuchClass" in machine.log()
+    until(lambda: "NoSuchClass" in machine.log(), "the reason in the log")
     assert machine.run(*show, "added.count").strip() == "0"
     machine.write("etc/ashlar/edge.click", text)
     machine.systemctl("reload", UNIT)
@@ -217,7 +217,7 @@ def test_a_router_that_hangs_is_ended_and_started_again(machine):
     machine.systemctl("kill", "--kill-whom=main", "--signal=STOP", UNIT)
     until(lambda: machine.tells("MainPID") not in ("0", pid), "another process", 60)
     machine.forwards()
-    assert "Watchdog timeout" in machine.log()
+    until(lambda: "Watchdog timeout" in machine.log(), "the reason in the log")
     assert machine.carrier_changes() == before
 
 

@@ -140,7 +140,7 @@ def test_packets_cross_by_the_tap_interfaces(bed):
     bed.address()
     until(bed.crosses, "a packet by the TAP interfaces")
     # The kernel answers packets for the router itself.
-    bed.hosts[0].run("ping", "-c1", "-W1", "10.0.1.1")
+    bed.hosts[0].run("ping", "-c1", "-W15", "10.0.1.1")
 
 
 def test_a_tap_interface_survives_a_stop_with_all_that_was_set_on_it(bed):
@@ -235,7 +235,7 @@ def test_a_namespace_that_is_made_again_is_found_by_the_next_router(bed):
     name = bed.daemons.name
     bed.lab.run("ip", "netns", "delete", name)
     bed.process.wait_for("it was deleted, and the router stays")
-    assert bed.crosses()
+    until(bed.crosses, "a packet by the deleted one")
     first = bed.child()
     bed.lab.run("ip", "netns", "add", name)
     bed.process.wait_for("was made anew")
@@ -378,12 +378,14 @@ def test_keep_ends_in_order_whenever_it_is_told_to(bed):
 
 
 def test_keep_ends_in_order_when_the_program_has_failed_and_is_to_be_started_again(bed):
-    program = bed.lab.folder / "program"
-    program.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
-    keep = bed.devices.spawn(ASHLAR, "keep", "--", "/usr/bin/python3", str(program))
+    ready, once = bed.lab.folder / "ready", bed.lab.folder / "once"
+    ready.write_text(READY.replace("time.sleep(1000)", "raise SystemExit(1)"))
+    # A program that was ready and has run for a second is started again at once, so this one is ready the first time only.
+    program = f"test -e {once} || {{ touch {once}; exec /usr/bin/python3 {ready}; }}; sleep 0.3; exit 1"
+    keep = bed.devices.spawn(ASHLAR, "keep", "--", "sh", "-c", program)
     children = Path(f"/proc/{keep.pid}/task/{keep.pid}/children")
-    # The pauses have grown to almost a second by now. This message precedes its pause, and one more start follows it.
-    keep.wait_for(r"(?s)(starting it again.*){4}", timeout=60)
+    # The pauses have grown to more than a second by now. This message precedes its pause, and one more start follows it.
+    keep.wait_for(r"(?s)(starting it again.*){6}", timeout=60)
     until(children.read_text, "the next start", timeout=60)
     until(lambda: not children.read_text(), "a pause", timeout=60)
     assert keep.stop() == 0
@@ -410,10 +412,10 @@ def test_keep_waits_longer_and_longer_before_restarts_of_a_failing_program(bed):
     def times(file: Path) -> list[float]:
         return [float(line) for line in file.read_text().split()] if file.exists() else []
 
-    until(lambda: len(times(starts)) >= 5, "the fifth start", timeout=60)
+    until(lambda: len(times(starts)) >= 6, "the sixth start", timeout=60)
     # From an end to the next start: a busy machine only makes it longer.
     pauses = [after - before for before, after in zip(times(ends), times(starts)[2:])]
-    assert len(pauses) >= 3 and pauses[2] > 0.3, pauses
+    assert len(pauses) >= 4 and max(pauses) > 0.3, pauses
 
 
 def test_tap_interfaces_of_a_router_that_does_not_start_lose_their_carrier(bed):
@@ -465,12 +467,19 @@ def test_the_service_manager_is_told_that_all_workers_turn_and_the_kernel_is_fol
         told(b"WATCHDOG=1")
     tasks = Path(f"/proc/{router.pid}/task").iterdir()
     thread = next(int(t.name) for t in tasks if (t / "comm").read_text() == f"{name}\n")
+
+    def is_silent() -> bool:
+        """True if no sign of life comes for a second."""
+        try:
+            told(b"WATCHDOG=1")
+        except TimeoutError:
+            return True
+        return False
+
     with stopped(thread):
         manager.settimeout(1)
-        # One message may have been on its way, and another may follow for the work before.
-        with pytest.raises(TimeoutError):
-            for _ in range(3):
-                told(b"WATCHDOG=1")
+        # Messages may have been on their way, and another may follow for the work before.
+        until(is_silent, "silence")
     manager.settimeout(10)
     told(b"WATCHDOG=1")
     assert router.stop() == 0

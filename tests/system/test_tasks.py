@@ -235,7 +235,8 @@ def end_all(space: Namespace) -> None:
 def test_a_virtual_router(lab, network):
     needs_links(network.router_space, "macvlan")
     operator, routing = controlled(lab, network, "A virtual router (VRRP)")
-    assert "00:00:5e:00:01:01" in operator.types(1)
+    operator.types(1)
+    until(lambda: "00:00:5e:00:01:01" in operator.show("port0/in.other_ethers").lower(), "the virtual router's address")
     network.client.ip("route replace default via 10.0.1.254")
     answered(network.client, SERVER.host[4])
     assert "lladdr 00:00:5e:00:01:01" in network.client.ip("neigh show 10.0.1.254").out

@@ -16,14 +16,14 @@ from scapy.layers.inet import ICMP, IP
 from scapy.utils import rdpcap
 from taps import Tap, mac_of
 from topology import ASHLAR, CLIENT, CONFIGURATION, SERVER, Network
-from traffic import tcp_transfer, udp_echo
+from traffic import Pings, tcp_transfer, udp_echo
 
 pytestmark = pytest.mark.ashlar
 
 
-def flood(network: Network, version: int, count: int = 2000) -> Process:
-    """A steady stream of pings through the router, a thousand each second."""
-    return network.client.spawn("ping", f"-{version}", "-q", f"-c{count}", "-i0.001", "-W3", SERVER.host[version])
+def flood(network: Network, version: int, count: int = 400) -> Process:
+    """A steady stream of pings through the router, 200 each second."""
+    return network.client.spawn("ping", f"-{version}", "-q", f"-c{count}", "-i0.005", "-W10", SERVER.host[version])
 
 
 def lost(stream: Process) -> int:
@@ -66,7 +66,7 @@ def test_counts_agree_with_the_sent_packets(network):
 @pytest.mark.parametrize("kind", ["FromDevice", "ToDevice"], ids=["kp", "kn"])
 def test_batch_sizes_change_at_run_time(network, kind):
     network.meet()
-    stream = flood(network, 4, 1500)
+    stream = flood(network, 4, 300)
     for value in (1, 256, 7, 32):
         for name in network.router.elements(kind):
             network.router.cli("set", f"{name}.set_burst", str(value))
@@ -81,11 +81,11 @@ def test_routes_change_while_packets_flow(network):
     network.meet()
     router = network.router
     route = f"{SERVER.host[4]}/32 10.0.1.77 1"
-    assert network.client.run("ping", "-c1", "-W2", SERVER.host[4]).status == 0
+    assert network.client.run("ping", "-c1", "-W10", SERVER.host[4]).status == 0
     router.cli("set", "rt4.add", route)
     assert network.client.run("ping", "-c1", "-W0.3", SERVER.host[4], ok=None).status == 1
     router.cli("set", "rt4.remove", f"{SERVER.host[4]}/32")
-    assert network.client.run("ping", "-c1", "-W2", SERVER.host[4]).status == 0
+    assert network.client.run("ping", "-c1", "-W10", SERVER.host[4]).status == 0
 
 
 @pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
@@ -170,14 +170,14 @@ def test_drops_have_a_name_in_metrics(network):
 
 def test_top_prints_the_counts(network):
     network.meet()
-    stream = flood(network, 4, 1500)
+    stream = flood(network, 4, 300)
     table = network.router.cli("top", "--once", "--interval", "1")
     for way in ("in", "out"):
         for worker in "01":
             assert re.search(rf"^eth0 +up +{way} +\d+ +{worker} ", table, re.MULTILINE), table
-    counts = json.loads(network.router.cli("top", "--once", "--json"))
-    assert sum(c["device"]["packets"] for e in counts["elements"] for c in e["copies"] if c.get("device")) > 1000
     assert lost(stream) == 0
+    counts = json.loads(network.router.cli("top", "--once", "--json"))
+    assert sum(c["device"]["packets"] for e in counts["elements"] for c in e["copies"] if c.get("device")) >= 1200
 
 
 def from_client(network: Network) -> str:
@@ -253,17 +253,24 @@ def test_a_capture_of_everything_under_load_disturbs_no_packet(network):
     assert lost(stream) == 0
     capture.signal(signal.SIGINT)
     assert capture.wait(10) in (0, 130, -signal.SIGINT)
-    assert len(rdpcap(str(file))) > 1000
+    assert len(rdpcap(str(file))) >= 800
 
 
 @pytest.mark.parametrize("version", [4, 6], ids=["IPv4", "IPv6"])
 def test_a_trace_shows_the_way_of_a_packet(network, version):
     network.meet()
-    stream = flood(network, version, 500)
-    way = network.router.cli("trace", "--at", from_client(network), "1")
+    pings = Pings(network.client, SERVER.host[version])
+    until(pings.answered, "an answer")
+
+    def followed() -> str:
+        """The way of a packet to the server; nothing if it was another packet of the client."""
+        way = network.router.cli("trace", "--at", from_client(network), "1")
+        return way if f"> {SERVER.host[version]}" in way.split("\n")[0] else ""
+
+    way = until(followed, "a packet to the server")
     steps = ["FromDevice", "Classifier", *(["CheckIPHeader", "DirectIPLookup", "DecIPTTL", "ARPQuerier"] if version == 4
              else ["CheckIP6Header", "DecIP6HLIM", "LookupIP6Route", "IP6NDSolicitor"]), "ToDevice"]
     places = [way.find(f":: {step}") for step in steps]
     assert -1 not in places and places == sorted(places), way
     assert len(json.loads(network.router.cli("trace", "--json", "3"))) == 3
-    assert lost(stream) == 0
+    assert pings.lost()[1] == 0

@@ -90,7 +90,7 @@ class AshlarRouter:
         # Definitions of variables that the configuration does not have would be refused.
         known = [word for word in self.definitions() if f"${word.partition('=')[0]}" in text]
         self.process = self.spawn(configuration, *known, *words)
-        until(lambda: self._answers() or not self.process.running, "the router's answer", timeout=20)
+        until(lambda: self._answers() or not self.process.running, "the router's answer", timeout=60)
         if not self.process.running:
             raise Failed(f"{self.process} ended with {self.process.wait()}\n{self.process.said()}")
 

@@ -35,7 +35,8 @@ def answered(space: Namespace, *words: str, count: int = 3) -> str:
     All requests are sent at once. (Otherwise ping waits, after the first answer, only for its interval or two round
     trips, which is too short on a busy machine.)
     """
-    done = space.run("ping", f"-c{count}", f"-l{count}", "-i3", "-W3", *words, ok=None)
+    # Sometimes ping sends some of them only later, at its interval.
+    done = space.run("ping", f"-c{count}", f"-l{count}", "-i3", "-W15", *words, ok=None, timeout=120)
     assert f"{count} packets transmitted, {count} received" in done.out, str(done)
     assert "wrong data" not in done.out, str(done)
     return done.out
@@ -49,7 +50,7 @@ class Pings:
 
     def answered(self) -> set[int]:
         """Numbers of the answered requests."""
-        return {int(number) for number in re.findall(r"icmp_seq=(\d+) ttl=", self.process.out)}
+        return {int(number) for number in re.findall(r"icmp_seq=(\d+) (?:ttl|hlim)=", self.process.out)}
 
     def lost(self) -> tuple[int, int]:
         """Ends the pings. Returns how many requests were answered or lost, and how many were lost; requests under way

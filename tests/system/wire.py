@@ -62,7 +62,7 @@ class End:
         self.tap.send(data)
         return data
 
-    def expect(self, match: Match, timeout: float = 2.0) -> Packet:
+    def expect(self, match: Match, timeout: float = 20.0) -> Packet:
         """Waits for a matching frame, and removes it and all earlier frames."""
         end = time.monotonic() + timeout
         while True:
@@ -132,7 +132,7 @@ class Wire:
         for end in ends:
             end._receive()
 
-    def flush(self, timeout: float = 5.0) -> None:
+    def flush(self, timeout: float = 30.0) -> None:
         """Returns when all packets sent before have passed the router: marked packets, sent both ways through all its
         queues, have arrived.
         """
