@@ -13,7 +13,7 @@ from lib.runs import APPS, NAMES  # noqa: E402
 
 RATES = [0.25, 1, 2, 3, 4, 6, 0]  # Mpps; 0 = as fast as the router takes them
 GROUP = 32  # packets that leave the source together, so that polls find the same at every rate that it sets
-KEPT = 0.9  # part of the offered packets from which the source sets the rate, not the router
+KEPT = 0.9  # part of the asked rate from which the source sets the rate, not the router
 BUSY = 0.9  # part of a core's cycles below which the core does not limit a round
 EMPTY_SPREAD = 1.5  # factor between cycles of empty polls above which the core's own speed probably changed
 PAPER = {"forward": 1033 * 1.19, "route": 1512 * 1.23, "ipsec": 14221 * 0.55}  # Table 3: instructions times cycles for each
@@ -123,9 +123,9 @@ def core_speed(results):
     found = [one["cycles per empty poll"] for one in rounds]
     if not found or max(found) <= EMPTY_SPREAD * min(found):
         return ""
-    return (f"\nAn empty poll, whose work is always the same, takes {min(found):.0f} to {max(found):.0f} cycles "
+    return (f"\nAn empty poll, which runs the same instructions each time, takes {min(found):.0f} to {max(found):.0f} cycles "
             "in single rounds, so probably\nthe speed of the core itself changed between rounds, "
-            "and this is a part of the differences between rounds.")
+            "and this is probably a part of the differences between rounds.")
 
 
 def per_poll(results, label):
@@ -152,7 +152,8 @@ def miscounts(results):
     used, app, label = max((model.part_used(one, one["hz"]), app, label) for app in APPS for label in labels(app) for one in results[label])
     if round(100 * used) > 100:
         words += (f"\nIn single rounds packets take up to {100 * used:.0f} % of a core by the count ({NAMES[app]}, row \"{rate_of(label)}\"). "
-                  "More than all is an error\nof the count, which is of one poll in about 60.")
+                  "More than all is an error\nof the count, which is of one poll in about 60. A counted poll also reads the counter, and looks up the way of its packets anew, so\n"
+                  "cycles of short ways, such as forwarding's, are probably somewhat too high.")
     return words
 
 
@@ -206,8 +207,8 @@ def values(raw):
     points = [cycles(results, label) for app in APPS for label in paced(results, app)]
     found["widest"] = f"{max(max(one) / min(one) for one in points):.1f}"
     limited = [f"{NAMES[app]} at {rate_of(label)} Mpps" for app in APPS for label in labels(app)[:-1] if label not in paced(results, app)]
-    found["limited"] = f" Of {listed(limited)} the router took less than {100 * KEPT:.0f} %, so there the source did not set the rate." if limited else ""
-    head = ["application", "asked, Mpps", "sent, Mpps", "cycles per packet", "packets per poll that found some",
+    found["limited"] = f" Of {listed(limited)} the router, by the median, took less than {100 * KEPT:.0f} % of the asked rate, so there the source did not set it alone." if limited else ""
+    head = ["application", "asked, Mpps", "forwarded, Mpps", "cycles per packet", "packets per poll that found some",
             "empty polls, M/s", "cycles per empty poll", "asleep", "cycles available per packet"]
     return found | {"table": table(head, rows), "rounds": of_rounds(len(points[0])), "trend": trend(results),
                     "limit": limit(results), "polls": polls(results), "miscounts": miscounts(results), "subtracted": subtracted(results)}

@@ -86,8 +86,6 @@ def values(raw):
     idles = {size: idle(raw, f"{size} at {rates[-1]}") for size, rates in OFFERED.items()}
     filled = {size: sum(percent <= IDLE for percent in percents) for size, percents in idles.items()}
     partly = any(max(percents) > IDLE for percents in idles.values())
-    carrying = {size: max((one["rate"] / 1e6 for rate in rates for one, part in zip(results[f"{size} at {rate}"], lost(results, f"{size} at {rate}"), strict=True)
-                           if part <= LOST), default=0) for size, rates in OFFERED.items()}
     fall = {size: median(results, f"{size}, {PATHS[-1]} paths") / median(results, f"{size}, {PATHS[0]} paths") for size in OFFERED}
     memory = {size: f"{PATHS[-1] * FEW * size / 2**20:.0f}" for size in OFFERED}
     taken = f"\n  One path's frames of 1024 bytes take {FEW * 1024 / 2**20:.0f} MiB, those of {PATHS[-1]} take {memory[1024]} MiB."
@@ -100,7 +98,7 @@ def values(raw):
                  f"  With 64 bytes {PATHS[-1]} paths take {memory[64]} MiB. "
                  "So most of the fall is probably the cache's, not the paths'.")
     elif slower:
-        cache = f"\n  This page does not show why the rate falls with {listed(slower)} bytes{f'; with {listed(alike)} bytes the rounds overlap' if alike else ''}."
+        cache = f"\n  This page does not show why the rate falls with {listed(slower)} bytes{f'; with {listed(alike)} bytes the rounds of {PATHS[-1]} paths and of one overlap' if alike else ''}."
     polls = {size: [median(results, f"{size}, {n} paths", "packets per poll") for n in (PATHS[0], PATHS[-1])] for size in OFFERED}
     fewer = [f"{many:.0f} in place of {few:.0f} ({size} bytes)" for size, (few, many) in polls.items() if many < 0.9 * few]
 
@@ -130,9 +128,7 @@ def values(raw):
                        if losing else ""),
             "no bend": (f" With 64 bytes the paper's curve bends at a full core. Here the greatest load fills the core in {filled[64]} of {len(idles[64])} rounds,\n"
                         "so this bend is not shown." if filled[64] < len(idles[64]) else ""),
-            "lower": ("\n  The source could not make more, or more was lost. So this is no bound of the core: single "
-                      f"rounds carried up to {carrying[64]:.1f} Mpps of 64 bytes and {carrying[1024]:.1f} of 1024 "
-                      f"with at most {100 * LOST:.0f} % lost."
+            "lower": (f"\n  In rounds that left the core more than {IDLE} % of its time, the source could not make more, or more was lost. So this may be no bound of the core."
                       if partly else ""),
             "polls": (f" With {PATHS[-1]} paths a poll finds fewer packets: {', '.join(fewer)}.{second}"
                       if fewer else "")}
